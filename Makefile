@@ -1,0 +1,41 @@
+# make run: set up what is missing and open the dashboard; make test: set up and run the suite; make check: lint, types, borders.
+PYTHON ?= python3
+VENV   ?= .venv
+PORT   ?= 8501
+# TORCH=system uses the torch of the machine's Python; TORCH_INDEX=URL takes torch from that index (a CPU build, say).
+TORCH  ?= pinned
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.PHONY: run test check setup fetch clean
+
+run: fetch
+	$(BIN)/judgescope dashboard --port $(PORT)
+
+test: fetch
+	$(BIN)/python -m pytest
+
+check: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest tests/test_borders.py
+
+setup: $(VENV)/.ready
+
+fetch: setup
+	$(BIN)/judgescope doctor --fetch
+
+$(VENV)/.ready: pyproject.toml constraints.txt constraints-torch.txt
+ifeq ($(TORCH),system)
+	$(PYTHON) -m venv --system-site-packages $(VENV)
+	$(BIN)/python -c "import torch" || { echo "TORCH=system, but this Python has no torch. Install it, or leave TORCH out."; exit 1; }
+else
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) --requirement constraints-torch.txt
+endif
+	$(PIP) --constraint constraints.txt --editable ".[test]"
+	touch $@
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
