@@ -1,0 +1,29 @@
+"""Errors a user can act on: each message names the thing, the value, what is allowed and the next step."""
+
+
+class EngineError(Exception):
+    """Base of every error that is somebody's to fix; its text is shown to the user as it is."""
+
+
+class InputError(EngineError):
+    """The user's file, setting or choice cannot be used as it stands."""
+
+
+class ModelError(EngineError):
+    """A judge's weights or prompt cannot be used."""
+
+
+class WeightsError(ModelError):
+    """The bundled weights are missing, corrupt or not the ones the adapter was made for."""
+
+
+class RunError(EngineError):
+    """A run folder is missing or unreadable."""
+
+
+class JobError(EngineError):
+    """A job could not be queued, or the worker failed while running it."""
+
+
+class Cancelled(Exception):  # noqa: N818 - an outcome, not an error
+    """Raised inside a job when its owner asked it to stop; what is done is kept."""

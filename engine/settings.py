@@ -1,0 +1,73 @@
+"""Where things live and what the environment says; the only reader of environment variables."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import platformdirs
+
+_ROOT = Path(__file__).resolve().parents[1]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Resolved once per process by `get_settings`.
+
+    Attributes:
+        data_dir: datasets, runs and jobs the user made; never deleted by us.
+        cache_dir: weights and judge calls; safe to delete.
+        assets: what ships with the project (adapter, cards, demo data).
+        gguf: a GGUF file to use in place of the fetched one (`JUDGESCOPE_GGUF`).
+        device: `auto`, `cpu`, `cuda` or `cuda:N` (`JUDGESCOPE_DEVICE`).
+        threads: CPU threads for the forward pass; 0 leaves torch's choice (`JUDGESCOPE_THREADS`).
+    """
+
+    data_dir: Path
+    cache_dir: Path
+    assets: Path
+    gguf: Path | None
+    device: str
+    threads: int
+
+    @property
+    def datasets(self) -> Path:
+        """Uploaded datasets, one folder each, named by content digest."""
+        return self.data_dir / "datasets"
+
+    @property
+    def runs(self) -> Path:
+        """Run folders (parquet tables and a manifest)."""
+        return self.data_dir / "runs"
+
+    @property
+    def jobs(self) -> Path:
+        """One JSON file per job, so that a job outlives the page and the server."""
+        return self.data_dir / "jobs"
+
+    @property
+    def calls(self) -> Path:
+        """The SQLite cache of judge calls."""
+        return self.cache_dir / "calls.sqlite"
+
+    @property
+    def weights(self) -> Path:
+        """The fetched GGUF and the dequantised safetensors."""
+        return self.cache_dir / "weights"
+
+
+def get_settings() -> Settings:
+    """Read the environment: `JUDGESCOPE_HOME`, `_CACHE`, `_GGUF`, `_DEVICE`, `_THREADS`."""
+    env = os.environ
+    home = env.get("JUDGESCOPE_HOME")
+    cache = env.get("JUDGESCOPE_CACHE")
+    gguf = env.get("JUDGESCOPE_GGUF")
+    return Settings(
+        data_dir=Path(home).expanduser() if home else Path(platformdirs.user_data_dir("judgescope", False)),
+        cache_dir=Path(cache).expanduser() if cache else Path(platformdirs.user_cache_dir("judgescope", False)),
+        assets=_ROOT / "assets",
+        gguf=Path(gguf).expanduser() if gguf else None,
+        device=env.get("JUDGESCOPE_DEVICE", "auto"),
+        threads=int(env.get("JUDGESCOPE_THREADS", "0")),
+    )
