@@ -1,0 +1,141 @@
+"""A data set: items and responses, a name, a task, the problems found, and an id made from its content."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+from engine.data.mapping import check_mapping
+from engine.data.problems import Problem
+from engine.data.reading import RawTable
+from engine.data.rows import Rows
+from engine.errors import InputError
+from engine.schema import ITEMS, RESPONSES, Table, Task
+
+MAX_NAME = 200
+"""Longest name of a data set [characters]; the rest is cut."""
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Items and their responses.
+
+    Attributes:
+        dataset_id: 16 hex digits of the tables' SHA-256, or `demo-...` for a bundled set.
+        name: what the user calls it.
+        task: what the items ask for (a value of `schema.Task`).
+        items: the `schema.ITEMS` table, in the order of the file.
+        responses: the `schema.RESPONSES` table, in the order of the file.
+        problems: what was found on the way in; any of severity `error` blocks saving.
+        source: how it was read: format, encoding, delimiter, n_records, mapping.
+    """
+
+    dataset_id: str
+    name: str
+    task: str
+    items: pd.DataFrame
+    responses: pd.DataFrame
+    problems: list[Problem] = field(default_factory=list)
+    source: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def errors(self) -> list[Problem]:
+        """The problems that must be solved before the set can be saved."""
+        return [p for p in self.problems if p.severity == "error"]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A data set in numbers.
+
+    Attributes:
+        n_responses: responses that are judged.
+        n_items: items they answer, the clusters of every interval.
+        n_excluded: rows of the file that were left out.
+        systems: the systems named, sorted.
+        n_human: responses with a human score.
+        human_low: lowest human score, None where there is none.
+        human_high: highest human score, None where there is none.
+    """
+
+    n_responses: int
+    n_items: int
+    n_excluded: int
+    systems: list[str]
+    n_human: int
+    human_low: float | None
+    human_high: float | None
+
+
+def build_dataset(raw: RawTable, mapping: Mapping[str, str | None], *, task: str, name: str) -> Dataset:
+    """Make a data set of the rows that can be used, and list what is wrong with the others.
+
+    Args:
+        raw: the file as read by `reading.read_table`.
+        mapping: field name -> the file's column; empty or None where the file has none.
+        task: a value of `schema.Task`.
+        name: what the user calls the set.
+
+    Raises:
+        InputError: the task is unknown or the mapping does not fit the file. What is wrong with a row is no
+            exception but a `Problem` of the result.
+    """
+    if task not in list(Task):
+        raise InputError(f"The task {str(task)!r} is not known; allowed: {', '.join(Task)}.")
+    columns = check_mapping(raw.frame, mapping)
+    rows = Rows(raw, columns)
+    problems = sorted(rows.problems, key=lambda p: p.row or 0)
+    if not rows.responses:
+        problems.insert(0, Problem("error", "the file", "No row is left to judge.", "Solve the problems by row."))
+    if "context" not in columns:
+        what = "No column holds the context; the judge sees each response alone."
+        problems.insert(0, Problem("warning", "the file", what, "Choose a column for the context if there is one."))
+    items = ITEMS.conform(pd.DataFrame([{**item, "task": str(task)} for item in rows.items], columns=ITEMS.names))
+    responses = RESPONSES.conform(pd.DataFrame(rows.responses, columns=RESPONSES.names))
+    source = {
+        "format": raw.format,
+        "encoding": raw.encoding,
+        "delimiter": raw.delimiter,
+        "n_records": len(raw.frame),
+        "mapping": columns,
+    }
+    title = " ".join(name.split())[:MAX_NAME] or "Untitled"
+    return Dataset(content_digest(items, responses), title, str(task), items, responses, problems, source)
+
+
+def content_digest(items: pd.DataFrame, responses: pd.DataFrame) -> str:
+    """First 16 hex digits of the SHA-256 over both tables, cell by cell.
+
+    It depends on nothing but the cells: not on the file's name, the pandas version or the parquet writer.
+    """
+    digest = hashlib.sha256()
+    for table, frame in ((ITEMS, items), (RESPONSES, responses)):
+        for line in _lines(table, frame):
+            digest.update(line.encode("utf-8") + b"\n")
+    return digest.hexdigest()[:16]
+
+
+def _lines(table: Table, frame: pd.DataFrame) -> Iterator[str]:
+    yield json.dumps([table.name, *table.names])
+    for values in frame[table.names].itertuples(index=False, name=None):
+        yield json.dumps([None if isinstance(v, float) and math.isnan(v) else v for v in values])
+
+
+def summarize(dataset: Dataset) -> Summary:
+    """Count responses, items and systems, and give the range of the human scores."""
+    scores = dataset.responses["human_score"].dropna()
+    return Summary(
+        n_responses=len(dataset.responses),
+        n_items=len(dataset.items),
+        n_excluded=len({p.row for p in dataset.problems if p.severity == "excluded"}),
+        systems=sorted(dataset.responses["system"].dropna().unique().tolist()),
+        n_human=len(scores),
+        human_low=float(scores.min()) if len(scores) else None,
+        human_high=float(scores.max()) if len(scores) else None,
+    )

@@ -1,0 +1,261 @@
+"""The user's columns -> our fields: what each field means, and a first guess from names and values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pandas as pd
+
+from engine.errors import InputError
+
+
+@dataclass(frozen=True)
+class Field:
+    """One thing a column can hold.
+
+    Attributes:
+        name: its name in our tables.
+        label: its name on the page.
+        hint: one sentence on what it is used for.
+        required: whether a data set can be made without it.
+        aliases: other names it goes by, normalised, most telling first.
+    """
+
+    name: str
+    label: str
+    hint: str
+    required: bool = False
+    aliases: tuple[str, ...] = ()
+
+
+FIELDS: tuple[Field, ...] = (
+    Field(
+        "response",
+        "Response",
+        "The text that is judged, taken as it stands.",
+        True,
+        (
+            "output",
+            "completion",
+            "model_output",
+            "generation",
+            "generated_text",
+            "system_output",
+            "response_text",
+            "prediction",
+            "candidate",
+            "hypothesis",
+            "reply",
+            "summary",
+            "answer",
+            "solution",
+            "text",
+        ),
+    ),
+    Field(
+        "context",
+        "Context",
+        "What the response answers: source text, dialogue so far, question or instruction.",
+        aliases=(
+            "prompt",
+            "question",
+            "instruction",
+            "dialog_history",
+            "dialogue_history",
+            "dialogue",
+            "dialog",
+            "conversation",
+            "history",
+            "source",
+            "article",
+            "document",
+            "input",
+            "query",
+            "passage",
+            "source_text",
+            "text",
+        ),
+    ),
+    Field(
+        "item_id",
+        "Item id",
+        "Responses with the same id answer the same context; intervals treat an item as one cluster.",
+        aliases=(
+            "item",
+            "prompt_id",
+            "question_id",
+            "context_id",
+            "source_id",
+            "doc_id",
+            "document_id",
+            "dialog_id",
+            "dialogue_id",
+            "instruction_id",
+            "article_id",
+            "example_id",
+            "query_id",
+            "task_id",
+            "id",
+        ),
+    ),
+    Field(
+        "response_id",
+        "Response id",
+        "Names one response; rows are numbered where there is none.",
+        aliases=("answer_id", "output_id", "sample_id", "completion_id", "summary_id", "uid", "uuid", "id"),
+    ),
+    Field(
+        "system",
+        "System",
+        "What generated the response.",
+        aliases=(
+            "model",
+            "generator",
+            "system_id",
+            "model_id",
+            "model_name",
+            "system_name",
+            "engine",
+            "assistant",
+        ),
+    ),
+    Field(
+        "human_score",
+        "Human score",
+        "A human rating of the response, a number; its scale is yours.",
+        aliases=(
+            "score",
+            "rating",
+            "overall",
+            "human_rating",
+            "human",
+            "human_score_overall",
+            "annotation",
+            "label",
+            "grade",
+            "mos",
+            "quality",
+        ),
+    ),
+    Field(
+        "reference",
+        "Reference",
+        "A reference answer for the item.",
+        aliases=(
+            "reference_answer",
+            "gold",
+            "gold_answer",
+            "ground_truth",
+            "target",
+            "expected",
+            "ideal",
+            "reference_text",
+            "references",
+            "answer",
+            "solution",
+        ),
+    ),
+    Field(
+        "group",
+        "Group",
+        "Question type or topic of the item, to compare parts of the data.",
+        aliases=("topic", "category", "question_type", "subset", "domain", "type"),
+    ),
+)
+"""What a user can map; only the response is required."""
+
+QUALITY = Field("quality", "Quality", "Quality level of the response, where it is true by construction.")
+"""Accepted by `check_mapping`, never suggested: in most files a column of this name is a human rating."""
+
+_KNOWN = {f.name: f for f in (*FIELDS, QUALITY)}
+
+
+def suggest_mapping(frame: pd.DataFrame) -> dict[str, str]:
+    """Guess which column holds which field.
+
+    A field's own name beats an alias, an earlier alias a later one, and no column is used twice. A column
+    is a human score only if most of its cells are numbers; a column called `id` names responses if its
+    values all differ, otherwise items.
+
+    Returns:
+        Field name -> the user's column name, for the fields that were recognised.
+    """
+    by_name: dict[str, str] = {}
+    for column in map(str, frame.columns):
+        by_name.setdefault(_normalised(column), column)
+    out: dict[str, str] = {}
+    for field in FIELDS:
+        if field.name in by_name:
+            out[field.name] = by_name[field.name]
+    for field in FIELDS:
+        if field.name in out:
+            continue
+        for alias in field.aliases:
+            column = by_name.get(alias, "")
+            if column and column not in out.values() and _fits(field.name, alias, frame[column]):
+                out[field.name] = column
+                break
+    return out
+
+
+def check_mapping(frame: pd.DataFrame, mapping: Mapping[str, str | None]) -> dict[str, str]:
+    """The mapping without its empty entries.
+
+    Raises:
+        InputError: an unknown field, a column the file does not have, a column used twice, or no response.
+    """
+    chosen = {name: column for name, column in mapping.items() if column}
+    columns = list(map(str, frame.columns))
+    for name, column in chosen.items():
+        if name not in _KNOWN:
+            raise InputError(f"There is no field {name!r}; fields: {', '.join(_KNOWN)}.")
+        if column not in columns:
+            raise InputError(
+                f"The file has no column {column!r} for the field {name}. Its columns: {', '.join(columns)}."
+            )
+    if "response" not in chosen:
+        raise InputError(
+            "No column is chosen for the response, the text that is judged. "
+            f"Choose one of the file's columns: {', '.join(columns)}."
+        )
+    for name, column in chosen.items():
+        others = [n for n, c in chosen.items() if c == column and n != name]
+        if others:
+            raise InputError(
+                f"Column {column!r} is chosen for both {name} and {others[0]}. Choose another column for one of them."
+            )
+    return chosen
+
+
+def _normalised(column: str) -> str:
+    """`humanScore`, `Human Score` and ` human-score ` are all `human_score`."""
+    split = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", column.strip())
+    return re.sub(r"\W+", "_", split).strip("_").casefold()
+
+
+def _fits(field: str, alias: str, values: pd.Series) -> bool:
+    filled = [v for v in values if isinstance(v, str) and v.strip()]
+    if field == "human_score":
+        numbers = sum(parse_number(v) is not None for v in filled)
+        return bool(filled) and numbers >= len(filled) / 2
+    if alias == "id":
+        differ = len(set(filled)) == len(values)
+        return differ if field == "response_id" else not differ
+    return True
+
+
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+
+
+def parse_number(text: str) -> float | None:
+    """A finite decimal number such as 4, -0.5 or 1e3, spaces around it allowed; None for anything else.
+
+    `float` alone would also take `nan`, `inf` and `1_000`.
+    """
+    stripped = text.strip()
+    if not _NUMBER.fullmatch(stripped):
+        return None
+    number = float(stripped)
+    return number if abs(number) < float("inf") else None
