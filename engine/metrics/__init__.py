@@ -1,0 +1,1 @@
+"""Metrics: verdict tables in, numbers with intervals out."""

@@ -1,0 +1,149 @@
+"""How far an attack moves a pointwise judge: paired differences, and their means with intervals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from engine.errors import InputError
+from engine.metrics.clusters import cluster_codes
+from engine.metrics.intervals import Interval, cluster_mean, cluster_ratio
+from engine.schema import METRICS, NONE, Protocol
+
+SHIFT_COLUMNS = [
+    "response_id",
+    "item_id",
+    "attack",
+    "defense",
+    "clean",
+    "attacked",
+    "shift",
+    "unread_reason",
+]
+NO_CLEAN = "clean: not judged yet"
+_DIGITS = 12
+"""Scores are sums of floats: 3.1 - 2.3 is not 0.8. Rounding a shift here keeps "no change" exactly zero."""
+
+
+def paired_shifts(verdicts: pd.DataFrame) -> pd.DataFrame:
+    """Attacked minus clean score of each response, both under the same defense.
+
+    Args:
+        verdicts: table `verdicts` of one judge; only pointwise rows are used. It may be that of a run in
+            progress.
+
+    Returns:
+        One row per verdict under an attack: response_id, item_id, attack, defense, clean, attacked (expected
+        scores on the card's scale, NaN where unread), shift (points, positive when the attack raises the
+        score, NaN when either is unread), unread_reason ("clean: ...; attacked: ..." or missing).
+
+    Raises:
+        InputError: the table holds several judges, or two verdicts on one response in one arm.
+    """
+    rows = _pointwise(verdicts)
+    clean = rows[rows["attack"] == NONE]
+    attacked = rows[rows["attack"] != NONE]
+    at = {key: i for i, key in enumerate(zip(clean["response_id"], clean["defense"], strict=True))}
+    partner = [at.get(key, -1) for key in zip(attacked["response_id"], attacked["defense"], strict=True)]
+    before = np.append(clean["score"].to_numpy(dtype=float), np.nan)[partner]
+    after = attacked["score"].to_numpy(dtype=float)
+    reasons_before = [*_reasons(clean, "clean"), NO_CLEAN]
+    reasons = [
+        "; ".join(r for r in (reasons_before[i], a) if r) or None
+        for i, a in zip(partner, _reasons(attacked, "attacked"), strict=True)
+    ]
+    out = attacked[["response_id", "item_id", "attack", "defense"]].reset_index(drop=True)
+    out["clean"] = before
+    out["attacked"] = after
+    out["shift"] = np.round(after - before, _DIGITS)
+    out["unread_reason"] = pd.Series(reasons, dtype="str")
+    return out[SHIFT_COLUMNS]
+
+
+def shift_metrics(verdicts: pd.DataFrame, *, level: float = 0.95, seed: int = 0) -> pd.DataFrame:
+    """Mean score, shift and relative shift of each arm, with intervals clustered by item.
+
+    Metrics, each with its own n and n_unread:
+        mean: mean score of the arm's read verdicts (also for the arm without attack).
+        shift: mean of attacked minus clean over responses read both times, in points of the scale.
+        relative_shift: mean shift over mean clean score (a ratio of means, so that low scores do not blow it
+            up); the interval is the delta method below 30 items and the bootstrap of items from there on.
+            NaN where the mean clean score is not above zero, or a score is below zero.
+
+    Args:
+        verdicts: table `verdicts` of one judge; only pointwise rows are used.
+        level: confidence level in (0, 1).
+        seed: of the bootstrap.
+
+    Returns:
+        Table `metrics`; arms in order of first appearance, the arm without attack first.
+
+    Raises:
+        InputError: as `paired_shifts`.
+    """
+    rows = _pointwise(verdicts)
+    shifts = paired_shifts(rows)
+    out: list[dict[str, object]] = []
+    arms = rows[["attack", "defense"]].drop_duplicates().itertuples(index=False, name=None)
+    for attack, defense in sorted(arms, key=lambda arm: arm[0] != NONE):
+        arm = rows[(rows["attack"] == attack) & (rows["defense"] == defense)]
+        scores = arm["score"].to_numpy(dtype=float)
+        mean = cluster_mean(scores, cluster_codes(arm), level=level, seed=seed)
+        out.append(_row("mean", attack, defense, mean, len(scores)))
+        if attack == NONE:
+            continue
+        pairs = shifts[(shifts["attack"] == attack) & (shifts["defense"] == defense)]
+        clusters = cluster_codes(pairs)
+        shift = pairs["shift"].to_numpy(dtype=float)
+        clean = np.where(np.isnan(shift), np.nan, pairs["clean"].to_numpy(dtype=float))
+        moved = cluster_mean(shift, clusters, level=level, seed=seed)
+        out.append(_row("shift", attack, defense, moved, len(shift)))
+        if np.nanmin(np.append(clean, np.inf)) < 0:
+            relative = Interval(
+                np.nan, np.nan, np.nan, level, "undefined: scores below zero", moved.n, moved.n_clusters
+            )
+        else:
+            relative = cluster_ratio(shift, clean, clusters, level=level, seed=seed)
+        out.append(_row("relative_shift", attack, defense, relative, len(shift)))
+    return METRICS.conform(pd.DataFrame(out)) if out else METRICS.empty()
+
+
+def _pointwise(verdicts: pd.DataFrame) -> pd.DataFrame:
+    rows = verdicts[verdicts["protocol"] == Protocol.POINTWISE.value]
+    judges = rows["judge"].unique()
+    if len(judges) > 1:
+        raise InputError(
+            f"The verdicts come from {len(judges)} judges ({', '.join(map(str, judges))}); compare one at a time."
+        )
+    twice = rows.duplicated(["response_id", "attack", "defense"])
+    if twice.any():
+        first = rows[twice].iloc[0]
+        raise InputError(
+            f"Response {first['response_id']!r} has two verdicts under attack {first['attack']!r} and "
+            f"defense {first['defense']!r}; a shift needs one. Give responses different ids."
+        )
+    return rows
+
+
+def _reasons(rows: pd.DataFrame, side: str) -> list[str]:
+    """Why each row has no score, with the side named; empty where it has one."""
+    return [
+        "" if not np.isnan(score) else f"{side}: {reason if isinstance(reason, str) and reason else 'no score'}"
+        for score, reason in zip(rows["score"].astype(float), rows["unread_reason"], strict=True)
+    ]
+
+
+def _row(metric: str, attack: str, defense: str, interval: Interval, rows: int) -> dict[str, object]:
+    return {
+        "metric": metric,
+        "attack": attack,
+        "defense": defense,
+        "value": interval.value,
+        "lower": interval.lower,
+        "upper": interval.upper,
+        "level": interval.level,
+        "method": interval.method,
+        "n": interval.n,
+        "n_clusters": interval.n_clusters,
+        "n_unread": rows - interval.n,
+    }
