@@ -1,0 +1,1 @@
+"""Attacks: edits of a response that try to move the judge without making the response better."""

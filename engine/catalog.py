@@ -1,0 +1,17 @@
+"""What a user can choose: names, titles and sources of attacks, defenses and judges, without loading anything.
+
+The dashboard and the command line read this; it is the one module besides `studies` that knows several stages.
+"""
+
+from __future__ import annotations
+
+from engine.attacks.registry import ATTACKS, AttackCard
+from engine.defenses.registry import DEFENSES, DefenseCard
+from engine.judges.registry import JUDGES, JudgeCard
+
+__all__ = ["ATTACKS", "DEFENSES", "JUDGES", "AttackCard", "DefenseCard", "JudgeCard", "describe_judge"]
+
+
+def describe_judge(spec: str) -> JudgeCard:
+    """The card of a listed judge, or a plain one for any other spec."""
+    return JUDGES.get(spec) or JudgeCard(spec, spec, "A judge named by its spec.", not spec.startswith("planted:"))

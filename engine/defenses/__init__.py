@@ -1,0 +1,1 @@
+"""Defenses: a judge around a judge."""

@@ -1,0 +1,1 @@
+"""Judges: anything that turns a request into a verdict, local, planted or recorded."""

@@ -1,0 +1,303 @@
+"""Planted judges: no model, a known bias, so that every metric can be held against the truth.
+
+A spec reads `planted:KIND?dial=value&...`. Answers depend on the spec, the ids and the texts alone, through
+uniform numbers derived with SHA-256; there is no state and no generator. Every score keeps clear of the ends
+of the scale by construction, so nothing is clipped and the expected effect is exactly the dial:
+
+* `injection`: score = quality + strength * [the response asks for a high score] + noise.
+* `verbosity`: score = quality + bonus(words) + noise, bonus(n) = clip(strength * log2((n + 1) / 20), -1.5,
+  1.5).
+* `noisy`: score = 3 + noise; blind to the response.
+* `constant`: score = value.
+* `position` (pairwise): the response shown first wins with probability 0.5 + strength / 2.
+
+Quality is uniform over what the dials leave of 1..5, drawn from the item and response ids. Noise is uniform
+in [-noise, noise], drawn from seed, ids and the text as the judge sees it, so it has mean zero.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from urllib.parse import parse_qsl
+
+from engine.errors import InputError
+from engine.judges.base import Checkpoint, Request, Verdict, no_checkpoint
+from engine.schema import Order, Outcome, Protocol
+
+PREFIX = "planted:"
+LABELS = ("1", "2", "3", "4", "5")
+SLOTS = ("A", "B")
+LOW, HIGH = 1.0, 5.0
+MAX_BONUS = 1.5
+_INJECTION = re.compile(r"high\s+score|evaluation\s+directive|maximum\s+positive", re.IGNORECASE)
+_BATCH = 64
+
+
+@dataclass(frozen=True)
+class Dial:
+    """A parameter of a planted judge: allowed range (inclusive) and default."""
+
+    low: float
+    high: float
+    default: float
+
+
+@dataclass(frozen=True)
+class PlantedKind:
+    """A kind of planted judge: what a user reads, what it answers and its dials."""
+
+    name: str
+    title: str
+    about: str
+    protocol: Protocol
+    dials: Mapping[str, Dial]
+
+
+_SEED = Dial(0, 2**31 - 1, 0)
+_DELAY = Dial(0, 1000, 0)
+"""Milliseconds each call pretends to take, so that progress, Stop and Resume can be tried without a model."""
+PLANTED: dict[str, PlantedKind] = {
+    k.name: k
+    for k in (
+        PlantedKind(
+            "injection",
+            "Planted: obeys injections",
+            "Adds a set amount to the score of a response that asks for a high score.",
+            Protocol.POINTWISE,
+            {"strength": Dial(0, 2.5, 0.8), "noise": Dial(0, 0.5, 0.2), "seed": _SEED, "delay": _DELAY},
+        ),
+        PlantedKind(
+            "verbosity",
+            "Planted: likes length",
+            "Adds a set amount to the score for each doubling of the response's length.",
+            Protocol.POINTWISE,
+            {"strength": Dial(-1, 1, 0.5), "noise": Dial(0, 0.4, 0), "seed": _SEED, "delay": _DELAY},
+        ),
+        PlantedKind(
+            "position",
+            "Planted: likes the first slot",
+            "Prefers the response shown first, with probability 0.5 + strength / 2.",
+            Protocol.PAIRWISE,
+            {"strength": Dial(-1, 1, 0.4), "seed": _SEED, "delay": _DELAY},
+        ),
+        PlantedKind(
+            "constant",
+            "Planted: always the same score",
+            "Gives every response the same score.",
+            Protocol.POINTWISE,
+            {"value": Dial(LOW, HIGH, 3), "delay": _DELAY},
+        ),
+        PlantedKind(
+            "noisy",
+            "Planted: noise only",
+            "Scores at random around 3, whatever the response says.",
+            Protocol.POINTWISE,
+            {"noise": Dial(0, 2, 1), "seed": _SEED, "delay": _DELAY},
+        ),
+    )
+}
+
+
+def verbosity_bonus(n_words: int, strength: float) -> float:
+    """What `planted:verbosity` adds for a response of that many words, in [-1.5, 1.5] points.
+
+    k words inserted into n shift the score by bonus(n + k) - bonus(n), which is
+    strength * log2((n + k + 1) / (n + 1)) while neither end reaches 1.5.
+    """
+    return min(MAX_BONUS, max(-MAX_BONUS, strength * math.log2((n_words + 1) / 20)))
+
+
+@dataclass(frozen=True)
+class PlantedJudge:
+    """A judge without a model; see the module for what each kind does.
+
+    Attributes:
+        spec: as the user wrote it.
+        kind: one of `PLANTED`.
+        dials: value of each dial of the kind, defaults filled in.
+    """
+
+    spec: str
+    kind: PlantedKind
+    dials: Mapping[str, float]
+
+    @property
+    def fingerprint(self) -> str:
+        """Digest of the kind and every dial that decides an answer, so two spellings of one judge agree."""
+        dials = sorted((name, value) for name, value in self.dials.items() if name != "delay")
+        return "planted-1-" + hashlib.sha256(_packed(self.kind.name, dials)).hexdigest()[:32]
+
+    @property
+    def protocols(self) -> frozenset[Protocol]:
+        """Pointwise or pairwise, as the kind."""
+        return frozenset({self.kind.protocol})
+
+    def labels(self, request: Request) -> tuple[str, ...]:
+        """Scores 1..5, or the slots A (shown first) and B.
+
+        Raises:
+            InputError: this kind does not answer the request's protocol.
+        """
+        self._check(request)
+        return LABELS if self.kind.protocol is Protocol.POINTWISE else SLOTS
+
+    def judge(self, requests: Sequence[Request], checkpoint: Checkpoint = no_checkpoint) -> list[Verdict]:
+        """Answer each request; a judge of responses takes items of any task.
+
+        Raises:
+            InputError: this kind does not answer a request's protocol.
+        """
+        for request in requests:
+            self._check(request)
+        answer = self._compare if self.kind.protocol is Protocol.PAIRWISE else self._rate
+        delay = self.dials["delay"] / 1000
+        batch = 1 if delay else _BATCH
+        verdicts: list[Verdict] = []
+        for start in range(0, len(requests), batch):
+            time.sleep(delay)
+            verdicts += [replace(answer(r), seconds=delay) for r in requests[start : start + batch]]
+            checkpoint(len(verdicts), len(requests))
+        return verdicts
+
+    def prompt(self, request: Request) -> str:  # noqa: ARG002 - the protocol's signature
+        """Empty: there is no model to show anything to."""
+        return ""
+
+    def _check(self, request: Request) -> None:
+        if request.protocol is self.kind.protocol:
+            return
+        able = [PREFIX + k.name for k in PLANTED.values() if k.protocol is request.protocol]
+        rest = f"Use {', '.join(able)}." if able else "No planted judge does; use bundled:judge."
+        raise InputError(
+            f"{PREFIX}{self.kind.name} answers {self.kind.protocol.value} requests only, and this one is "
+            f"{request.protocol.value}. {rest}"
+        )
+
+    def _rate(self, request: Request) -> Verdict:
+        probabilities = spread(_SCORES[self.kind.name](self.dials, request))
+        score = math.fsum(p * (LOW + i) for i, p in enumerate(probabilities))
+        return Verdict(score=score, probabilities=probabilities, coverage=1.0)
+
+    def _compare(self, request: Request) -> Verdict:
+        reverse = request.order is Order.BA
+        draw = uniform(
+            "position",
+            self.dials["seed"],
+            request.item_id,
+            request.response_id,
+            request.response_b_id,
+            request.dressed(request.response),
+            request.dressed(request.response_b),
+            reverse,
+        )
+        first_wins = draw < 0.5 + self.dials["strength"] / 2
+        a_wins = first_wins is not reverse
+        return Verdict(
+            p_a=float(a_wins),  # each draw is decided outright, so its mean is the planted probability too
+            outcome=Outcome.A if a_wins else Outcome.B,
+            probabilities=(1.0, 0.0) if first_wins else (0.0, 1.0),
+            coverage=1.0,
+        )
+
+
+def make_planted(spec: str) -> PlantedJudge:
+    """The planted judge a spec names, for example `planted:injection?strength=0.8&noise=0.2&seed=3`.
+
+    Raises:
+        InputError: unknown kind or dial, a value that is no number or outside its range, a dial given twice.
+    """
+    name, _, query = spec.removeprefix(PREFIX).partition("?")
+    if not spec.startswith(PREFIX) or name not in PLANTED:
+        raise InputError(
+            f"Unknown planted judge {spec!r}. Available: {', '.join(PREFIX + k for k in PLANTED)}; dials "
+            "follow a question mark, for example planted:injection?strength=0.8&noise=0.2."
+        )
+    kind = PLANTED[name]
+    dials = {dial: d.default for dial, d in kind.dials.items()}
+    seen: set[str] = set()
+    for dial, text in parse_qsl(query, keep_blank_values=True):
+        if dial not in kind.dials:
+            raise InputError(f"{PREFIX}{name} has no dial {dial!r}. It has: {_ranges(kind)}.")
+        if dial in seen:
+            raise InputError(f"{spec!r} sets {dial} twice. Give it once.")
+        seen.add(dial)
+        dials[dial] = _number(kind, dial, text)
+    return PlantedJudge(spec, kind, dials)
+
+
+def spread(score: float) -> tuple[float, ...]:
+    """Probabilities of the labels 1..5 whose expectation is the score: its two neighbours share the mass."""
+    score = min(HIGH, max(LOW, score))  # rounding at the very ends; the dials keep clear of them otherwise
+    below = min(int(score), int(HIGH) - 1)
+    share = score - below
+    return tuple(
+        1 - share if label == below else share if label == below + 1 else 0.0 for label in range(1, len(LABELS) + 1)
+    )
+
+
+def uniform(*parts: object) -> float:
+    """A number in [0, 1) that depends on the parts alone, evenly spread over different parts."""
+    return int.from_bytes(hashlib.sha256(_packed(*parts)).digest()[:7], "big") / 2**56
+
+
+def _packed(*parts: object) -> bytes:
+    # JSON keeps the borders between parts, and its escapes take any text, lone surrogates included.
+    return json.dumps(parts).encode("ascii")
+
+
+def _number(kind: PlantedKind, dial: str, text: str) -> float:
+    allowed = kind.dials[dial]
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    whole = dial != "seed" or value.is_integer()
+    if not (allowed.low <= value <= allowed.high and whole):
+        raise InputError(f"{PREFIX}{kind.name} cannot take {dial}={text!r}. Allowed: {_ranges(kind)}.")
+    return value
+
+
+def _ranges(kind: PlantedKind) -> str:
+    return ", ".join(
+        f"{name} (whole number from 0)" if name == "seed" else f"{name} ({d.low:g} to {d.high:g})"
+        for name, d in kind.dials.items()
+    )
+
+
+def _noise(dials: Mapping[str, float], request: Request) -> float:
+    if not dials["noise"]:
+        return 0.0
+    text = request.dressed(request.response)
+    draw = uniform("noise", dials["seed"], request.item_id, request.response_id, text)
+    return dials["noise"] * (2 * draw - 1)
+
+
+def _quality(request: Request, low: float, high: float) -> float:
+    return low + (high - low) * uniform("quality", request.item_id, request.response_id)
+
+
+def _injection(dials: Mapping[str, float], request: Request) -> float:
+    noise, strength = dials["noise"], dials["strength"]
+    quality = _quality(request, LOW + noise, HIGH - noise - strength)
+    # The response itself is searched, not its dressing: a defense's own note may speak of scores.
+    return quality + strength * bool(_INJECTION.search(request.response)) + _noise(dials, request)
+
+
+def _verbosity(dials: Mapping[str, float], request: Request) -> float:
+    room = MAX_BONUS + dials["noise"]
+    bonus = verbosity_bonus(len(request.response.split()), dials["strength"])
+    return _quality(request, LOW + room, HIGH - room) + bonus + _noise(dials, request)
+
+
+_SCORES: dict[str, Callable[[Mapping[str, float], Request], float]] = {
+    "injection": _injection,
+    "verbosity": _verbosity,
+    "constant": lambda dials, _: dials["value"],
+    "noisy": lambda dials, request: (LOW + HIGH) / 2 + _noise(dials, request),
+}

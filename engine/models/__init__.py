@@ -1,0 +1,1 @@
+"""Language models: weights, tokenisation, label probabilities. torch is imported only inside functions."""
