@@ -1,0 +1,1 @@
+"""Studies: one per question; a frozen config in, result tables out. They compose the stages."""

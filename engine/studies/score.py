@@ -1,0 +1,134 @@
+"""Study `score`: every response under every attack and defense, with the shift of each arm."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+from pydantic import BaseModel, ConfigDict, Field
+
+from engine.attacks.registry import make_attack
+from engine.data.dataset import Dataset
+from engine.data.store import load_dataset
+from engine.defenses.registry import defend
+from engine.errors import Cancelled, InputError
+from engine.judges.base import Checkpoint, Judge, Request, verdict_table
+from engine.judges.registry import make_judge
+from engine.metrics.shifts import shift_metrics
+from engine.runs import RunFolder, create_run, now
+from engine.schema import NONE
+from engine.settings import Settings
+from engine.studies.attack_one import device_of
+from engine.studies.requests import build_requests, with_attack
+
+CALLS_PER_CHUNK = 24
+"""Judge calls between two looks at the results: all arms of a few responses."""
+SECONDS_BETWEEN_WRITES = 2.0
+
+
+class ScoreConfig(BaseModel):
+    """What to run; the run's manifest holds it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    judge: str
+    data: str
+    attacks: tuple[str, ...] = ("dsi", "bed")
+    defenses: tuple[str, ...] = (NONE,)
+    own_text: str = ""
+    limit: int | None = Field(default=None, ge=1)
+    run_id: str | None = None
+    seed: int = 0
+    level: float = Field(default=0.95, gt=0.5, lt=1)
+
+
+def score_job(config: ScoreConfig, settings: Settings, checkpoint: Checkpoint) -> dict[str, Any]:
+    """The study as a job of the worker."""
+    dataset = load_dataset(config.data, settings.datasets)
+    run = create_run(settings.runs, "score", config.model_dump(), config.run_id)
+    run_score(config, dataset, make_judge(config.judge, settings), run, checkpoint)
+    return {"run_id": run.run_id}
+
+
+def run_score(
+    config: ScoreConfig, dataset: Dataset, judge: Judge, run: RunFolder, checkpoint: Checkpoint
+) -> pd.DataFrame:
+    """Judge all arms, writing partial tables; returns the metrics table.
+
+    Responses are taken a few at a time with all their arms, so that a stopped run is still paired.
+
+    Raises:
+        Cancelled: from the checkpoint; what is done is kept and the run is marked stopped.
+    """
+    requests = build_requests(dataset)[: config.limit]
+    if not requests:
+        raise InputError(f"The data {dataset.name} has no response to judge. Load a file on the Data page.")
+    _describe(run, dataset, judge, requests)
+    attacks = [make_attack(name, config.own_text) for name in _arms(config.attacks)]
+    judges = {name: defend(judge, name) for name in dict.fromkeys(config.defenses or (NONE,))}
+    per_response = len(attacks) * len(judges)
+    step = max(1, CALLS_PER_CHUNK // per_response)
+    tables: list[pd.DataFrame] = []
+    written = time.monotonic()
+    try:
+        for start in range(0, len(requests), step):
+            chunk = [with_attack(r, a) for r in requests[start : start + step] for a in attacks]
+            for i, (name, defended) in enumerate(judges.items()):
+                before = start * per_response + i * len(chunk)
+                verdicts = defended.judge(chunk, _offset(checkpoint, before, len(requests) * per_response))
+                tables.append(verdict_table(defended, [_named(r, name) for r in chunk], verdicts))
+            if time.monotonic() - written > SECONDS_BETWEEN_WRITES:
+                run.write_table("verdicts", pd.concat(tables))
+                written = time.monotonic()
+    except Cancelled:
+        _finish(run, tables, config, "stopped")
+        raise
+    except BaseException:
+        run.update_manifest(state="failed", finished=now())
+        raise
+    return _finish(run, tables, config, "done")
+
+
+def _arms(attacks: Sequence[str]) -> list[str]:
+    """The attacks asked for, always with the clean arm they are compared with, first."""
+    return list(dict.fromkeys((NONE, *attacks)))
+
+
+def _offset(checkpoint: Checkpoint, before: int, total: int) -> Checkpoint:
+    """The study's checkpoint as one call of the judge sees it."""
+    return lambda done, _: checkpoint(before + done, total)
+
+
+def _named(request: Request, defense: str) -> Request:
+    return replace(request, defense=defense)
+
+
+def _describe(run: RunFolder, dataset: Dataset, judge: Judge, requests: Sequence[Request]) -> None:
+    run.update_manifest(
+        data={
+            "dataset_id": dataset.dataset_id,
+            "name": dataset.name,
+            "n_items": len({r.item_id for r in requests}),
+            "n_responses": len(requests),
+        },
+        judge={
+            "spec": judge.spec,
+            "fingerprint": judge.fingerprint,
+            "labels": judge.labels(requests[0]),
+            "device": device_of(judge),
+        },
+    )
+
+
+def _finish(run: RunFolder, tables: list[pd.DataFrame], config: ScoreConfig, state: str) -> pd.DataFrame:
+    metrics = pd.DataFrame()
+    if tables:
+        verdicts = pd.concat(tables, ignore_index=True)
+        metrics = shift_metrics(verdicts, level=config.level, seed=config.seed)
+        run.write_table("verdicts", verdicts)
+        run.write_table("metrics", metrics)
+    run.update_manifest(state=state, finished=now())
+    return metrics
