@@ -1,0 +1,172 @@
+"""Figures as SVG or PNG files, drawn by one Chrome that stays warm.
+
+Kaleido's own sync server answers through one queue: with two threads the answers can change places, and when
+its Chrome dies the callers wait for ever. Here Kaleido runs in an event loop on a thread of ours, so each call has
+its own future and a time limit. plotly.js comes from the installed package and MathJax is off: nothing calls out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import threading
+from concurrent.futures import TimeoutError as FutureTimeout
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import plotly
+import plotly.graph_objects as go
+
+from engine.errors import EngineError, InputError
+from engine.figures.theme import restyle
+
+Format = Literal["svg", "png"]
+WIDTH, HEIGHT = 720, 480
+_PNG_SCALE = 2
+_START_S, _RENDER_S = 40, 30
+_REMEDY = (
+    "Install Chrome or Chromium (or run `kaleido_get_chrome`; BROWSER_PATH names one that is elsewhere), or save the "
+    "figure from its own toolbar."
+)
+
+
+class RenderError(EngineError):
+    """A figure could not be turned into a file."""
+
+
+class _ChromeGone(Exception):  # noqa: N818 - leads to a second try, never to the user
+    """Chrome failed while drawing."""
+
+
+class _Chrome:
+    """An event loop on its own thread with one Kaleido in it."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="figure-export", daemon=True)
+        self._thread.start()
+        try:
+            self._kaleido = self._run(self._open(), _START_S)
+        except BaseException:
+            self._end_loop()
+            raise
+
+    def draw(self, spec: dict[str, Any], options: dict[str, Any]) -> bytes:
+        """One figure as a file."""
+        return bytes(self._run(self._kaleido.calc_fig(spec, options), _RENDER_S))
+
+    def close(self) -> None:
+        """End Chrome and the thread."""
+        with contextlib.suppress(Exception):  # it may be dead already, and there is nobody left to tell
+            self._run(self._kaleido.close(), 10)
+        self._end_loop()
+
+    def _run(self, coroutine: Any, seconds: float) -> Any:
+        if not self._thread.is_alive():  # nobody would ever answer
+            coroutine.close()
+            raise RuntimeError("it has been stopped")
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(seconds)
+
+    async def _open(self) -> Any:
+        # Imported here: it takes 0.3 s, and most processes draw no file.
+        from kaleido import Kaleido
+
+        script = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
+        kaleido = Kaleido(n=1, timeout=_RENDER_S, plotlyjs=script, mathjax=False)
+        await kaleido.open()
+        return kaleido
+
+    def _end_loop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(5)
+
+
+_lock = threading.Lock()
+_chrome: _Chrome | None = None
+
+
+def can_render() -> bool:
+    """Whether a Chrome is installed; looks for the file only."""
+    try:
+        from choreographer.browsers.chromium import Chromium
+    except ImportError:
+        return False
+    path = Chromium.find_browser(skip_local=False)
+    return path is not None and Path(path).exists()
+
+
+def render(fig: go.Figure, fmt: str = "svg", *, width: int | None = None) -> bytes:
+    """The figure as a file, with the print template whatever mode it was drawn in.
+
+    The first call of a process starts Chrome (about 3 s), later ones take about 0.3 s. Safe from several threads.
+
+    Args:
+        fig: one of our figures; it is not changed.
+        fmt: svg or png (png at twice the size).
+        width: of the image [px]; the figure's own or 720.
+
+    Raises:
+        InputError: another format.
+        RenderError: no Chrome, or it failed; the next call starts a new one.
+    """
+    if fmt not in get_args(Format):
+        raise InputError(f"Cannot save a figure as {fmt!r}; choose {' or '.join(get_args(Format))}.")
+    printed = restyle(fig, "print")
+    size = {
+        "width": width or printed.layout.width or WIDTH,
+        "height": printed.layout.height or HEIGHT,
+        "scale": _PNG_SCALE if fmt == "png" else 1,
+    }
+    spec, options = printed.to_plotly_json(), {"format": fmt, **size}
+    try:
+        return _draw(spec, options)
+    except _ChromeGone:
+        pass  # it may have been ended from outside since the last figure; a new one decides
+    try:
+        return _draw(spec, options)
+    except _ChromeGone as error:
+        raise RenderError(f"Chrome could not draw this figure ({error}). Try once more. {_REMEDY}") from error
+
+
+def _draw(spec: dict[str, Any], options: dict[str, Any]) -> bytes:
+    chrome = _warm()
+    try:
+        return chrome.draw(spec, options)
+    except FutureTimeout:
+        _drop(chrome)
+        raise RenderError(f"Chrome took longer than {_RENDER_S} s for this figure. Try once more.") from None
+    except Exception as error:
+        _drop(chrome)
+        raise _ChromeGone(str(error)) from error
+
+
+def stop() -> None:
+    """End the warm Chrome, if there is one."""
+    with _lock:
+        chrome = _chrome
+    if chrome is not None:
+        _drop(chrome)
+
+
+def _warm() -> _Chrome:
+    global _chrome
+    with _lock:
+        if _chrome is None:
+            if not can_render():
+                raise RenderError(f"Saving a figure as SVG or PNG needs Chrome, and none was found. {_REMEDY}")
+            try:
+                _chrome = _Chrome()
+            except Exception as error:
+                raise RenderError(f"Chrome did not start ({error}). {_REMEDY}") from error
+            atexit.register(stop)
+        return _chrome
+
+
+def _drop(chrome: _Chrome) -> None:
+    global _chrome
+    with _lock:
+        if _chrome is chrome:
+            _chrome = None
+    atexit.unregister(stop)
+    chrome.close()
