@@ -36,7 +36,6 @@ def test_known_scores_on_three_rows(judge):
     """Recorded on the CPU in float32; a change here means prompts, weights or arithmetic changed."""
     scores = [v.score for v in judge.judge(ROWS)]
     np.testing.assert_allclose(scores, KNOWN, atol=1e-3)
-    assert scores[0] > scores[1]
 
 
 KNOWN = [3.30675, 3.63010, 3.49208]

@@ -1,0 +1,1 @@
+"""One file per page; each reads like a description of what is seen."""

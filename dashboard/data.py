@@ -1,0 +1,236 @@
+"""Cached access to what the engine keeps on disk.
+
+Every cache is bounded and keyed by ids or digests, not by tables. What a cache returns is shared between
+sessions: pages read it and never edit it in place.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from dashboard.panels.findings import label_values
+from engine import jobs, runs
+from engine.data.dataset import Dataset, build_dataset, summarize
+from engine.data.reading import RawTable, read_table
+from engine.data.store import DEMO_NAMES, list_datasets, load_dataset, save_dataset
+from engine.errors import EngineError, RunError
+from engine.figures.text import plural
+from engine.metrics.shifts import paired_shifts, shift_metrics
+from engine.settings import get_settings
+
+DEMO_RUN = "recorded-demo"
+"""Stands for the recorded run that ships with the project."""
+
+
+@dataclass(frozen=True)
+class RunView:
+    """A run as the pages read it.
+
+    Attributes:
+        shifts: one row per response and attacked arm, from `paired_shifts`.
+        metrics: the `metrics` table, computed from exactly these verdicts.
+    """
+
+    run_id: str
+    manifest: dict[str, Any]
+    verdicts: pd.DataFrame
+    shifts: pd.DataFrame
+    metrics: pd.DataFrame
+
+    @property
+    def recorded(self) -> bool:
+        """Whether these numbers shipped with the project and were not made on this machine."""
+        return bool(self.manifest.get("recorded", False))
+
+    @property
+    def judge(self) -> str:
+        """The judge's spec."""
+        return str(self.manifest.get("judge", {}).get("spec") or self.manifest.get("config", {}).get("judge", ""))
+
+    @property
+    def labels(self) -> list[str]:
+        """The answers the judge was offered."""
+        return [str(label) for label in self.manifest.get("judge", {}).get("labels", [])]
+
+    @property
+    def scale(self) -> tuple[float, float]:
+        """Lowest and highest score; what was seen, where the labels are no numbers."""
+        values = self.manifest.get("judge", {}).get("values") or label_values(self.labels)
+        seen = values or self.verdicts["score"].dropna().tolist() or [1.0, 5.0]
+        return float(min(seen)), float(max(seen))
+
+
+def digest(content: bytes) -> str:
+    """Names a file's content in cache keys and widget keys."""
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+@st.cache_resource(max_entries=2, show_spinner="Reading the file …")
+def read_upload(name: str, content_digest: str, delimiter: str | None, _content: bytes) -> RawTable:
+    """The uploaded file as text cells; `content_digest` stands for the content in the cache key.
+
+    Raises:
+        InputError: the file cannot be read at all.
+    """
+    del content_digest  # part of the cache key only
+    return read_table(name, _content, delimiter=delimiter)
+
+
+@st.cache_resource(max_entries=2, show_spinner="Checking every row …")
+def mapped(
+    name: str,
+    content_digest: str,
+    delimiter: str | None,
+    mapping: tuple[tuple[str, str], ...],
+    task: str,
+    _raw: RawTable,
+) -> Dataset:
+    """The data set this file gives under this mapping; the arguments before `_raw` identify it.
+
+    Raises:
+        InputError: the mapping does not fit the file.
+    """
+    del content_digest, delimiter  # part of the cache key only
+    return build_dataset(_raw, dict(mapping), task=task, name=name)
+
+
+def save(dataset: Dataset) -> None:
+    """Keep a data set on disk."""
+    save_dataset(dataset, get_settings().datasets)
+
+
+@st.cache_resource(max_entries=4, show_spinner=False)
+def _dataset(dataset_id: str, root: str) -> Dataset:
+    del root  # part of the cache key only
+    return load_dataset(dataset_id, get_settings().datasets)
+
+
+def dataset(dataset_id: str) -> Dataset:
+    """A saved or bundled data set.
+
+    Raises:
+        InputError: there is none of that id, or it is damaged.
+    """
+    return _dataset(dataset_id, str(get_settings().datasets))
+
+
+def dataset_titles() -> dict[str, str]:
+    """Every data set's id and title, the bundled ones first; titles differ from one another."""
+    titles = dict(DEMO_NAMES)
+    for manifest in list_datasets(get_settings().datasets):
+        title = str(manifest["name"])
+        if title in titles.values():
+            title = f"{title} ({str(manifest['dataset_id'])[:6]})"
+        titles[str(manifest["dataset_id"])] = title
+    return titles
+
+
+@st.cache_data(max_entries=64, show_spinner=False)
+def count_line(dataset_id: str) -> str:
+    """The data set in one line for the rail; empty where it cannot be opened, which the page itself reports."""
+    try:
+        return counts(dataset(dataset_id))
+    except EngineError:
+        return ""
+
+
+def counts(dataset: Dataset) -> str:
+    """The data set in one line: "48 responses, 12 items, 4 systems"."""
+    summary = summarize(dataset)
+    parts = [plural(summary.n_responses, "response"), plural(summary.n_items, "item")]
+    if summary.systems:
+        parts.append(plural(len(summary.systems), "system"))
+    if summary.n_human and summary.human_low is not None and summary.human_high is not None:
+        low, high = f"{summary.human_low:g}", f"{summary.human_high:g}"
+        parts.append(f"{plural(summary.n_human, 'human score')} from {low} to {high}")
+    if summary.n_excluded:
+        parts.append(f"{plural(summary.n_excluded, 'row')} left out")
+    return ", ".join(parts)
+
+
+def demo_run() -> RunView | None:
+    """The recorded run, or None where it is not installed."""
+    try:
+        return _run(DEMO_RUN, "recorded", str(get_settings().assets))
+    except RunError:
+        return None
+
+
+def run(run_id: str, version: str) -> RunView:
+    """A run's tables at one moment.
+
+    Args:
+        run_id: the run's folder.
+        version: changes whenever the tables may have; part of the cache key.
+
+    Raises:
+        RunError: there is no such run, or it is unreadable.
+    """
+    return _run(run_id, version, str(get_settings().runs))
+
+
+def run_or_none(run_id: str, version: str) -> RunView | None:
+    """As `run`, and None where the run has written nothing yet."""
+    try:
+        return run(run_id, version)
+    except RunError:
+        return None
+
+
+@st.cache_resource(max_entries=12, show_spinner=False)
+def _run(run_id: str, version: str, root: str) -> RunView:
+    del version, root  # part of the cache key only
+    folder = runs.demo_run() if run_id == DEMO_RUN else runs.open_run(get_settings().runs, run_id)
+    manifest = folder.manifest()
+    verdicts = folder.table("verdicts")
+    shifts = paired_shifts(verdicts)
+    return RunView(run_id, manifest, verdicts, shifts, shift_metrics(verdicts))
+
+
+def latest_run(judge: str, dataset_id: str) -> RunView | None:
+    """The newest run of this judge on this data that holds verdicts; else the recorded one, if it fits."""
+    for manifest in runs.list_runs(get_settings().runs):
+        config = manifest.get("config", {})
+        if (config.get("judge"), config.get("data")) != (judge, dataset_id):
+            continue
+        try:
+            view = run(str(manifest["run_id"]), f"{manifest['state']} {manifest.get('finished')}")
+        except EngineError:
+            continue  # a damaged run must not hide an older good one
+        if len(view.verdicts):
+            return view
+    demo = demo_run()
+    if demo and (demo.manifest["judge"].get("spec"), demo.manifest["data"].get("dataset_id")) == (
+        judge,
+        dataset_id,
+    ):
+        return demo
+    return None
+
+
+@st.cache_data(max_entries=256, show_spinner=False)
+def judge_one(
+    judge: str, dataset_id: str, response_id: str, attack: str, own_text: str, own_before: bool, defense: str
+) -> dict[str, Any]:
+    """Judge one response without and with an attack, through the worker; errors are raised anew each time.
+
+    Raises:
+        EngineError: the judge, the choice or the worker; the text says what to do.
+    """
+    return jobs.manager().ask(
+        "attack_one",
+        {
+            "judge": judge,
+            "data": dataset_id,
+            "response_id": response_id,
+            "attack": attack,
+            "own_text": own_text,
+            "own_before": own_before,
+            "defense": defense,
+        },
+    )

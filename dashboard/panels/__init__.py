@@ -1,0 +1,1 @@
+"""The pieces a page is made of; each takes tables and draws."""

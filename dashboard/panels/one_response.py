@@ -1,0 +1,187 @@
+"""One response, judged without and with an attack, live."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import streamlit as st
+
+from dashboard import data, state, ui
+from dashboard.panels import findings
+from dashboard.panels.effects import distribution
+from dashboard.panels.marked import show_marked, show_verbatim
+from engine import catalog
+from engine.data.dataset import Dataset
+from engine.errors import EngineError
+from engine.figures.text import three_digits
+from engine.schema import NONE
+
+OWN = "own"
+NEAR = 1_000
+"""Responses offered on either side of the present one; a list of all of a large file would slow every click."""
+MAX_OWN_TEXT = 20_000
+
+
+@st.fragment
+def one_response(judge: str, dataset: Dataset) -> None:
+    """Choices on top, the finding, the text and the score distribution; a change redraws only this panel."""
+    response_id = _pick_response(dataset)
+    attack, defense = _pick_arm()
+    own_text, own_before = _own_text() if attack == OWN else ("", False)
+    if attack == OWN and not own_text.strip():
+        ui.finding("Type the text you want to add, then leave the field to see what the judge makes of it.")
+        _texts(dataset, response_id, None)
+        return
+    finding = st.empty()
+    left, right = st.columns([1, 1], gap="medium")
+    with left:
+        texts = st.empty()
+        with texts.container():
+            _texts(dataset, response_id, None)
+    try:
+        with right, st.spinner("Asking the judge. The first question loads it …", show_time=True):
+            result = data.judge_one(judge, dataset.dataset_id, response_id, attack, own_text, own_before, defense)
+    except EngineError as error:
+        with finding.container():
+            ui.show_error(error, "The judge could not be asked.")
+        return
+    with finding.container():
+        ui.finding(findings.one_sentence(result, attack, defense))
+    with texts.container():
+        _texts(dataset, response_id, result)
+    with right:
+        _scores(result, attack)
+    _prompts(result)
+
+
+def _pick_response(dataset: Dataset) -> str:
+    ids = dataset.responses["response_id"].tolist()
+    state.seed(state.RESPONSE, ids, ids[0])
+    place = {response_id: i for i, response_id in enumerate(ids)}
+    now = place[st.session_state[state.RESPONSE]]
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="xsmall"):
+        st.button(
+            "Previous",
+            icon=":material/chevron_left:",
+            disabled=now == 0,
+            key="previous_response",
+            on_click=state.put,
+            args=(state.RESPONSE, ids[max(now - 1, 0)]),
+        )
+        st.button(
+            "Next",
+            icon=":material/chevron_right:",
+            icon_position="right",
+            disabled=now == len(ids) - 1,
+            key="next_response",
+            on_click=state.put,
+            args=(state.RESPONSE, ids[min(now + 1, len(ids) - 1)]),
+        )
+        chosen = ui.pick(
+            "Response",
+            ids[max(0, now - NEAR) : now + NEAR + 1],
+            key=state.RESPONSE,
+            title=lambda r: f"{place[r] + 1}/{len(ids)} · {r}" if r in place else r,
+        )
+    state.publish(state.RESPONSE, chosen, ids[0])
+    return chosen
+
+
+def _pick_arm() -> tuple[str, str]:
+    left, right = st.columns(2)
+    with left:
+        state.seed(state.ATTACK, list(catalog.ATTACKS), state.DEFAULT_ATTACK)
+        attack = ui.pick("Attack", list(catalog.ATTACKS), key=state.ATTACK, title=lambda a: catalog.ATTACKS[a].title)
+        state.publish(state.ATTACK, attack, state.DEFAULT_ATTACK)
+        ui.note(_about(catalog.ATTACKS[attack]))
+    with right:
+        state.seed(state.DEFENSE, list(catalog.DEFENSES), state.DEFAULT_DEFENSE)
+        defense = ui.pick(
+            "Defense", list(catalog.DEFENSES), key=state.DEFENSE, title=lambda d: catalog.DEFENSES[d].title
+        )
+        state.publish(state.DEFENSE, defense, state.DEFAULT_DEFENSE)
+        ui.note(_about(catalog.DEFENSES[defense]))
+    return attack, defense
+
+
+def _about(card: catalog.AttackCard | catalog.DefenseCard) -> str:
+    return f"{card.about} Source: {card.source}." if card.source else card.about
+
+
+def _own_text() -> tuple[str, bool]:
+    text = st.text_area(
+        "Your text",
+        key=state.OWN_TEXT,
+        max_chars=MAX_OWN_TEXT,
+        height=90,
+        placeholder="For example: This answer was checked by three experts.",
+        persist_state="session",
+    )
+    before = st.toggle("Put it before the response", key=state.OWN_BEFORE, persist_state="session")
+    return str(text or ""), bool(before)
+
+
+def _texts(dataset: Dataset, response_id: str, result: dict[str, Any] | None) -> None:
+    row = dataset.responses.set_index("response_id").loc[response_id]
+    if result is None or not any(kind != "same" for kind, _ in result["diff"]):
+        ui.note("The response, as it is")
+        show_verbatim(str(row["text"]), label="The response")
+    else:
+        removed = any(kind == "removed" for kind, _ in result["diff"])
+        words = "underlined, what it takes out is struck through" if removed else "underlined"
+        ui.note(f"The response as the judge reads it; what the attack adds is {words}")
+        show_marked([(kind, text) for kind, text in result["diff"]], label="The response with the attack marked")
+    context = dataset.items.set_index("item_id").loc[row["item_id"], "context"]
+    if isinstance(context, str) and context:
+        ui.note("What it answers")
+        show_verbatim(context, label="The context")
+
+
+def _scores(result: dict[str, Any], attack: str) -> None:
+    """The distribution over the score labels, and what the two calls cost."""
+    clean, attacked = result["clean"], result["attacked"]
+    if clean["probabilities"] or attacked["probabilities"]:
+        distribution(result["labels"], clean, attacked, attack, key="one_distribution", note=_note(result))
+    else:
+        ui.note("This judge gives a score without probabilities, so there is no distribution to draw.")
+    ui.facts(_cost([clean] if attack == NONE else [clean, attacked], cached=result["cached"]))
+    if result.get("remark"):
+        ui.warn(result["remark"])
+
+
+def _cost(verdicts: list[dict[str, Any]], *, cached: bool) -> dict[str, str]:
+    """Coverage, tokens and seconds of the calls, what does not apply left out."""
+    facts = {"Coverage": " → ".join(three_digits(_number(v["coverage"])) for v in verdicts)}
+    if any(v["prompt_tokens"] for v in verdicts):
+        facts["Prompt tokens"] = " → ".join(str(v["prompt_tokens"]) for v in verdicts)
+        facts["Time"] = "cached" if cached else f"{three_digits(sum(v['seconds'] for v in verdicts))} s"
+    return facts
+
+
+def _note(result: dict[str, Any]) -> str:
+    if result["device"] == "no model":
+        return "live, planted judge without a model"
+    return "from the cache of judge calls" if result["cached"] else f"live, on {result['device']}"
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else value
+
+
+def _prompts(result: dict[str, Any]) -> None:
+    """The rendered prompts, made only when opened."""
+    if not result["prompt_clean"]:
+        ui.note("This judge has no model, so there is no prompt to show.")
+        return
+    with st.expander("Details: the prompts the judge was given", on_change="rerun", key="prompts") as prompts:
+        if not prompts.open:
+            return
+        left, right = st.columns(2)
+        for side, title, text in (
+            (left, "Without the attack", result["prompt_clean"]),
+            (right, "With the attack", result["prompt_attacked"]),
+        ):
+            with side:
+                ui.note(title)
+                st.code(text, language=None, wrap_lines=True, height=360)

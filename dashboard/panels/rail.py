@@ -1,0 +1,95 @@
+"""The left rail: judge, data, what the machine is doing; the same on every page, bound to the URL."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from dashboard import data, state, ui
+from engine import catalog, jobs
+
+BUSY_POLL_S = 2.0
+IDLE_POLL_S = 15.0
+_WORDS = {
+    "off": "asleep, wakes when asked",
+    "starting": "waking up",
+    "idle": "ready",
+    "busy": "judging",
+}
+
+
+def rail() -> None:
+    """Draw the rail; afterwards `state.text(state.JUDGE)` and `state.text(state.DATA)` are valid choices."""
+    state.apply_pending()
+    with st.sidebar:
+        _judge()
+        _data()
+
+
+def machine() -> None:
+    """What the worker is doing, below the choices; asked for gently while nothing is going on."""
+    busy = jobs.manager().status().state in ("busy", "starting")
+    with st.sidebar:
+        st.divider()
+        st.fragment(_machine, run_every=BUSY_POLL_S if busy else IDLE_POLL_S)()
+
+
+def _judge() -> None:
+    options = _judge_options()
+    state.seed(state.JUDGE, options, state.DEFAULT_JUDGE)
+    chosen = ui.pick(
+        "Judge",
+        options,
+        key=state.JUDGE,
+        title=lambda spec: catalog.describe_judge(spec).title,
+        help="Whose verdicts are put to the test. Planted judges have a known bias and need no model.",
+        on_change=lambda: state.forget_unknown(state.JUDGE),
+    )
+    state.publish(state.JUDGE, chosen, state.DEFAULT_JUDGE)
+    ui.note(catalog.describe_judge(chosen).about)
+    _mention_unknown(state.JUDGE, "judge")
+
+
+def _judge_options() -> list[str]:
+    """The catalogue, and a planted judge with dials of its own if the URL names one.
+
+    Other specs are not taken from a URL: a link must not make this machine load a model somebody else named.
+    """
+    options = list(catalog.JUDGES)
+    named = str(st.session_state.get(state.JUDGE) or st.query_params.get(state.JUDGE, ""))
+    return [*options, named] if named.startswith("planted:") and named not in options else options
+
+
+def _data() -> None:
+    titles = data.dataset_titles()
+    state.seed(state.DATA, list(titles), state.DEFAULT_DATA)
+    chosen = ui.pick(
+        "Data",
+        list(titles),
+        key=state.DATA,
+        title=lambda dataset_id: titles.get(dataset_id, dataset_id),
+        help="The responses that are judged. Bring your own on the Data page.",
+        on_change=_forget_response,
+    )
+    state.publish(state.DATA, chosen, state.DEFAULT_DATA)
+    ui.note(data.count_line(chosen))
+    _mention_unknown(state.DATA, "data set")
+
+
+def _forget_response() -> None:
+    state.forget_unknown(state.DATA)
+    st.session_state.pop(state.RESPONSE, None)
+
+
+def _mention_unknown(key: str, noun: str) -> None:
+    if state.unknown(key):
+        ui.note(f"The link asks for the {noun} {state.unknown(key)!r}, which is not on this machine.")
+
+
+def _machine() -> None:
+    status = jobs.manager().status()
+    facts = {"Device": status.device or "not in use yet", "Judge": _WORDS[status.state]}
+    if job := jobs.manager().get(status.running):
+        facts["Run"] = f"{job.fraction:.0%}"
+    if status.queued:
+        facts["Waiting"] = str(status.queued)
+    ui.facts(facts)

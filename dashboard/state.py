@@ -1,0 +1,173 @@
+"""What a session remembers, and what its URL says: every key in one place, with typed access.
+
+Choices are linked to the URL by hand and not with `bind="query-params"`: a bound selectbox writes its label
+into the URL, so renaming a label would break every shared link; here the URL has the value (`?attack=dsi`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from engine.schema import NONE
+
+JUDGE = "judge"
+DATA = "data"
+ATTACK = "attack"
+DEFENSE = "defense"
+RESPONSE = "response"
+TAB = "tab"
+JOB = "job"
+OWN_TEXT = "own_text"
+OWN_BEFORE = "own_before"
+SET_ATTACKS = "set_attacks"
+SET_DEFENSES = "set_defenses"
+SET_LIMIT = "set_limit"
+ARM = "arm"
+
+TAB_ONE = "One response"
+TAB_SET = "Whole set"
+
+DEFAULT_JUDGE = "bundled:judge"
+DEFAULT_DATA = "demo-dialogue"
+DEFAULT_ATTACK = "dsi"
+DEFAULT_DEFENSE = NONE
+
+_UNKNOWN = "unknown_"
+_UPLOAD = "upload_held"
+_PENDING = "pending"
+_UPLOAD_ROUND = "upload_round"
+_MESSAGE = "message_once"
+_RECORD = "record_open"
+_TABLE_ROUND = "table_round"
+
+
+def seed(key: str, options: Sequence[str], default: str) -> None:
+    """Give the widget `key` its value before it is made: the session's, else the URL's, else the default.
+
+    A URL value that is not among the options is kept for `unknown`, so that the page can say so.
+    """
+    if key in st.session_state:
+        if st.session_state[key] not in options:
+            st.session_state[key] = _valid(default, options)
+        return
+    wanted = st.query_params.get(key, "")
+    if wanted and wanted not in options:
+        st.session_state[_UNKNOWN + key] = wanted
+    st.session_state[key] = wanted if wanted in options else _valid(default, options)
+
+
+def _valid(default: str, options: Sequence[str]) -> str:
+    return default if default in options else options[0]
+
+
+def publish(key: str, value: str, default: str = "") -> None:
+    """Write a value into the URL; the default is left out, so that the plain address stays plain."""
+    if value == default or not value:
+        if key in st.query_params:
+            del st.query_params[key]
+    elif st.query_params.get(key) != value:
+        st.query_params[key] = value
+
+
+def unknown(key: str) -> str:
+    """The value a link asked for and this machine does not have; empty if there is none."""
+    return str(st.session_state.get(_UNKNOWN + key, ""))
+
+
+def forget_unknown(key: str) -> None:
+    """Drop the note about a link's unknown value, once the user has chosen."""
+    st.session_state.pop(_UNKNOWN + key, None)
+
+
+def text(key: str, default: str = "") -> str:
+    """A remembered string."""
+    return str(st.session_state.get(key, default) or default)
+
+
+def put(key: str, value: object) -> None:
+    """Set a remembered value; for a widget's key, only from a callback or before the widget is made."""
+    st.session_state[key] = value
+
+
+def job_id() -> str:
+    """The job this session watches: the session's, else the URL's; empty if there is none."""
+    if JOB not in st.session_state:
+        st.session_state[JOB] = st.query_params.get(JOB, "")
+    return text(JOB)
+
+
+def watch_job(job: str) -> None:
+    """Watch a job from now on, also after a reload."""
+    st.session_state[JOB] = job
+    publish(JOB, job)
+
+
+def after_rerun(values: dict[str, object]) -> None:
+    """Set widgets' values in the next run, before they are made; in this one they exist already."""
+    st.session_state[_PENDING] = {**st.session_state.get(_PENDING, {}), **values}
+
+
+def apply_pending() -> None:
+    """Called first in every full run."""
+    for key, value in st.session_state.pop(_PENDING, {}).items():
+        st.session_state[key] = value
+
+
+def choose_data(dataset_id: str) -> None:
+    """Make a dataset the current one from the next run on."""
+    after_rerun({DATA: dataset_id})
+    st.session_state.pop(RESPONSE, None)
+
+
+def held_upload() -> tuple[str, bytes] | None:
+    """The last uploaded file of this session; it outlives a page switch, which empties the uploader."""
+    held = st.session_state.get(_UPLOAD)
+    return held if isinstance(held, tuple) else None
+
+
+def hold_upload(name: str, content: bytes) -> None:
+    """Keep an uploaded file until another replaces it."""
+    st.session_state[_UPLOAD] = (name, content)
+
+
+def drop_upload() -> None:
+    """Forget the uploaded file, and give the page a fresh, empty uploader."""
+    st.session_state.pop(_UPLOAD, None)
+    st.session_state[_UPLOAD_ROUND] = upload_round() + 1
+
+
+def upload_round() -> int:
+    """Counts the uploads that are over; part of the uploader's key, which code cannot empty otherwise."""
+    return int(st.session_state.get(_UPLOAD_ROUND, 0))
+
+
+def say_after_rerun(message: str) -> None:
+    """A short message to show once, after the page has been drawn anew."""
+    st.session_state[_MESSAGE] = message
+
+
+def take_message() -> str:
+    """The message of `say_after_rerun`, once."""
+    return str(st.session_state.pop(_MESSAGE, ""))
+
+
+def open_record(response_id: str) -> None:
+    """Ask for the drawer of one record in this run."""
+    st.session_state[_RECORD] = response_id
+
+
+def take_record() -> str:
+    """The record whose drawer is to be opened, once."""
+    return str(st.session_state.pop(_RECORD, ""))
+
+
+def table_round() -> int:
+    """Counts closed drawers; part of the table's key, so that closing one clears the selected row."""
+    return int(st.session_state.get(_TABLE_ROUND, 0))
+
+
+def close_record() -> None:
+    """The drawer was closed."""
+    st.session_state[_TABLE_ROUND] = table_round() + 1

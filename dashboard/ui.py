@@ -1,0 +1,165 @@
+"""Small parts every page uses. Text of users and models never reaches a Markdown or HTML parser unescaped."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import pandas as pd
+import plotly.graph_objects as go
+import streamlit as st
+
+from dashboard.spreadsheet import safe_csv
+from engine.errors import EngineError
+from engine.figures import export
+from engine.figures.palette import Mode
+
+Draw = Callable[[Mode], go.Figure]
+"""Draws one figure for a screen theme or for print."""
+
+_STYLE = Path(__file__).with_name("style.css")
+_PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
+
+
+def apply_style() -> None:
+    """Put the style sheet into the page.
+
+    Streamlit sets the colour scheme on its own root only; a drawer stands outside it and needs the page's.
+    """
+    st.html(f"<style>:root {{ color-scheme: {mode()}; }}\n{_STYLE.read_text(encoding='utf-8')}</style>")
+
+
+def mode() -> Mode:
+    """The theme the viewer sees now."""
+    return "dark" if st.context.theme.type == "dark" else "light"
+
+
+def plain(text: str) -> str:
+    """The text for a Markdown place (a label, a toast), with everything that could act as markup escaped."""
+    return _PUNCTUATION.sub(r"\\\1", " ".join(text.split()))
+
+
+def _safe(text: str) -> str:
+    return html.escape(text, quote=True)
+
+
+def finding(sentence: str) -> None:
+    """The sentence a page opens with: what is seen for the present choice."""
+    st.html(f'<p class="js-finding">{_safe(sentence)}</p>')
+
+
+def note(text: str) -> None:
+    """A quiet line: n, method, whether recorded or live, what a choice means. An empty text draws nothing."""
+    if text:
+        st.html(f'<p class="js-note">{_safe(text)}</p>')
+
+
+def facts(pairs: Mapping[str, str]) -> None:
+    """A row of short named values that wraps on a narrow screen."""
+    cells = "".join(f"<div><dt>{_safe(k)}</dt><dd>{_safe(v)}</dd></div>" for k, v in pairs.items())
+    st.html(f'<dl class="js-facts">{cells}</dl>')
+
+
+def show_error(error: EngineError | str, what: str = "This did not work.") -> None:
+    """What failed in one line, then the engine's text: the thing, the value, the next step."""
+    st.html(f'<div class="js-error" role="alert"><strong>{_safe(what)}</strong>{_safe(str(error))}</div>')
+
+
+def show_problem(where: str, what: str, fix: str, *, is_error: bool) -> None:
+    """One problem of a file: where it is, what it is, what to do."""
+    kind = " error" if is_error else ""
+    place = f'<span class="where">{_safe(where)}</span>'
+    st.html(f'<p class="js-problem{kind}">{place}: {_safe(what)}<br>{_safe(fix)}</p>')
+
+
+def nothing_yet(message: str, page: str = "", label: str = "") -> None:
+    """An empty state: one sentence on what to do, and the page where it is done."""
+    with st.container(border=True):
+        finding(message)
+        if page:
+            st.page_link(page, label=label, icon=":material/arrow_forward:")
+
+
+def warn(text: str) -> None:
+    """Something a reader must know before trusting the numbers below."""
+    st.html(f'<p class="js-problem" role="note">{_safe(text)}</p>')
+
+
+def show_figure(draw: Draw, prepared: pd.DataFrame, *, key: str, caption: str = "", alt: str = "") -> None:
+    """A figure, and below it what it was drawn from and the exports.
+
+    Title, n, unread, interval method and provenance stand in the figure itself, so that a saved one has them too.
+
+    Args:
+        draw: called with the screen's theme now, and with `print` when a file is asked for.
+        prepared: exactly the table the figure draws; it becomes the CSV.
+        key: names the element and the files.
+        caption: what to look at, where the figure does not say it itself.
+        alt: what the figure shows; by default what the figure says of itself.
+    """
+    figure = draw(mode())
+    described = alt or str((figure.layout.meta or {}).get("alt", ""))
+    st.plotly_chart(figure, theme=None, width="stretch", key=key, alt=described, config=_plot_config(key))
+    if caption:
+        note(caption)
+    save_bar(draw, prepared, key=key)
+
+
+def save_bar(draw: Draw, prepared: pd.DataFrame, *, key: str) -> None:
+    """The buttons below a figure. Files are made on click, so that an untouched page costs nothing."""
+    with st.container(horizontal=True, gap="xsmall", key=f"{key}_bar"):
+        download("Data (CSV)", lambda: safe_csv(prepared), f"{key}.csv", "text/csv", key=f"{key}_csv")
+        if not _can_render():
+            note("No Chrome was found for SVG and PNG files: use the camera in the figure's own toolbar.")
+            return
+        for kind, mime in (("svg", "image/svg+xml"), ("png", "image/png")):
+            download(kind.upper(), _renderer(draw, kind), f"{key}.{kind}", mime, key=f"{key}_{kind}")
+
+
+@st.cache_data(ttl=300, show_spinner=False)
+def _can_render() -> bool:
+    return export.can_render()
+
+
+def _renderer(draw: Draw, kind: str) -> Callable[[], bytes]:
+    return lambda: export.render(draw("print"), kind)
+
+
+def download(label: str, data: Callable[[], bytes], file_name: str, mime: str, *, key: str) -> None:
+    """A quiet download button that neither reruns the page nor makes its file before it is wanted."""
+    st.download_button(
+        label, data, file_name, mime, key=key, on_click="ignore", type="tertiary", icon=":material/download:"
+    )
+
+
+def _plot_config(key: str) -> dict[str, object]:
+    return {
+        "displaylogo": False,
+        "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d"],
+        "toImageButtonOptions": {"format": "svg", "filename": key},
+    }
+
+
+def pick(
+    label: str,
+    options: Sequence[str],
+    *,
+    key: str,
+    title: Callable[[str], str],
+    help: str | None = None,
+    on_change: Callable[[], None] | None = None,
+) -> str:
+    """A selectbox over stable values shown by their titles; its value is already seeded in the session."""
+    return str(
+        st.selectbox(
+            label,
+            options,
+            key=key,
+            format_func=title,
+            help=help,
+            on_change=on_change,
+            persist_state="session",
+        )
+    )

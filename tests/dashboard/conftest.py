@@ -1,0 +1,42 @@
+"""The dashboard driven in-process: every test has its own home, its own job manager and empty caches."""
+
+from pathlib import Path
+
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from engine import jobs
+from engine.data.dataset import Dataset, build_dataset
+from engine.data.mapping import suggest_mapping
+from engine.data.reading import read_table
+from engine.data.store import save_dataset
+from tests.dashboard.helpers import MARKUP, file_bytes
+
+APP = Path(__file__).parents[2] / "dashboard" / "app.py"
+
+
+@pytest.fixture(autouse=True)
+def fresh(settings):
+    """No worker, cache or choice of one test reaches the next."""
+    st.config.set_option("client.showErrorDetails", "full")
+    st.cache_data.clear()
+    st.cache_resource.clear()
+    yield
+    jobs.manager().close()
+    jobs._manager_of.cache_clear()
+
+
+@pytest.fixture
+def app():
+    """The app, not yet run."""
+    return AppTest.from_file(str(APP), default_timeout=60)
+
+
+@pytest.fixture
+def saved(settings) -> Dataset:
+    """A data set on disk whose responses are full of markup."""
+    raw = read_table("mine.csv", file_bytes([{"response": f"{MARKUP} {i}", "item_id": f"q{i // 2}"} for i in range(8)]))
+    dataset = build_dataset(raw, suggest_mapping(raw.frame), task="dialogue", name=f"mine {MARKUP}")
+    save_dataset(dataset, settings.datasets)
+    return dataset

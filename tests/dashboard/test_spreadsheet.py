@@ -1,0 +1,49 @@
+"""A CSV of ours opens in a spreadsheet without any cell becoming a formula."""
+
+import csv
+import io
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dashboard.spreadsheet import safe_cell, safe_csv
+
+
+@pytest.mark.parametrize(
+    "cell",
+    ["=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\r=1", " =1", "\u00a0=1", '=HYPERLINK("x")', "-"],
+)
+def test_a_formula_gets_an_apostrophe(cell):
+    assert safe_cell(cell) == "'" + cell
+
+
+@pytest.mark.parametrize("cell", ["-0.5", "+3", "1e-3", "-1.5E+07", ".5", "plain = text", "", "a-b", "3 - 1"])
+def test_numbers_and_plain_text_stay(cell):
+    assert safe_cell(cell) == cell
+
+
+def test_numbers_of_a_table_stay_numbers_and_text_does_not_become_a_formula():
+    frame = pd.DataFrame({"shift": [-0.5, 1.25], "=text": ["=1+1", 'a;"b"\nc'], "missing": [None, "-x"]})
+    raw = safe_csv(frame)
+    assert raw.startswith(b"\xef\xbb\xbf")
+    rows = list(csv.reader(io.StringIO(raw.decode("utf-8-sig"), newline="")))
+    assert rows[0] == ["shift", "'=text", "missing"]
+    assert rows[1] == ["-0.5", "'=1+1", ""]
+    assert rows[2] == ["1.25", 'a;"b"\nc', "'-x"]
+
+
+@given(st.text(max_size=30))
+def test_no_text_survives_as_a_formula(text):
+    shown = str(safe_cell(text))
+    starts_like_a_formula = shown[:1] in ("=", "+", "-", "@", "\t", "\r")
+    assert not starts_like_a_formula or is_number(shown)
+
+
+def is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

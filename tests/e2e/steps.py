@@ -1,0 +1,56 @@
+"""Steps that several journeys share."""
+
+import re
+from urllib.parse import urlencode
+
+from playwright.sync_api import Page, expect
+
+PLANTED = "planted:injection"
+SETTLED = 60_000
+"""Longest wait for a page to come to rest on a busy machine [ms]."""
+
+
+def open_page(page: Page, url: str, path: str = "", **query: str) -> None:
+    page.goto(f"{url}/{path}?{urlencode(query)}")
+    expect(page.get_by_role("heading", level=1)).to_be_visible(timeout=SETTLED)
+    settle(page)
+
+
+def settle(page: Page) -> None:
+    """Wait until no script run is going."""
+    expect(page.locator('[data-testid="stApp"][data-test-script-state="notRunning"]')).to_be_visible(timeout=SETTLED)
+
+
+def finding(page: Page):
+    return page.locator(".js-finding")
+
+
+def semicolon_file(text: str = "") -> bytes:
+    lines = ["frage;antwort;modell"]
+    lines += [
+        f'"What grows in garden {i}?";"{text or f"Tomatoes grow in garden {i}; beans, too."}";m{k}'
+        for i in range(3)
+        for k in range(2)
+    ]
+    return "\r\n".join(lines).encode("utf-8-sig")
+
+
+def upload(page: Page, url: str, content: bytes, judge: str) -> None:
+    open_page(page, url, "data", judge=judge)
+    page.get_by_test_id("stFileUploaderDropzone").locator("input").set_input_files(
+        {"name": "antworten.csv", "mimeType": "text/csv", "buffer": content}
+    )
+    expect(page.get_by_text("semicolon between the cells")).to_be_visible()
+    for label, column in (("Response (needed)", "antwort"), ("Context", "frage"), ("System", "modell")):
+        choose(page, label, column)
+    expect(finding(page)).to_contain_text("6 responses, 3 items, 2 systems")
+    page.get_by_role("button", name="Save and use this data").click()
+    expect(finding(page)).to_contain_text("In use")
+
+
+def choose(page: Page, label: str, option: str) -> None:
+    """Pick an option of a selectbox by its label."""
+    box = page.get_by_role("combobox", name=re.compile(rf"{re.escape(label)}"))
+    box.first.click()
+    page.get_by_role("option", name=option, exact=True).click()
+    settle(page)
