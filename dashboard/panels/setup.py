@@ -16,6 +16,7 @@ from engine.figures.text import plural
 from engine.schema import NONE
 
 DEFAULT_ATTACKS = ("dsi", "bed")
+DEFAULT_DEFENSES = (NONE, "delimiters", "sandwich")
 
 
 def setup(judge: str, dataset: Dataset, *, busy: bool) -> None:
@@ -79,7 +80,7 @@ def _defenses() -> list[str]:
             "Defenses",
             list(catalog.DEFENSES),
             selection_mode="multi",
-            default=list(catalog.DEFENSES),
+            default=[d for d in DEFAULT_DEFENSES if d in catalog.DEFENSES],
             format_func=lambda d: catalog.DEFENSES[d].title,
             key=state.SET_DEFENSES,
             help=_abouts(list(catalog.DEFENSES.values())),
