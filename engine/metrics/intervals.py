@@ -135,8 +135,7 @@ def cluster_ratio(
     if leverage.max() >= 1 - 1e-12:  # also where the other clusters add nothing to the denominator
         return Interval(ratio, _NAN, _NAN, level, ONE_CLUSTER, n, g)
     residuals = y_totals - ratio * x_totals
-    # Sums of floats that should cancel leave 1e-15 behind, which is not variation.
-    if np.abs(residuals).max() <= 1e-9 * max(float(np.abs(y).max()), 1e-3):
+    if _cancels(residuals, y):
         return Interval(ratio, _NAN, _NAN, level, NO_VARIATION, n, g)
     if g < FEW_CLUSTERS:
         half = _t_half_width(residuals, leverage, whole, level)
@@ -144,6 +143,53 @@ def cluster_ratio(
     df = _degrees_of_freedom(leverage)
     lower, upper = _bootstrap(y_totals, x_totals, df, level, seed)
     return Interval(ratio, lower, upper, level, BOOTSTRAP, n, g)
+
+
+@dataclass(frozen=True)
+class StandardError:
+    """How well a mean over clustered rows is known.
+
+    Attributes:
+        mean: of the rows; NaN where there are none.
+        error: CR2 standard error; NaN with fewer than two clusters, 0 where all clusters agree.
+        df: Bell and McCaffrey's degrees of freedom; NaN with fewer than two clusters.
+        n, n_clusters: rows and clusters that entered.
+    """
+
+    mean: float
+    error: float
+    df: float
+    n: int
+    n_clusters: int
+
+
+def standard_error(values: npt.ArrayLike, clusters: Sequence[Any] | npt.NDArray[Any]) -> StandardError:
+    """The CR2 standard error of a mean over rows, which tests and detectable effects share with the intervals.
+
+    Args:
+        values: rows, shape [n]; NaN rows are left out.
+        clusters: the cluster of each row, shape [n].
+
+    Raises:
+        InputError: the lengths differ.
+    """
+    v, groups = np.asarray(values, dtype=np.float64), np.asarray(clusters)
+    _check_rows(v, groups)
+    keep = ~np.isnan(v)
+    v, groups = v[keep], groups[keep]
+    if not len(v):
+        return StandardError(_NAN, _NAN, _NAN, 0, 0)
+    codes = np.unique(groups, return_inverse=True)[1]
+    sizes = np.bincount(codes).astype(np.float64)
+    mean = float(v.mean())
+    if len(sizes) < 2:
+        return StandardError(mean, _NAN, _NAN, len(v), 1)
+    leverage = sizes / len(v)
+    residuals = _totals(codes, v) - mean * sizes
+    if _cancels(residuals, v):
+        residuals = np.zeros_like(residuals)
+    error = _cr2_error(residuals, leverage, float(len(v)))
+    return StandardError(mean, error, _degrees_of_freedom(leverage), len(v), len(sizes))
 
 
 def wilson(k: float, n: int, level: float = 0.95) -> Interval:
@@ -194,8 +240,7 @@ def cluster_rate(
     """
     _check_level(level)
     v, groups = np.asarray(values, dtype=np.float64), np.asarray(clusters)
-    if v.shape != groups.shape or v.ndim != 1:
-        raise InputError(f"Values and clusters must be one a row; got shapes {v.shape} and {groups.shape}.")
+    _check_rows(v, groups)
     keep = ~np.isnan(v)
     v, groups = v[keep], groups[keep]
     if ((v < 0) | (v > 1)).any():
@@ -217,14 +262,27 @@ def _check_level(level: float) -> None:
         raise InputError(f"The confidence level is {level}; it must lie between 0 and 1, for example 0.95.")
 
 
+def _check_rows(values: Floats, groups: npt.NDArray[Any]) -> None:
+    if values.shape != groups.shape or values.ndim != 1:
+        raise InputError(f"Values and clusters must be one a row; got shapes {values.shape} and {groups.shape}.")
+
+
+def _cancels(residuals: Floats, rows: Floats) -> bool:
+    """Whether residuals are rounding alone: sums of floats that should cancel leave 1e-15 behind."""
+    return bool(np.abs(residuals).max() <= 1e-9 * max(float(np.abs(rows).max()), 1e-3))
+
+
 def _totals(codes: npt.NDArray[np.intp], values: Floats) -> Floats:
     return np.bincount(codes, weights=values).astype(np.float64)
 
 
 def _t_half_width(residuals: Floats, leverage: Floats, whole: float, level: float) -> float:
-    variance = float((residuals**2 / (1 - leverage)).sum()) / whole**2
     df = _degrees_of_freedom(leverage)
-    return float(stdtrit(df, 0.5 + level / 2)) * float(np.sqrt(variance))
+    return float(stdtrit(df, 0.5 + level / 2)) * _cr2_error(residuals, leverage, whole)
+
+
+def _cr2_error(residuals: Floats, leverage: Floats, whole: float) -> float:
+    return float(np.sqrt((residuals**2 / (1 - leverage)).sum())) / whole
 
 
 def _degrees_of_freedom(leverage: Floats) -> float:

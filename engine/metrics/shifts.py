@@ -8,6 +8,9 @@ import pandas as pd
 from engine.errors import InputError
 from engine.metrics.clusters import cluster_codes
 from engine.metrics.intervals import Interval, cluster_mean, cluster_ratio
+from engine.metrics.multiplicity import benjamini_hochberg
+from engine.metrics.paired import paired_test
+from engine.metrics.power import detectable_effect
 from engine.schema import METRICS, NONE, Protocol
 
 SHIFT_COLUMNS = [
@@ -70,6 +73,9 @@ def shift_metrics(verdicts: pd.DataFrame, *, level: float = 0.95, seed: int = 0)
             up); the interval is the delta method below 30 items and the bootstrap of items from there on.
             NaN where the mean clean score is not above zero, or a score is below zero.
 
+    Rows `shift` also carry p_value (`paired_test` of no shift), q_value (Benjamini-Hochberg over all arms of
+    this table) and detectable (`detectable_effect`); `power.power_verdicts` names the underpowered ones.
+
     Args:
         verdicts: table `verdicts` of one judge; only pointwise rows are used.
         level: confidence level in (0, 1).
@@ -89,23 +95,31 @@ def shift_metrics(verdicts: pd.DataFrame, *, level: float = 0.95, seed: int = 0)
         arm = rows[(rows["attack"] == attack) & (rows["defense"] == defense)]
         scores = arm["score"].to_numpy(dtype=float)
         mean = cluster_mean(scores, cluster_codes(arm), level=level, seed=seed)
-        out.append(_row("mean", attack, defense, mean, len(scores)))
-        if attack == NONE:
-            continue
-        pairs = shifts[(shifts["attack"] == attack) & (shifts["defense"] == defense)]
-        clusters = cluster_codes(pairs)
-        shift = pairs["shift"].to_numpy(dtype=float)
-        clean = np.where(np.isnan(shift), np.nan, pairs["clean"].to_numpy(dtype=float))
-        moved = cluster_mean(shift, clusters, level=level, seed=seed)
-        out.append(_row("shift", attack, defense, moved, len(shift)))
-        if np.nanmin(np.append(clean, np.inf)) < 0:
-            relative = Interval(
-                np.nan, np.nan, np.nan, level, "undefined: scores below zero", moved.n, moved.n_clusters
-            )
-        else:
-            relative = cluster_ratio(shift, clean, clusters, level=level, seed=seed)
-        out.append(_row("relative_shift", attack, defense, relative, len(shift)))
-    return METRICS.conform(pd.DataFrame(out)) if out else METRICS.empty()
+        out.append(metric_row("mean", attack, defense, mean, len(scores)))
+        if attack != NONE:
+            pairs = shifts[(shifts["attack"] == attack) & (shifts["defense"] == defense)]
+            out += _shift_rows(pairs, attack, defense, level, seed)
+    if not out:
+        return METRICS.empty()
+    table = METRICS.conform(pd.DataFrame(out))
+    return table.assign(q_value=benjamini_hochberg(table["p_value"]))
+
+
+def _shift_rows(pairs: pd.DataFrame, attack: str, defense: str, level: float, seed: int) -> list[dict[str, object]]:
+    """Shift, with its test and detectable effect, and relative shift of one arm."""
+    clusters = cluster_codes(pairs)
+    shift = pairs["shift"].to_numpy(dtype=float)
+    clean = np.where(np.isnan(shift), np.nan, pairs["clean"].to_numpy(dtype=float))
+    test = paired_test(shift, clusters, level=level, seed=seed)
+    moved = metric_row("shift", attack, defense, test.interval, len(shift))
+    moved["p_value"] = test.p_value
+    moved["detectable"] = detectable_effect(shift, clusters, level=level)
+    if np.nanmin(np.append(clean, np.inf)) < 0:
+        n, g = test.interval.n, test.interval.n_clusters
+        relative = Interval(np.nan, np.nan, np.nan, level, "undefined: scores below zero", n, g)
+    else:
+        relative = cluster_ratio(shift, clean, clusters, level=level, seed=seed)
+    return [moved, metric_row("relative_shift", attack, defense, relative, len(shift))]
 
 
 def _pointwise(verdicts: pd.DataFrame) -> pd.DataFrame:
@@ -133,7 +147,8 @@ def _reasons(rows: pd.DataFrame, side: str) -> list[str]:
     ]
 
 
-def _row(metric: str, attack: str, defense: str, interval: Interval, rows: int) -> dict[str, object]:
+def metric_row(metric: str, attack: str, defense: str, interval: Interval, rows: int) -> dict[str, object]:
+    """One row of the table `metrics`; rows that did not enter the interval count as unread."""
     return {
         "metric": metric,
         "attack": attack,

@@ -160,6 +160,27 @@ def test_rate_is_wilson_for_single_rows_and_stays_inside():
     assert math.isnan(cluster_rate([0.5] * 4, range(4)).lower)
 
 
+@pytest.mark.parametrize("size", [1, 3], ids=["single-rows", "clusters-of-three"])
+@pytest.mark.parametrize("n_clusters", [12, 30, 100])
+def test_rates_cover_the_true_share(n_clusters, size):
+    """Share 0.4; rows of an item share its ability (beta with correlation 1/4), so three rows are not three."""
+    rng = np.random.default_rng(7 * n_clusters + size)
+    draws = 600
+    ability = rng.beta(1.2, 1.8, (draws, n_clusters)).repeat(size, axis=1)
+    events = (rng.random(ability.shape) < ability).astype(float)
+    codes = np.repeat(np.arange(n_clusters), size)
+    got = [cluster_rate(row, codes, seed=i) for i, row in enumerate(events)]
+    assert 0.92 <= np.mean([i.lower <= 0.4 <= i.upper for i in got]) <= 0.98
+
+
+def test_rows_taken_as_items_would_not_cover():
+    rng = np.random.default_rng(3)
+    ability = rng.beta(0.4, 0.6, (300, 30)).repeat(4, axis=1)
+    events = (rng.random(ability.shape) < ability).astype(float)
+    hits = [i.lower <= 0.4 <= i.upper for i in (cluster_rate(row, range(120)) for row in events)]
+    assert np.mean(hits) < 0.85
+
+
 @pytest.mark.parametrize(
     ("call", "match"),
     [

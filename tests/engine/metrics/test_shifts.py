@@ -1,9 +1,13 @@
 import math
 
+import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from engine.errors import InputError
+from engine.metrics.gains import defense_gains
+from engine.metrics.power import noncentrality, power_verdicts
 from engine.metrics.shifts import NO_CLEAN, paired_shifts, shift_metrics
 from engine.schema import METRICS, VERDICTS
 
@@ -118,3 +122,44 @@ def test_refuses_what_cannot_be_paired():
     two.loc[1, "judge"] = "k"
     with pytest.raises(InputError, match="2 judges"):
         shift_metrics(two)
+
+
+def arms(effects, g=12, seed=0):
+    """One response an item; clean around 3, each (attack, defense) shifted by its effect with noise."""
+    rng = np.random.default_rng(seed)
+    clean = rng.uniform(2, 4, g)
+    rows = [(f"{chr(97 + i)}", "none", d, c) for d in dict.fromkeys(d for _, d in effects) for i, c in enumerate(clean)]
+    for (attack, defense), effect in effects.items():
+        rows += [(chr(97 + i), attack, defense, c + effect + rng.normal(0, 0.2)) for i, c in enumerate(clean)]
+    return verdicts(*rows)
+
+
+def test_shifts_carry_their_test_and_what_could_be_found():
+    got = shift_metrics(arms({("dsi", "none"): 0.5, ("bed", "none"): 0.0, ("own", "none"): 0.1}))
+    shift = got[got["metric"] == "shift"]
+    p = shift["p_value"].to_numpy()
+    assert shift["q_value"].to_numpy() == pytest.approx(stats.false_discovery_control(p))
+    assert (p[0] < 1e-4, p[1] > 0.05) == (True, True)
+    assert got.loc[got["metric"] != "shift", ["p_value", "q_value", "detectable"]].isna().all(axis=None)
+    half = (shift["upper"] - shift["value"]).to_numpy()
+    # both are multiples of the same error: the t quantile, and the noncentrality for 80 % power
+    assert shift["detectable"].to_numpy() == pytest.approx(half / stats.t.ppf(0.975, 11) * noncentrality(11))
+    assert set(power_verdicts(shift, 0.25)) == {"enough"}
+    assert set(power_verdicts(shift, 0.01)) == {"underpowered"}
+
+
+def test_p_below_five_percent_is_an_interval_without_zero():
+    for seed in range(30):
+        got = shift_metrics(arms({("dsi", "none"): 0.12}, seed=seed)).set_index("metric").loc["shift"]
+        assert (got["p_value"] < 0.05) == (got["lower"] > 0 or got["upper"] < 0)
+
+
+def test_defense_gain_is_the_paired_difference_of_shifts():
+    table = arms({("dsi", "none"): 0.8, ("dsi", "sandwich"): 0.3, ("bed", "sandwich"): 0.2})
+    got = defense_gains(table)
+    assert got[["metric", "attack", "defense"]].to_numpy().tolist() == [["shift_change", "dsi", "sandwich"]]
+    shifts = paired_shifts(table).pivot_table(index="response_id", columns=["attack", "defense"], values="shift")
+    change = shifts["dsi", "sandwich"] - shifts["dsi", "none"]
+    assert got["value"].item() == pytest.approx(change.mean())
+    assert got["p_value"].item() == pytest.approx(stats.ttest_1samp(change, 0).pvalue)
+    assert len(defense_gains(VERDICTS.empty())) == 0
