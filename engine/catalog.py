@@ -5,11 +5,22 @@ The dashboard and the command line read this; it is the one module besides `stud
 
 from __future__ import annotations
 
-from engine.attacks.registry import ATTACKS, AttackCard
-from engine.defenses.registry import DEFENSES, DefenseCard
-from engine.judges.registry import JUDGES, JudgeCard
+from engine.attacks.registry import ATTACKS, AttackCard, describe_attack
+from engine.defenses.registry import DEFENSES, DefenseCard, describe_defense
+from engine.judges.registry import JUDGES, JudgeCard, judges_for
 
-__all__ = ["ATTACKS", "DEFENSES", "JUDGES", "AttackCard", "DefenseCard", "JudgeCard", "describe_judge"]
+__all__ = [
+    "ATTACKS",
+    "DEFENSES",
+    "JUDGES",
+    "AttackCard",
+    "DefenseCard",
+    "JudgeCard",
+    "describe_attack",
+    "describe_defense",
+    "describe_judge",
+    "judges_for",
+]
 
 
 def describe_judge(spec: str) -> JudgeCard:

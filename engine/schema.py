@@ -35,6 +35,7 @@ class Protocol(StrEnum):
     POINTWISE = "pointwise"
     PAIRWISE = "pairwise"
     VERIFIER = "verifier"
+    RANKING = "ranking"
 
 
 class Order(StrEnum):
@@ -209,12 +210,23 @@ VERDICTS = Table(
         Column("response_id", "str", "the response judged (the first of a pair)"),
         Column("response_b", "str", "second response of a pair", required=False),
         Column("order", "str", "order shown", required=False, allowed=_values(Order)),
+        Column("variant", "str", "variant of the prompt, where the card has a name for it", required=False),
+        Column("candidates", "str", "response ids of a ranking as shown, as a JSON list", required=False),
         Column("score", "float", "expected score, on the card's scale (NaN: unread)", required=False),
-        Column("p_a", "float", "probability that response a is preferred, in [0, 1]", required=False),
+        Column("p_a", "float", "probability that response a is preferred, order undone, in [0, 1]", required=False),
+        Column(
+            "p_tie", "float", "probability of a tie, in [0, 1]; p_b is what p_a and p_tie leave of 1", required=False
+        ),
         Column("p_yes", "float", "probability of YES among the answers, in [0, 1]", required=False),
         Column("outcome", "str", "verdict in the pair's own names", required=False, allowed=_values(Outcome)),
         Column("coverage", "float", "probability held by all answer tokens, in [0, 1]", required=False),
-        Column("probabilities", "list", "probability of each label of the card, summing to 1", required=False),
+        Column(
+            "probabilities",
+            "list",
+            "probability of each label of the card, summing to 1; of a pair, the slots as shown (first, second, tie)",
+            required=False,
+        ),
+        Column("ranking", "list", "place of each candidate as shown, 1 = best", required=False),
         Column("unread_reason", "str", "why there is no usable verdict", required=False),
         Column("raw_text", "str", "the judge's reply, where it generates one", required=False),
         Column("prompt_tokens", "int", "tokens of the rendered prompt", required=False),
@@ -222,6 +234,26 @@ VERDICTS = Table(
         Column("seconds", "float", "wall time of this verdict, its share of the batch [s]", required=False),
     ),
     key="verdict_id",
+)
+
+PAIRS = Table(
+    "pairs",
+    (
+        Column("judge", "str", "the judge's spec"),
+        Column("attack", "str", "attack on the responses, or none"),
+        Column("defense", "str", "defense of the judge, or none"),
+        Column("item_id", "str", "the item both answer"),
+        Column("response_id", "str", "response a"),
+        Column("response_b", "str", "response b"),
+        Column("p_a", "float", "probability of a, averaged over both orders, in [0, 1] (NaN: unread)"),
+        Column("p_b", "float", "probability of b, averaged over both orders, in [0, 1]"),
+        Column("p_tie", "float", "probability of a tie, averaged over both orders, in [0, 1]"),
+        Column("outcome", "str", "the largest of the three", required=False, allowed=("a", "b", "tie")),
+        Column("outcome_ab", "str", "verdict with a shown first", required=False, allowed=("a", "b", "tie")),
+        Column("outcome_ba", "str", "verdict with b shown first", required=False, allowed=("a", "b", "tie")),
+        Column("disagree", "int", "1 where the two orders give different outcomes, else 0", required=False),
+        Column("unread_reason", "str", "why there is no usable verdict on the pair", required=False),
+    ),
 )
 
 METRICS = Table(
@@ -238,10 +270,13 @@ METRICS = Table(
         Column("n", "int", "responses that entered"),
         Column("n_clusters", "int", "items that entered", required=False),
         Column("n_unread", "int", "responses left out since a verdict was unread", required=False),
+        Column("p_value", "float", "two-sided p of the test that the true value is zero, in [0, 1]", required=False),
+        Column("q_value", "float", "Benjamini-Hochberg over this table's tests, in [0, 1]", required=False),
+        Column("detectable", "float", "true value found with 80 % power at this level, unit of value", required=False),
     ),
 )
 
-TABLES: dict[str, Table] = {t.name: t for t in (ITEMS, RESPONSES, COMPARISONS, VERDICTS, METRICS)}
+TABLES: dict[str, Table] = {t.name: t for t in (ITEMS, RESPONSES, COMPARISONS, VERDICTS, PAIRS, METRICS)}
 
 
 def describe(tables: Sequence[Table] = tuple(TABLES.values())) -> str:

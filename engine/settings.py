@@ -22,6 +22,8 @@ class Settings:
         gguf: a GGUF file to use in place of the fetched one (`JUDGESCOPE_GGUF`).
         device: `auto`, `cpu`, `cuda` or `cuda:N` (`JUDGESCOPE_DEVICE`).
         threads: CPU threads for the forward pass; 0 leaves torch's choice (`JUDGESCOPE_THREADS`).
+        model_roots: folders that `path:` models must lie in (`JUDGESCOPE_MODEL_ROOTS`, separated like PATH);
+            empty allows any.
     """
 
     data_dir: Path
@@ -30,6 +32,7 @@ class Settings:
     gguf: Path | None
     device: str
     threads: int
+    model_roots: tuple[Path, ...] = ()
 
     @property
     def datasets(self) -> Path:
@@ -58,7 +61,7 @@ class Settings:
 
 
 def get_settings() -> Settings:
-    """Read the environment: `JUDGESCOPE_HOME`, `_CACHE`, `_GGUF`, `_DEVICE`, `_THREADS`."""
+    """Read the environment: `JUDGESCOPE_HOME`, `_CACHE`, `_GGUF`, `_DEVICE`, `_THREADS`, `_MODEL_ROOTS`."""
     env = os.environ
     home = env.get("JUDGESCOPE_HOME")
     cache = env.get("JUDGESCOPE_CACHE")
@@ -70,4 +73,7 @@ def get_settings() -> Settings:
         gguf=Path(gguf).expanduser() if gguf else None,
         device=env.get("JUDGESCOPE_DEVICE", "auto"),
         threads=int(env.get("JUDGESCOPE_THREADS", "0")),
+        model_roots=tuple(
+            Path(root).expanduser() for root in env.get("JUDGESCOPE_MODEL_ROOTS", "").split(os.pathsep) if root
+        ),
     )

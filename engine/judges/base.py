@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 from typing import Protocol as TypingProtocol
 
 import pandas as pd
@@ -41,14 +43,27 @@ class Quote:
         )
 
 
+class Candidate(NamedTuple):
+    """A further response in a ranking."""
+
+    response_id: str
+    text: str
+
+
 @dataclass(frozen=True)
 class Request:
     """One question to a judge. Texts are the user's, verbatim; nothing is stripped.
 
     Attributes:
-        protocol: pointwise judges `response`; pairwise compares `response` with `response_b`.
+        reference: the reference answer; a verifier's verdict is unread without one.
+        protocol: pointwise judges `response`; pairwise compares `response` with `response_b`; verifier checks it
+            against `reference`; ranking orders it and `others`.
         order: for pairs, which response stands first.
+        anchor_low, anchor_high: texts of known lower and higher quality to judge against (CAP); both or neither.
+        variant: which variant of the prompt to use, by the name its card gives; empty for the plain one.
+        others: for rankings, what stands after `response`, in the order shown.
         attack, defense: names of the arm, carried into the verdict.
+        system, system_b: what generated the responses, where it is known; no judge is shown it.
     """
 
     item_id: str
@@ -61,9 +76,25 @@ class Request:
     response_b_id: str = ""
     response_b: str = ""
     order: Order | None = None
+    anchor_low: str | None = None
+    anchor_high: str | None = None
+    variant: str = ""
+    others: tuple[Candidate, ...] = ()
     attack: str = NONE
     defense: str = NONE
     quote: Quote = field(default_factory=Quote)
+    system: str = ""
+    system_b: str = ""
+
+    @property
+    def anchored(self) -> bool:
+        """Whether it is to be judged against anchors; an empty text is an anchor too."""
+        return self.anchor_low is not None or self.anchor_high is not None
+
+    @property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """All responses of a ranking, in the order shown."""
+        return (Candidate(self.response_id, self.response), *self.others)
 
     def dressed(self, text: str) -> str:
         """The text as it stands in the prompt, with the defense's quoting around it."""
@@ -77,14 +108,23 @@ class Verdict:
     Attributes:
         score: expected score on the card's scale (pointwise).
         p_a: probability that response a of the pair is preferred, order already undone.
-        probabilities: one per label of the card, summing to 1 over the labels.
-        coverage: probability that all label tokens held together before renormalising.
+        p_tie: probability of a tie, 0 where the card offers none; response b has what p_a and p_tie leave.
+        p_yes: a verifier's probability of YES among YES and NO.
+        probabilities: one per label of the card, summing to 1 over the labels. For a pair the labels are the
+            slots as shown (first, second, tie): here the order is *not* undone.
+        ranking: place of each candidate in the order shown, 1 is best.
+        coverage: probability that all label tokens held together before renormalising; NaN where text was parsed.
+
+    A judge that answers in text decides outright: its probabilities, p_a, p_tie and p_yes are 0 or 1.
     """
 
     score: float = float("nan")
     p_a: float = float("nan")
+    p_tie: float = float("nan")
+    p_yes: float = float("nan")
     outcome: Outcome | None = None
     probabilities: tuple[float, ...] | None = None
+    ranking: tuple[int, ...] | None = None
     coverage: float = float("nan")
     unread_reason: str = ""
     raw_text: str = ""
@@ -101,7 +141,7 @@ class Verdict:
 def unread(verdict: Verdict, reason: str) -> Verdict:
     """The same call without a usable answer; numbers that could enter a mean are gone."""
     nan = float("nan")
-    return replace(verdict, score=nan, p_a=nan, outcome=None, unread_reason=reason)
+    return replace(verdict, score=nan, p_a=nan, p_tie=nan, p_yes=nan, outcome=None, ranking=None, unread_reason=reason)
 
 
 class Judge(TypingProtocol):
@@ -142,11 +182,7 @@ def verdict_table(judge: Judge, requests: Sequence[Request], verdicts: Sequence[
     """
     rows = [
         {
-            "verdict_id": ":".join(
-                part
-                for part in (r.protocol, r.attack, r.defense, r.response_id, r.response_b_id, r.order or "")
-                if part
-            ),
+            "verdict_id": _verdict_id(r),
             "judge": judge.spec,
             "protocol": r.protocol.value,
             "attack": r.attack,
@@ -155,11 +191,16 @@ def verdict_table(judge: Judge, requests: Sequence[Request], verdicts: Sequence[
             "response_id": r.response_id,
             "response_b": r.response_b_id or None,
             "order": r.order.value if r.order else None,
+            "variant": r.variant or None,
+            "candidates": json.dumps([c.response_id for c in r.candidates]) if r.others else None,
             "score": v.score,
             "p_a": v.p_a,
+            "p_tie": v.p_tie,
+            "p_yes": v.p_yes,
             "outcome": v.outcome.value if v.outcome else None,
             "coverage": v.coverage,
             "probabilities": v.probabilities,
+            "ranking": v.ranking,
             "unread_reason": v.unread_reason or None,
             "raw_text": v.raw_text or None,
             "prompt_tokens": v.prompt_tokens,
@@ -169,3 +210,8 @@ def verdict_table(judge: Judge, requests: Sequence[Request], verdicts: Sequence[
         for r, v in zip(requests, verdicts, strict=True)
     ]
     return VERDICTS.conform(pd.DataFrame(rows)) if rows else VERDICTS.empty()
+
+
+def _verdict_id(r: Request) -> str:
+    ids = (r.response_id, r.response_b_id, *(c.response_id for c in r.others))
+    return ":".join(part for part in (r.protocol, r.variant, r.attack, r.defense, *ids, r.order or "") if part)

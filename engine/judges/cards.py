@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from engine.errors import InputError
 from engine.schema import Protocol, Task
@@ -22,7 +23,22 @@ PLACEHOLDERS = (
     "reference",
     "anchor_low",
     "anchor_high",
+    "candidates",
 )
+_ANCHORS = frozenset({"anchor_low", "anchor_high"})
+_CANDIDATES = frozenset({"response", "response_a", "response_b", "candidates"})
+_NEEDED: dict[Protocol, frozenset[str]] = {
+    Protocol.POINTWISE: frozenset({"response"}),
+    Protocol.PAIRWISE: frozenset({"response_a", "response_b"}),
+    Protocol.VERIFIER: frozenset({"response", "reference"}),
+    Protocol.RANKING: frozenset({"candidates"}),
+}
+_LABELS: dict[Protocol, tuple[int, int]] = {
+    Protocol.POINTWISE: (2, 101),
+    Protocol.PAIRWISE: (2, 3),
+    Protocol.VERIFIER: (2, 2),
+    Protocol.RANKING: (2, 26),
+}
 _SLOT = re.compile(r"\{\{([a-z_]+)\}\}|\{([a-z_]+)\}")
 
 
@@ -31,10 +47,16 @@ class Card(BaseModel):
 
     Attributes:
         tasks: the tasks the prompt is written for.
-        labels: answers offered; each must be a single token of the judge.
-        values: the number each label stands for.
+        mode: read the labels' probabilities after the prompt, or the text the judge writes.
+        labels: answers offered. Pointwise: scores. Pairwise: first shown, second shown and, if offered, tie.
+            Verifier: yes, no. Ranking: names for as many candidates as may be ranked.
+        values: the number each label stands for (pointwise; elsewhere labels go by their place).
         spellings: further spellings of each label, aligned with `labels`.
         system: system message; empty leaves the chat template's default.
+        chat: whether the prompt goes through the model's chat template; false sends it as plain text.
+        variant: name of this wording where a task has several, for example a verifier without the question.
+        decimals: whether a score written between two labels counts (text mode).
+        max_new_tokens: longest reply (text mode).
         user: user message with `{placeholders}`; `{{name}}` stands for the literal text `{name}`.
         remark: what a user should know, for example that the judge was not trained on this prompt.
     """
@@ -44,32 +66,59 @@ class Card(BaseModel):
     name: str
     tasks: tuple[Task, ...]
     protocol: Protocol = Protocol.POINTWISE
-    mode: Literal["label probabilities"] = "label probabilities"
+    mode: Literal["label probabilities", "text"] = "label probabilities"
     labels: tuple[str, ...]
-    values: tuple[float, ...]
+    values: tuple[float, ...] = ()
     spellings: tuple[tuple[str, ...], ...] = ()
     system: str = ""
     user: str
+    chat: bool = True
+    variant: str = ""
+    decimals: bool = False
+    max_new_tokens: int = Field(default=48, ge=1, le=2048)
     remark: str = ""
 
     @model_validator(mode="after")
     def _consistent(self) -> Card:
         if len(self.labels) < 2 or len(set(self.labels)) != len(self.labels):
             raise ValueError("labels must be at least two, all different")
-        if len(self.values) != len(self.labels):
+        low, high = _LABELS[self.protocol]
+        if not low <= len(self.labels) <= high:
+            raise ValueError(f"a {self.protocol} card has {low} to {high} labels, this one {len(self.labels)}")
+        if len(self.values) != len(self.labels) and (self.values or self.protocol is Protocol.POINTWISE):
             raise ValueError(f"{len(self.values)} values for {len(self.labels)} labels; give one each")
         if self.spellings and len(self.spellings) != len(self.labels):
             raise ValueError(f"{len(self.spellings)} spellings for {len(self.labels)} labels; give a list each")
-        used = {m.group(2) for m in _SLOT.finditer(self.user) if m.group(2)}
+        if self.protocol is Protocol.RANKING and (
+            self.mode != "text" or any(len(s) != 1 or not "A" <= s <= "Z" for s in self.labels)
+        ):
+            raise ValueError('a ranking card has mode "text" and single capital letters as labels')
+        self._check_placeholders()
+        return self
+
+    def _check_placeholders(self) -> None:
+        used = self.placeholders
         if unknown := used - set(PLACEHOLDERS):
             raise ValueError(
                 f"unknown placeholder {{{sorted(unknown)[0]}}}; allowed: "
                 f"{', '.join(f'{{{p}}}' for p in PLACEHOLDERS)}; write {{{{name}}}} for literal braces"
             )
-        needed = {"response"} if self.protocol is not Protocol.PAIRWISE else {"response_a", "response_b"}
-        if missing := needed - used:
+        if missing := _NEEDED[self.protocol] - used:
             raise ValueError(f"the user message has no {{{sorted(missing)[0]}}}; the judge would not see it")
-        return self
+        if wrong := used & _CANDIDATES - _NEEDED[self.protocol]:
+            raise ValueError(f"{{{sorted(wrong)[0]}}} has no meaning in a {self.protocol} card")
+        if len(used & _ANCHORS) == 1:
+            raise ValueError(f"{{{min(used & _ANCHORS)}}} stands alone; an anchored card uses both anchors")
+
+    @property
+    def placeholders(self) -> frozenset[str]:
+        """The placeholders that the user message fills."""
+        return frozenset(m.group(2) for m in _SLOT.finditer(self.user) if m.group(2))
+
+    @property
+    def anchored(self) -> bool:
+        """Whether the prompt shows a lower and a higher reference."""
+        return bool(self.placeholders & _ANCHORS)
 
     @property
     def digest(self) -> str:
@@ -104,7 +153,84 @@ def read_card(path: Path) -> Card:
         raise InputError(f"The judge card {path.name} is wrong. {wrong}.") from None
 
 
+def read_cards(folder: Path) -> list[Card]:
+    """Every card in a folder, in the order of the file names."""
+    return [read_card(path) for path in sorted(folder.glob("*.toml"))]
+
+
 def built_in_cards(folder: Path) -> dict[Task, Card]:
-    """The pointwise card of each task, from the TOML files that ship with the project."""
-    cards = [read_card(path) for path in sorted(folder.glob("*.toml"))]
-    return {task: card for card in cards if card.protocol is Protocol.POINTWISE for task in card.tasks}
+    """The plain pointwise card of each task, from the TOML files that ship with the project."""
+    return {
+        task: card
+        for card in read_cards(folder)
+        if card.protocol is Protocol.POINTWISE and not card.anchored and not card.variant
+        for task in card.tasks
+    }
+
+
+@dataclass(frozen=True)
+class CardKey:
+    """What decides which card a request gets."""
+
+    protocol: Protocol
+    task: Task
+    anchored: bool = False
+    variant: str = ""
+
+
+class CardBook:
+    """The cards of a judge, by protocol, task, anchors and variant."""
+
+    def __init__(self, cards: Iterable[Card]) -> None:
+        self._cards: dict[CardKey, Card] = {}
+        for card in cards:
+            for task in card.tasks:
+                key = CardKey(card.protocol, task, card.anchored, card.variant)
+                other = self._cards.setdefault(key, card)
+                if other is not card:
+                    raise InputError(
+                        f"The judge cards {other.name} and {card.name} both answer {card.protocol} requests for the "
+                        f"task {task}. Keep one, or give one of them a variant name."
+                    )
+        self.cards = tuple(dict.fromkeys(self._cards.values()))
+
+    @property
+    def protocols(self) -> frozenset[Protocol]:
+        """The protocols that some card asks."""
+        return frozenset(key.protocol for key in self._cards)
+
+    def find(self, key: CardKey, spec: str) -> Card:
+        """The card for a request.
+
+        Args:
+            key: what the request asks for.
+            spec: the judge's spec, for the message.
+
+        Raises:
+            InputError: there is none; the message names what there is.
+        """
+        if key in self._cards:
+            return self._cards[key]
+        if key.protocol not in self.protocols:
+            answered = ", ".join(p for p in Protocol if p in self.protocols)
+            raise InputError(f"{spec} answers {answered} requests only; this one is {key.protocol}.")
+        same = [k for k in self._cards if k.protocol is key.protocol]
+        if key.anchored and not any(k.anchored and k.task is key.task for k in same):
+            tasks = ", ".join(dict.fromkeys(k.task for k in same if k.anchored)) or "no task"
+            raise InputError(
+                f"{spec} has no anchored {key.protocol} prompt for the task {key.task} (a card that uses "
+                f"{{anchor_low}} and {{anchor_high}}). It has anchored prompts for: {tasks}. Pass such a card with "
+                "--judge-card FILE, or judge without anchors."
+            )
+        here = [k for k in same if k.task is key.task and k.anchored == key.anchored]
+        if here:
+            names = ", ".join(k.variant or "(plain)" for k in here)
+            raise InputError(
+                f"{spec} has no {key.protocol} prompt of the variant {key.variant or '(plain)'} for the task "
+                f"{key.task}. It has: {names}."
+            )
+        raise InputError(
+            f"{spec} has no {key.protocol} prompt for the task {key.task}. It has prompts for: "
+            f"{', '.join(dict.fromkeys(k.task for k in same))}. Change the data's task, or pass a card with "
+            "--judge-card FILE."
+        )

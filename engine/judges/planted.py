@@ -35,7 +35,7 @@ LABELS = ("1", "2", "3", "4", "5")
 SLOTS = ("A", "B")
 LOW, HIGH = 1.0, 5.0
 MAX_BONUS = 1.5
-_INJECTION = re.compile(r"high\s+score|evaluation\s+directive|maximum\s+positive", re.IGNORECASE)
+_INJECTION = re.compile(r"high(?:est)?\s+score|maximum\s+positive", re.IGNORECASE)
 _BATCH = 64
 
 
@@ -199,6 +199,7 @@ class PlantedJudge:
         first_wins = draw < 0.5 + self.dials["strength"] / 2
         a_wins = first_wins is not reverse
         return Verdict(
+            p_tie=0.0,
             p_a=float(a_wins),  # each draw is decided outright, so its mean is the planted probability too
             outcome=Outcome.A if a_wins else Outcome.B,
             probabilities=(1.0, 0.0) if first_wins else (0.0, 1.0),

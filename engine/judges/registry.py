@@ -9,8 +9,9 @@ from pathlib import Path
 from engine.cache import CallCache
 from engine.errors import InputError
 from engine.judges.base import Judge
-from engine.judges.cards import built_in_cards, read_card
+from engine.judges.cards import read_card, read_cards
 from engine.judges.planted import PLANTED, PREFIX, make_planted
+from engine.judges.recorded import make_recorded
 from engine.schema import Protocol
 from engine.settings import Settings, get_settings
 
@@ -23,34 +24,47 @@ class JudgeCard:
     title: str
     about: str
     needs_weights: bool
+    protocols: tuple[Protocol, ...] = (Protocol.POINTWISE,)
 
 
-JUDGES: dict[str, JudgeCard] = {
-    c.spec: c
-    for c in (
-        JudgeCard(
-            "bundled:judge",
-            "Bundled judge",
-            "SmolLM2-135M with our adapter: a small real language model that runs anywhere.",
-            True,
-        ),
-        *(
-            JudgeCard(PREFIX + k.name, k.title, k.about, False)
-            for k in PLANTED.values()
-            if k.protocol is Protocol.POINTWISE
-        ),
-    )
-}
+_LISTED = (
+    JudgeCard(
+        "bundled:judge",
+        "Bundled judge",
+        "SmolLM2-135M with our adapter: a small real language model that runs anywhere.",
+        True,
+        (Protocol.POINTWISE, Protocol.PAIRWISE, Protocol.VERIFIER),
+    ),
+    *(JudgeCard(PREFIX + k.name, k.title, k.about, False, (k.protocol,)) for k in PLANTED.values()),
+)
 
 
-def make_judge(spec: str, settings: Settings | None = None, *, card: Path | None = None, cache: bool = True) -> Judge:
+def judges_for(protocol: Protocol) -> dict[str, JudgeCard]:
+    """The judges to list where this protocol is asked, by spec."""
+    return {card.spec: card for card in _LISTED if protocol in card.protocols}
+
+
+JUDGES: dict[str, JudgeCard] = judges_for(Protocol.POINTWISE)
+"""The judges to list where responses are scored one at a time."""
+
+
+def make_judge(
+    spec: str,
+    settings: Settings | None = None,
+    *,
+    card: Path | None = None,
+    cache: bool = True,
+    threshold: float = 0.5,
+) -> Judge:
     """The judge a spec names.
 
     Args:
-        spec: `bundled:judge`, `hf:ORG/NAME`, `path:FOLDER` or `planted:NAME?dial=value`.
+        spec: `bundled:judge`, `hf:ORG/NAME`, `path:FOLDER`, `planted:NAME?dial=value` or
+            `recorded:FILE`.
         settings: where weights and caches live; by default from the environment.
         card: a judge card that replaces the built-in prompts.
         cache: whether judge calls are kept on disk.
+        threshold: p_yes from which a verifier's outcome is YES.
 
     Raises:
         InputError: the spec is of no known kind.
@@ -59,16 +73,21 @@ def make_judge(spec: str, settings: Settings | None = None, *, card: Path | None
     kind = spec.partition(":")[0]
     if kind == "planted":
         return make_planted(spec)
+    if kind == "recorded":
+        return make_recorded(spec, roots=settings.model_roots, threshold=threshold)
     if kind in {"bundled", "hf", "path"}:
-        from engine.judges.pointwise import PointwiseJudge
+        from engine.judges.labelled import CardJudge
+        from engine.judges.pairwise import PairwiseReader
+        from engine.judges.pointwise import PointwiseReader
+        from engine.judges.ranking import RankingReader
+        from engine.judges.verifier import VerifierReader
 
-        cards = built_in_cards(settings.assets / "cards")
-        if card:
-            own = read_card(card)
-            cards = dict.fromkeys(own.tasks, own)
-        return PointwiseJudge(_loaded(spec, settings), cards, _calls(settings.calls) if cache else None)
+        cards = [read_card(card)] if card else read_cards(settings.assets / "cards")
+        readers = (PointwiseReader(), PairwiseReader(), VerifierReader(threshold), RankingReader())
+        return CardJudge(_loaded(spec, settings), cards, readers, _calls(settings.calls) if cache else None)
     raise InputError(
-        f"{spec!r} names no judge. Allowed: bundled:judge, hf:ORG/NAME[@REVISION], path:FOLDER, planted:NAME."
+        f"{spec!r} names no judge. Allowed: bundled:judge, hf:ORG/NAME[@REVISION], path:FOLDER, planted:NAME, "
+        "recorded:FILE."
     )
 
 

@@ -8,12 +8,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from engine.errors import ModelError
 
 _MARK = "judgescope-message-{}-marker"
 _FIND = re.compile(r"judgescope-message-(\d+)-marker")
+
+
+class Message(NamedTuple):
+    """One turn of a conversation: `system`, `user` or `assistant`, and its text, verbatim."""
+
+    role: str
+    content: str
 
 
 def render_ids(tokenizer: Any, system: str, user: str) -> list[int]:
@@ -30,21 +37,35 @@ def render_ids(tokenizer: Any, system: str, user: str) -> list[int]:
     Raises:
         ModelError: the tokenizer has no chat template, or the template does not keep the message.
     """
-    contents = [system, user] if system else [user]
-    rendered = _render(tokenizer, with_system=bool(system))
-    if rendered is None:  # a template without a system role takes it as the head of the user message
-        contents = [f"{system}\n\n{user}"]
-        rendered = _render(tokenizer, with_system=False)
-    ids: list[int] = []
-    pieces = _FIND.split(rendered or "")
-    if sorted(pieces[1::2]) != [str(i) for i in range(len(contents))]:
-        raise ModelError("The tokenizer's chat template does not repeat each message once; it cannot be used.")
-    for i, piece in enumerate(pieces):
-        if i % 2:
-            ids += encode_text(tokenizer, contents[int(piece)])
-        else:
-            ids += tokenizer.encode(piece, add_special_tokens=False)
-    return _with_one_bos(tokenizer, ids)
+    head = [Message("system", system)] if system else []
+    return _ids(tokenizer, [*head, Message("user", user)], answer_next=True)
+
+
+def chat_ids(tokenizer: Any, messages: Sequence[Message]) -> list[int]:
+    """Token ids of a finished conversation, with one BOS where the model uses one.
+
+    Raises:
+        ModelError: the tokenizer has no chat template, or the template does not keep a message.
+    """
+    return _ids(tokenizer, messages, answer_next=False)
+
+
+def plain_ids(tokenizer: Any, system: str, user: str, *, keep_end: bool = False) -> list[int]:
+    """Token ids of a prompt without chat template: system, blank line, user.
+
+    Args:
+        tokenizer: any Hugging Face tokenizer.
+        system: put ahead of the user message; may be empty.
+        user: the whole user message, verbatim.
+        keep_end: whether an end token that the tokenizer adds stays (an encoder expects it; a causal model
+            would take it for the end of the text).
+    """
+    text = f"{system}\n\n{user}" if system else user
+    ids = list(tokenizer(text, add_special_tokens=True, split_special_tokens=True)["input_ids"])
+    ends = {tokenizer.eos_token_id, getattr(tokenizer, "sep_token_id", None)} - {None}
+    while not keep_end and len(ids) > 1 and ids[-1] in ends:
+        ids.pop()
+    return ids
 
 
 def encode_text(tokenizer: Any, text: str) -> list[int]:
@@ -52,18 +73,43 @@ def encode_text(tokenizer: Any, text: str) -> list[int]:
     return list(tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"])
 
 
-def _render(tokenizer: Any, *, with_system: bool) -> str | None:
+def _ids(tokenizer: Any, messages: Sequence[Message], *, answer_next: bool) -> list[int]:
+    rendered = _render(tokenizer, [m.role for m in messages], answer_next=answer_next)
+    if rendered is None:  # a template without a system role takes it as the head of the user message
+        system, user, *rest = messages
+        messages = [Message("user", f"{system.content}\n\n{user.content}"), *rest]
+        rendered = _render(tokenizer, [m.role for m in messages], answer_next=answer_next)
+    ids: list[int] = []
+    pieces = _FIND.split(rendered or "")
+    if sorted(pieces[1::2]) != [str(i) for i in range(len(messages))]:
+        raise ModelError("The tokenizer's chat template does not repeat each message once; it cannot be used.")
+    for i, piece in enumerate(pieces):
+        if i % 2:
+            ids += encode_text(tokenizer, messages[int(piece)].content)
+        else:
+            ids += tokenizer.encode(piece, add_special_tokens=False)
+    return _with_one_bos(tokenizer, ids)
+
+
+def _render(tokenizer: Any, roles: Sequence[str], *, answer_next: bool) -> str | None:
+    """The chat text with a marker for each message; None where the template refuses a system message."""
     if not getattr(tokenizer, "chat_template", None):
         raise ModelError(
             "The model's tokenizer has no chat template, so its prompt format is unknown. Use an instruction-tuned "
-            "model, or add a chat_template.jinja to its folder."
+            "model, add a chat_template.jinja to its folder, or pass a judge card with `chat = false`, which sends "
+            "the prompt as plain text."
         )
-    roles: Sequence[str] = ("system", "user") if with_system else ("user",)
     messages = [{"role": role, "content": _MARK.format(i)} for i, role in enumerate(roles)]
     try:
-        return str(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
+        # Templates that open a thinking block by default (Qwen3) take this switch; all others ignore it. The
+        # answer is read at the first token, so thinking would leave every verdict unread.
+        return str(
+            tokenizer.apply_chat_template(
+                messages, tokenize=False, add_generation_prompt=answer_next, enable_thinking=False
+            )
+        )
     except Exception as error:
-        if with_system:
+        if roles[0] == "system" and len(roles) > 1:
             return None
         raise ModelError(f"The tokenizer's chat template failed: {error}") from error
 

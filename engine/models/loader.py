@@ -6,10 +6,11 @@ import hashlib
 import re
 import warnings
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from engine.errors import InputError, ModelError
+from engine.models.kinds import ModelKind, Pooling, window_of
+from engine.models.named import NamedModel, load_named
 from engine.models.weights import base_folder, base_record, sha256_of
 from engine.settings import Settings
 
@@ -18,12 +19,14 @@ _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(@[\w.-]+)?")
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A causal language model ready for scoring.
+    """A model ready for scoring or encoding.
 
     Attributes:
         model: in eval mode, on `device`, adapters merged.
         fingerprint: digest of weights and precision; two models with one fingerprint answer alike.
         max_tokens: longest prompt it takes; longer ones are unread, never cut.
+        kind: what it can be asked; only causal models and encoder-decoders answer prompts.
+        pooling: how its hidden states become one vector.
     """
 
     spec: str
@@ -33,6 +36,8 @@ class LoadedModel:
     dtype: str
     fingerprint: str
     max_tokens: int
+    kind: ModelKind = "causal"
+    pooling: Pooling = "last"
 
 
 def pick_device(wanted: str) -> str:
@@ -58,7 +63,7 @@ def load_model(spec: str, settings: Settings) -> LoadedModel:
     float32 on a CPU (bfloat16 is several times slower there), bfloat16 on a GPU.
 
     Raises:
-        InputError: the spec names no known kind.
+        InputError: the spec names no known kind, or a folder outside the configured roots.
         ModelError: the weights cannot be loaded; the message names the next step.
     """
     import torch
@@ -71,29 +76,33 @@ def load_model(spec: str, settings: Settings) -> LoadedModel:
     device = pick_device(settings.device)
     dtype = torch.float32 if device == "cpu" else torch.bfloat16
     if kind == "bundled" and name in {"judge", "base"}:
-        model, tokenizer, digest = _load_bundled(settings, with_adapter=name == "judge")
+        named = _load_bundled(settings, with_adapter=name == "judge")
     elif kind == "path" or (kind == "hf" and _HUB_NAME.fullmatch(name)):
-        model, tokenizer, digest = _load_named(kind, name)
+        named = load_named(kind, name, settings.model_roots, dtype)
     else:
         raise InputError(
             f"{spec!r} names no model. Allowed: bundled:judge, bundled:base, hf:ORG/NAME[@REVISION], path:FOLDER."
         )
-    model = model.to(device=device, dtype=dtype).eval()
+    model = named.model.to(device=device, dtype=dtype).eval()
+    if named.kind == "causal" and kind != "bundled":
+        _require_causal(model, spec)
     for parameter in model.parameters():
         parameter.requires_grad_(False)
     precision = str(dtype).removeprefix("torch.")
     return LoadedModel(
         spec=spec,
         model=model,
-        tokenizer=tokenizer,
+        tokenizer=named.tokenizer,
         device=device,
         dtype=precision,
-        fingerprint=f"{digest[:16]}-{precision}",
-        max_tokens=int(getattr(model.config, "max_position_embeddings", 0) or 1 << 20),
+        fingerprint=f"{named.digest[:16]}-{precision}",
+        max_tokens=window_of(model.config, named.tokenizer, named.kind),
+        kind=named.kind,
+        pooling=named.pooling,
     )
 
 
-def _load_bundled(settings: Settings, *, with_adapter: bool) -> tuple[Any, Any, str]:
+def _load_bundled(settings: Settings, *, with_adapter: bool) -> NamedModel:
     import torch
     from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 
@@ -117,32 +126,21 @@ def _load_bundled(settings: Settings, *, with_adapter: bool) -> tuple[Any, Any, 
         digest.update(sha256_of(weights).encode())
         digest.update((adapter / "adapter_config.json").read_bytes())
     digest.update((adapter / "tokenizer.json").read_bytes())
-    return model, tokenizer, digest.hexdigest()
+    return NamedModel(model, tokenizer, digest.hexdigest(), "causal", "last")
 
 
-def _load_named(kind: str, name: str) -> tuple[Any, Any, str]:
+def _require_causal(model: Any, spec: str) -> None:
+    """Refuse a model in which a token sees what follows it: its scores would depend on the padding.
+
+    Two short inputs that differ in their last token must agree before it.
+    """
     import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    place, _, revision = name.partition("@") if kind == "hf" else (name, "", "")
-    if kind == "path" and not (Path(place) / "config.json").is_file():
-        raise ModelError(f"{place} is not a model folder: it has no config.json. Name a folder saved by transformers.")
-    options: dict[str, Any] = {"trust_remote_code": False, "local_files_only": kind == "path"}
-    if revision:
-        options["revision"] = revision
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(place, **options)
-        model: Any = AutoModelForCausalLM.from_pretrained(place, dtype=torch.float32, use_safetensors=True, **options)
-    except (OSError, ValueError, ImportError) as error:
+    ids = torch.tensor([[3, 4, 5], [3, 4, 6]], device=model.device)  # rarely special, never padding
+    with torch.inference_mode():
+        logits = model(input_ids=ids, use_cache=False).logits[:, :2].float()  # (2, 2, V)
+    if not torch.allclose(logits[0], logits[1], atol=0.02 * float(logits.abs().max()), equal_nan=True):
         raise ModelError(
-            f"{kind}:{name} could not be loaded as a causal language model with safetensors weights: "
-            f"{str(error).splitlines()[0]}"
-        ) from error
-    digest = hashlib.sha256(name.encode())
-    if kind == "path":
-        for file in sorted([*Path(place).glob("*.safetensors"), Path(place) / "tokenizer.json"]):
-            if file.is_file():
-                digest.update(sha256_of(file).encode())
-    else:
-        digest.update(str(getattr(model.config, "_commit_hash", "")).encode())
-    return model, tokenizer, digest.hexdigest()
+            f"{spec} looks at the text in both directions, so it is no causal language model. Use it as an encoder, "
+            "or name a model made for generating text."
+        )

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from engine.cache import CallCache, call_key
+from engine.cache import CallCache, call_key, reply_key
 
 
 def test_what_is_put_is_got_bit_for_bit(tmp_path):
@@ -45,3 +45,17 @@ def test_threads_and_a_second_process_share_it(tmp_path):
     done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "64"
     assert cache.get_many(["other"])["other"].tolist() == [7.0]
+
+
+def test_replies_are_kept_beside_the_probabilities(tmp_path):
+    cache = CallCache(tmp_path / "calls.sqlite")
+    cache.put_replies([("a", ("Score: 4\u200b", 5)), ("b", ("", 1))])
+    cache.put_replies([("a", ("another", 9))])
+    assert cache.get_replies(["a", "b", "c"]) == {"a": ("Score: 4\u200b", 5), "b": ("", 1)}
+    assert cache.get_many(["a"]) == {}
+    assert (
+        len(
+            {reply_key("f", [1, 2], 8), reply_key("f", [1, 2], 9), reply_key("g", [1, 2], 8), call_key("f", [1, 2], [])}
+        )
+        == 4
+    )

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import InputError
-from engine.judges.cards import PLACEHOLDERS, built_in_cards, fill, read_card
-from engine.schema import Task
+from engine.judges.cards import PLACEHOLDERS, CardBook, built_in_cards, fill, read_card, read_cards
+from engine.schema import Protocol, Task
 
 GOOD = 'name="x"\ntasks=["dialogue"]\nlabels=["1","2"]\nvalues=[1,2]\nuser="Rate {response} after {context}"\n'
 
@@ -17,6 +17,12 @@ def test_built_in_cards_cover_what_the_bundled_judge_is_asked(settings):
     cards = built_in_cards(settings.assets / "cards")
     assert {Task.SUMMARY, Task.DIALOGUE, Task.INSTRUCTION} <= set(cards)
     assert cards[Task.DIALOGUE].labels == ("1", "2", "3", "4", "5")
+    assert not any(card.anchored for card in cards.values())
+
+
+def test_built_in_cards_answer_each_question_once(settings):
+    book = CardBook(read_cards(settings.assets / "cards"))
+    assert {Protocol.POINTWISE, Protocol.VERIFIER, Protocol.RANKING} <= book.protocols
 
 
 @pytest.mark.parametrize("text", [f"{{{p}}}" for p in PLACEHOLDERS])
@@ -44,6 +50,13 @@ def test_literal_braces():
         pytest.param(("dialogue", "chess"), "tasks", id="task"),
         pytest.param(("name", "nome"), "nome", id="unknown key"),
         pytest.param(("=", " "), "not valid TOML", id="toml"),
+        pytest.param(("{context}", "{anchor_low}"), "{anchor_low} stands alone", id="one anchor"),
+        pytest.param(("{context}", "{response_a}"), "has no meaning in a pointwise card", id="slot of a pair"),
+        pytest.param(("values=[1,2]", ""), "0 values for 2 labels", id="no values"),
+        pytest.param(("name=", 'protocol="pairwise"\nname='), "has no {response_a}", id="pair without slots"),
+        pytest.param(("name=", 'protocol="verifier"\nname='), "has no {reference}", id="verifier without reference"),
+        pytest.param(("name=", 'protocol="ranking"\nname='), 'has mode "text"', id="ranking by labels"),
+        pytest.param(("name=", "max_new_tokens=0\nname="), "max_new_tokens", id="no room for a reply"),
     ],
 )
 def test_a_wrong_card_says_what(tmp_path, change, says):
@@ -66,3 +79,15 @@ def test_digest_covers_the_prompt_and_not_the_remark(tmp_path):
         card.write_text(text, encoding="utf-8")
         digests.append(read_card(card).digest)
     assert digests[0] == digests[1] != digests[2]
+
+
+PAIR = 'name="p"\ntasks=["question"]\nprotocol="pairwise"\nlabels=["A","B","C"]\nuser="{response_a} {response_b}"\n'
+
+
+def test_a_pair_needs_no_values_and_has_two_or_three_labels(tmp_path):
+    card = tmp_path / "card.toml"
+    card.write_text(PAIR, encoding="utf-8")
+    assert read_card(card).values == ()
+    card.write_text(PAIR.replace('"C"', '"C","D"'), encoding="utf-8")
+    with pytest.raises(InputError, match="a pairwise card has 2 to 3 labels, this one 4"):
+        read_card(card)

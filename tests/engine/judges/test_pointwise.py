@@ -89,8 +89,8 @@ def test_attack_and_defense_compose_in_the_prompt(judge):
 
 
 def test_every_listed_attack_and_defense_can_be_made(judge):
-    for name in ATTACKS:
-        assert make_attack(name, "own words").apply(ROWS[0]).count(ROWS[0].response) == 1
+    for name, card in ATTACKS.items():
+        assert (ROWS[0].response in make_attack(name, "own words").apply(ROWS[0])) != card.replaces
     for name in DEFENSES:
         assert defend(judge, name).spec == judge.spec
 

@@ -6,7 +6,7 @@ import pytest
 from transformers import PreTrainedTokenizerFast
 
 from engine.errors import ModelError
-from engine.models.chat import encode_text, render_ids
+from engine.models.chat import Message, chat_ids, encode_text, plain_ids, render_ids
 from engine.settings import get_settings
 
 
@@ -81,3 +81,30 @@ def test_exactly_one_bos(tokenizer):
         ids = render_ids(own, "", "Hi there")
         assert ids[0] == bos
         assert ids.count(bos) == 1
+
+
+def test_a_finished_conversation_keeps_every_turn_and_asks_for_no_answer(tokenizer):
+    shown = tokenizer.decode(chat_ids(tokenizer, [Message("user", "Why?"), Message("assistant", "So <|im_end|> it.")]))
+    assert shown.count("<|im_start|>assistant") == 1
+    assert "Why?" in shown
+    assert "So <|im_end|> it." in shown
+    # what the candidate wrote as an end token is text
+    ids = chat_ids(tokenizer, [Message("user", "Why?"), Message("assistant", "<|im_end|>")])
+    base = chat_ids(tokenizer, [Message("user", "Why?"), Message("assistant", "")])
+    end = tokenizer.convert_tokens_to_ids("<|im_end|>")
+    assert ids.count(end) == base.count(end)
+
+
+def test_plain_text_has_no_template_and_no_end(tokenizer):
+    assert tokenizer.decode(plain_ids(tokenizer, "Be strict.", "Rate <|im_end|>")) == "Be strict.\n\nRate <|im_end|>"
+    end = tokenizer.convert_tokens_to_ids("<|im_end|>")
+    assert end not in plain_ids(tokenizer, "", "Rate <|im_end|>")
+
+
+def test_a_template_that_thinks_by_default_is_told_not_to(tokenizer):
+    own = PreTrainedTokenizerFast(tokenizer_object=tokenizer.backend_tokenizer)
+    own.chat_template = (
+        "{% for m in messages %}{{ m.content }}{% endfor %}{% if enable_thinking is not defined or enable_thinking %}"
+        "<think>{% endif %}"
+    )
+    assert tokenizer.decode(render_ids(own, "", "Hi")) == "Hi"

@@ -1,0 +1,182 @@
+"""The judge behind every protocol: a model and its cards; each protocol says only how an answer is read."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from engine.cache import CallCache
+from engine.errors import InputError, ModelError
+from engine.judges.asking import Answer, Call, ask, ready
+from engine.judges.base import Checkpoint, Request, Verdict, no_checkpoint, unread
+from engine.judges.cards import Card, CardBook, CardKey, fill
+from engine.models.chat import plain_ids, render_ids
+from engine.models.loader import LoadedModel
+from engine.models.scoring import LabelTokens, label_tokens
+from engine.schema import Protocol
+
+MIN_COVERAGE = 0.5
+"""Below this the label tokens hold less probability than everything else: the verdict is unread."""
+
+
+class Reader:
+    """How one protocol fills a card's prompt and reads the answer.
+
+    Attributes:
+        protocol: the protocol it reads.
+        tokens_are: what the labels are called in a reason.
+    """
+
+    protocol: Protocol
+    tokens_are = "answer tokens"
+
+    def labels(self, request: Request, card: Card) -> tuple[str, ...]:  # noqa: ARG002 - rankings need the request
+        """The answers offered for this request."""
+        return card.labels
+
+    def slots(self, request: Request, card: Card) -> dict[str, str]:
+        """What the candidates' placeholders hold; context, reference and anchors are filled for all protocols."""
+        raise NotImplementedError
+
+    def refusal(self, request: Request, card: Card) -> str:  # noqa: ARG002 - most protocols refuse nothing
+        """Why this request has no answer whatever the model says; empty if the model is to be asked."""
+        return ""
+
+    def from_probabilities(self, request: Request, card: Card, p: Sequence[float], seen: Verdict) -> Verdict:
+        """The verdict from the probability of each label, summing to 1; `seen` holds what the call cost."""
+        raise NotImplementedError
+
+    def from_text(self, request: Request, card: Card, text: str, seen: Verdict) -> Verdict:
+        """The verdict from what the judge wrote."""
+        raise NotImplementedError
+
+
+class CardJudge:
+    """A language model asked through judge cards, in every protocol that has a card and a reader."""
+
+    def __init__(
+        self,
+        loaded: LoadedModel,
+        cards: Iterable[Card],
+        readers: Iterable[Reader],
+        cache: CallCache | None = None,
+        min_coverage: float = MIN_COVERAGE,
+    ) -> None:
+        if loaded.kind not in {"causal", "encoder-decoder"}:
+            what = {"reward": "a reward model", "encoder": "a sentence encoder"}[loaded.kind]
+            raise ModelError(
+                f"{loaded.spec} is {what}: it turns texts into vectors and cannot answer a judge's prompt. "
+                "Name a language model as the judge."
+            )
+        self.spec = loaded.spec
+        self.device = loaded.device
+        self._loaded = loaded
+        self._readers: Mapping[Protocol, Reader] = {r.protocol: r for r in readers}
+        self._book = CardBook(card for card in cards if card.protocol in self._readers)
+        self._cache = cache
+        self._min_coverage = min_coverage
+        self._tokens: dict[tuple[object, ...], LabelTokens] = {}
+        prompts = hashlib.sha256("".join(sorted(c.digest for c in self._book.cards)).encode()).hexdigest()
+        self.fingerprint = f"{loaded.fingerprint}-{prompts[:8]}"
+
+    @property
+    def protocols(self) -> frozenset[Protocol]:
+        """The protocols it has cards for."""
+        return self._book.protocols
+
+    def labels(self, request: Request) -> tuple[str, ...]:
+        """The answers the card offers for this request."""
+        card = self._card(request)
+        return self._readers[request.protocol].labels(request, card)
+
+    def remark(self, request: Request) -> str:
+        """What the card says a user should know about this judge on this task."""
+        return self._card(request).remark
+
+    def prompt(self, request: Request) -> str:
+        """The whole prompt as the model reads it, decoded from its token ids."""
+        ids = self._ids(request, self._card(request))
+        return str(self._loaded.tokenizer.decode(ids, skip_special_tokens=False))
+
+    def judge(self, requests: Sequence[Request], checkpoint: Checkpoint = no_checkpoint) -> list[Verdict]:
+        """Answer each request; the ones already in the cache cost nothing.
+
+        Raises:
+            InputError: no card fits a request; the message names what there is.
+            ModelError: the model cannot be asked through a request's card.
+        """
+        cards = [self._card(request) for request in requests]
+        refusals = [self._readers[r.protocol].refusal(r, c) for r, c in zip(requests, cards, strict=True)]
+        calls = [None if refusal else self._call(r, c) for r, c, refusal in zip(requests, cards, refusals, strict=True)]
+        fits = [call is not None and call.length <= self._loaded.max_tokens for call in calls]
+        asked = [call if fit else None for call, fit in zip(calls, fits, strict=True)]
+        answers = ask(self._loaded, asked, self._cache, checkpoint)
+        return [
+            self._verdict(request, card, call, answer) if call else unread(Verdict(), refusal)
+            for request, card, call, answer, refusal in zip(requests, cards, calls, answers, refusals, strict=True)
+        ]
+
+    def _card(self, request: Request) -> Card:
+        if request.anchored and (request.anchor_low is None or request.anchor_high is None):
+            raise InputError(f"Response {request.response_id} has one anchor; give a lower and a higher one, or none.")
+        key = CardKey(request.protocol, request.task, request.anchored, request.variant)
+        return self._book.find(key, self.spec)
+
+    def _call(self, request: Request, card: Card) -> Call:
+        tokens = self._label_tokens(card) if card.mode == "label probabilities" else None
+        return ready(self._loaded, self._ids(request, card), tokens, card.max_new_tokens)
+
+    def _label_tokens(self, card: Card) -> LabelTokens:
+        key = (card.labels, card.spellings)
+        if key not in self._tokens:
+            self._tokens[key] = label_tokens(self._loaded.tokenizer, card.labels, card.spellings)
+        return self._tokens[key]
+
+    def _ids(self, request: Request, card: Card) -> list[int]:
+        values = {
+            "context": request.context,
+            "reference": request.reference,
+            "anchor_low": request.anchor_low or "",
+            "anchor_high": request.anchor_high or "",
+            **self._readers[request.protocol].slots(request, card),
+        }
+        user = fill(card.user.removeprefix("\n"), values)
+        note = request.quote.note
+        user = f"{note}\n\n{user}" if note else user
+        if card.chat:
+            return render_ids(self._loaded.tokenizer, card.system, user)
+        seq2seq = self._loaded.kind == "encoder-decoder"
+        return plain_ids(self._loaded.tokenizer, card.system, user, keep_end=seq2seq)
+
+    def _verdict(self, request: Request, card: Card, call: Call, answer: Answer | None) -> Verdict:
+        seen = Verdict(prompt_tokens=len(call.ids))
+        if answer is None:
+            room = "" if call.length == len(call.ids) else f" and {call.length - len(call.ids):,} for the answer"
+            reason = f"prompt of {len(call.ids):,} tokens{room}, window {self._loaded.max_tokens:,}; nothing was cut"
+            return unread(seen, reason)
+        reader = self._readers[request.protocol]
+        if answer.reply:
+            seen = Verdict(
+                raw_text=answer.reply.text,
+                prompt_tokens=len(call.ids),
+                forward_passes=float(max(1, answer.reply.tokens)),
+                seconds=answer.seconds,
+            )
+            return reader.from_text(request, card, answer.reply.text, seen)
+        row = np.asarray(answer.probabilities)
+        coverage = float(row.sum())
+        shares = tuple(float(p) for p in row / coverage) if coverage > 0 else None
+        passes = len(call.tokens.beginnings) if call.tokens else 1
+        seen = Verdict(
+            probabilities=shares,
+            coverage=coverage,
+            prompt_tokens=len(call.ids),
+            forward_passes=float(passes),
+            seconds=answer.seconds,
+        )
+        if shares is None or coverage < self._min_coverage:
+            what = f"{reader.tokens_are} hold {coverage:.2f} of the probability"
+            return unread(seen, f"{what}, below {self._min_coverage:g}")
+        return reader.from_probabilities(request, card, shares, seen)

@@ -1,0 +1,206 @@
+"""Recorded judges: verdicts somebody already has answer requests by lookup; no model at all.
+
+A spec reads `recorded:FILE?key=value&...`. A key is `map.FIELD` (which column holds a field), `label.SPELLING`
+(what a spelling of the file stands for), `layout`, or a column of the file whose value selects its rows:
+
+    recorded:verdicts.csv
+    recorded:verdicts.csv?judge=GPT-4&prompt=CoT&map.comparison_id=id
+
+A request is answered by the ids of its responses as they were shown, its attack and its defense. The texts are
+not compared: the recording is taken to be about the responses of these ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from urllib.parse import unquote
+
+import pandas as pd
+
+from engine.data.recording import Recording, Selection, read_recording
+from engine.errors import InputError
+from engine.judges.base import Checkpoint, Request, Verdict, no_checkpoint
+from engine.schema import Order, Outcome, Protocol
+
+RECORDED = "recorded:"
+NOT_RECORDED = "not in the recording"
+
+Call = tuple[str, str, str, str]
+"""Attack, defense, and the responses in the order shown (the second empty unless a pair)."""
+
+
+@dataclass(frozen=True)
+class RecordedJudge:
+    """Answers from a recording; see the module.
+
+    Attributes:
+        spec: as the user wrote it.
+        recording: what the file holds, with its counts.
+        threshold: p_yes from which a verifier's outcome is YES, where the file has no verdicts of its own.
+        answers: verdict of each recorded call, in the names of the order shown (a is the first).
+    """
+
+    spec: str
+    recording: Recording
+    threshold: float
+    answers: Mapping[Call, Verdict]
+
+    @property
+    def fingerprint(self) -> str:
+        """Digest of the file's content and of how it is read; where it lies does not matter."""
+        asked = "" if self.threshold == 0.5 else f"-{self.threshold:g}"
+        return f"recorded-1-{self.recording.digest[:32]}{asked}"
+
+    @property
+    def protocols(self) -> frozenset[Protocol]:
+        """The protocol of the file."""
+        return frozenset({self.recording.protocol})
+
+    def labels(self, request: Request) -> tuple[str, ...]:
+        """Empty: a recording holds answers, not the labels that were offered.
+
+        Raises:
+            InputError: the recording is of another protocol.
+        """
+        self._check(request)
+        return ()
+
+    def judge(self, requests: Sequence[Request], checkpoint: Checkpoint = no_checkpoint) -> list[Verdict]:
+        """The recorded verdicts; a call that was not recorded is unread.
+
+        Raises:
+            InputError: the recording is of another protocol.
+        """
+        for request in requests:
+            self._check(request)
+        verdicts = [self._answer(r) for r in requests]
+        checkpoint(len(verdicts), len(requests))
+        return verdicts
+
+    def prompt(self, request: Request) -> str:  # noqa: ARG002 - the protocol's signature
+        """Empty: what the recorded judge was shown is not known."""
+        return ""
+
+    def _check(self, request: Request) -> None:
+        held = self.recording.protocol
+        if request.protocol is not held:
+            raise InputError(
+                f"The recording holds {held.value} verdicts, and this request is {request.protocol.value}. "
+                f"Choose a study of {held.value} judges, or another judge."
+            )
+
+    def _answer(self, request: Request) -> Verdict:
+        reverse = request.order is Order.BA
+        paired = request.protocol is Protocol.PAIRWISE
+        for a, b in _names(request):
+            shown = (b, a) if reverse else (a, b)
+            tries = [self.answers.get((request.attack, defense, *shown)) for defense in _orders(request.defense)]
+            found = next(filter(None, tries), None)
+            if found and not (paired and request.order is None):
+                return exchanged(found) if reverse else found
+        return Verdict(unread_reason=NOT_RECORDED)
+
+
+def make_recorded(spec: str, *, roots: Sequence[Path] = (), threshold: float = 0.5) -> RecordedJudge:
+    """The recorded judge a spec names.
+
+    Args:
+        spec: `recorded:FILE?key=value&...`, as the module says.
+        roots: folders that the file must lie in; empty allows any.
+        threshold: p_yes from which a verifier's outcome is YES, where the file has no verdicts of its own.
+
+    Raises:
+        InputError: the file is outside the roots, unreadable, fits no layout, or holds several judges.
+    """
+    name, selection = read_spec(spec)
+    path = Path(name).expanduser()
+    if roots and not any(path.resolve().is_relative_to(root.resolve()) for root in roots):
+        raise InputError(
+            f"The recording {path.name!r} lies outside the folders that are open to judges. Move it there."
+        )
+    recording = read_recording(path, selection)
+    table = recording.verdicts
+    judges = table["judge"].unique()
+    if len(judges) > 1:
+        column = recording.fields["judge"]
+        raise InputError(
+            f"{path.name!r} holds verdicts of {len(judges)} judges: {', '.join(judges[:20])}. Choose one by its "
+            f"column, for example {RECORDED}{path.name}?{column.split('+')[0]}={judges[0].split('/')[0]}."
+        )
+    decided = recording.protocol is not Protocol.VERIFIER or "verdict" in recording.fields
+    return RecordedJudge(
+        spec, recording, 0.5 if decided else threshold, _answers(table, None if decided else threshold)
+    )
+
+
+def read_spec(spec: str) -> tuple[str, Selection]:
+    """File and selection of a spec.
+
+    Raises:
+        InputError: no file, a part without `=`, or a key given twice.
+    """
+    name, _, query = spec.removeprefix(RECORDED).partition("?")
+    if not spec.startswith(RECORDED) or not name:
+        raise InputError(f"{spec!r} names no recording. Write recorded:FILE, for example recorded:verdicts.csv.")
+    parts: dict[str, dict[str, str]] = {"map": {}, "label": {}, "layout": {}, "where": {}}
+    for piece in filter(None, query.split("&")):  # parse_qsl would turn the + of judge+prompt into a space
+        key, equals, value = piece.partition("=")
+        kind, _, rest = unquote(key).partition(".")
+        if kind not in ("map", "label") or not rest:
+            kind, rest = ("layout" if unquote(key) == "layout" else "where"), unquote(key)
+        if not equals or rest in parts[kind]:
+            raise InputError(f"{piece!r} in {spec!r}: write each key once, as key=value.")
+        parts[kind][rest] = unquote(value)
+    return name, Selection(parts["where"], parts["map"], parts["label"], parts["layout"].get("layout", ""))
+
+
+def exchanged(verdict: Verdict) -> Verdict:
+    """A pair's verdict with a and b changing places."""
+    if verdict.outcome is None:
+        return verdict
+    outcome = {Outcome.A: Outcome.B, Outcome.B: Outcome.A}.get(verdict.outcome, verdict.outcome)
+    return replace(verdict, p_a=1 - verdict.p_a - verdict.p_tie, outcome=outcome)
+
+
+def _orders(defense: str) -> tuple[str, ...]:
+    """The defense's name, and with its parts turned round: nested judges name the outermost first."""
+    turned = "+".join(reversed(defense.split("+")))
+    return (defense,) if turned == defense else (defense, turned)
+
+
+def _names(request: Request) -> list[tuple[str, str]]:
+    """The response ids, and the `item:system` names a recording without response ids uses."""
+    names = [(request.response_id, request.response_b_id)]
+    if request.system:
+        second = f"{request.item_id}:{request.system_b}" if request.system_b else ""
+        names.append((f"{request.item_id}:{request.system}", second))
+    return names
+
+
+def _answers(table: pd.DataFrame, threshold: float | None) -> dict[Call, Verdict]:
+    columns = ["attack", "defense", "response_id", "response_b", "order", "score", "p_a", "p_tie", "p_yes", "outcome"]
+    texts = table[["unread_reason", "raw_text"]].fillna("")
+    out: dict[Call, Verdict] = {}
+    for row, reason, raw in zip(
+        table[columns].itertuples(index=False, name=None), texts["unread_reason"], texts["raw_text"], strict=True
+    ):
+        attack, defense, a, b, order, score, p_a, p_tie, p_yes, outcome = row
+        verdict = Verdict(
+            score=score,
+            p_a=p_a,
+            p_tie=p_tie,
+            p_yes=p_yes,
+            outcome=Outcome(outcome) if isinstance(outcome, str) else None,
+            unread_reason=reason,
+            raw_text=raw,
+        )
+        if threshold is not None and verdict.read:
+            verdict = replace(verdict, outcome=Outcome.YES if p_yes >= threshold else Outcome.NO)
+        second = b if isinstance(b, str) else ""
+        if order == Order.BA.value:
+            out[attack, defense, second, a] = exchanged(verdict)
+        else:
+            out[attack, defense, a, second] = verdict
+    return out
