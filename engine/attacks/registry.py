@@ -1,60 +1,64 @@
-"""All attacks by name: the one place where a name becomes an attack."""
+"""From a name to an attack: the one place where they meet."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 
 from engine.attacks.base import Attack, Insertion
-from engine.attacks.injections import BED, DSI, own_text
+from engine.attacks.cards import ATTACKS, AttackCard
+from engine.attacks.injections import Distraction, EmptyAnswer, Injection, LearnedSuffix, Repetition, own_text
+from engine.attacks.names import AttackName, parse_attack
 from engine.errors import InputError
 from engine.schema import NONE
 
-
-@dataclass(frozen=True)
-class AttackCard:
-    """What a user reads before choosing an attack."""
-
-    name: str
-    title: str
-    about: str
-    source: str
-
-
-ATTACKS: dict[str, AttackCard] = {
-    c.name: c
-    for c in (
-        AttackCard(NONE, "No attack", "The response as it is.", ""),
-        AttackCard(
-            "dsi",
-            "DSI: ask for a high score",
-            "Direct score inflation: one polite sentence after the response asks for a high score.",
-            "CAP (paper 001), appendix B",
-        ),
-        AttackCard(
-            "bed",
-            "BED: fake evaluation directive",
-            "Biased evaluation directive: a sentence after the response poses as a rule of the evaluation.",
-            "CAP (paper 001), appendix B",
-        ),
-        AttackCard("own", "Your own text", "Whatever you type, added after the response.", ""),
-    )
-}
+__all__ = ["ATTACKS", "AttackCard", "AttackName", "describe_attack", "make_attack", "parse_attack"]
 
 
 def make_attack(name: str, own: str = "", *, before: bool = False) -> Attack:
-    """The attack of that name; `own` is the text of the attack `own`, put `before` the response or after it.
+    """The attack of that name, options included; `own` is the text of the attack `own`.
+
+    Args:
+        name: for example `dsi`, `dsi-deflate@before` or `suffix:3`.
+        own: the text of the attack `own`.
+        before: put the own text before the response, as `own@before` does.
 
     Raises:
-        InputError: no such attack, or `own` without a text.
+        InputError: no such attack or option, or `own` without a text.
     """
-    if name == NONE:
+    parsed = parse_attack(name)
+    if parsed.base == NONE:
         return Insertion(NONE, "")
-    if name == "dsi":
-        return Insertion("dsi", DSI)
-    if name == "bed":
-        return Insertion("bed", BED)
-    if name == "own":
+    if parsed.base == "own":
         if not own:
             raise InputError("The attack 'own' needs a text: type one, or pass --own-text TEXT.")
-        return own_text(own, before=before)
-    raise InputError(f"Unknown attack {name!r}. Available: {', '.join(ATTACKS)}.")
+        return own_text(own, before=before or parsed.before)
+    if parsed.base == "suffix":
+        return LearnedSuffix(parsed)
+    if parsed.base == "distraction":
+        return Distraction(parsed)
+    if parsed.base == "long":
+        return Repetition(parsed)
+    return EmptyAnswer() if parsed.base == "empty" else Injection(parsed)
+
+
+def describe_attack(name: str) -> AttackCard:
+    """The card of an arm, its options named in the title: "DSI (lower, before the response): ...".
+
+    Raises:
+        InputError: no such attack or option.
+    """
+    parsed = parse_attack(name)
+    card = parsed.card
+    parts: list[str] = []
+    if card.phrases and parsed.phrase != card.phrases[0]:
+        parts.append(parsed.phrase)
+    if card.lengths and name != card.name:
+        parts.append(f"{parsed.length} {card.length_is.split()[0]}")
+    if parsed.deflate:
+        parts.append("lower")
+    if parsed.before != card.before:
+        parts.append("before the response" if parsed.before else "after the response")
+    if not parts:
+        return card
+    short, colon, rest = card.title.partition(":")
+    return replace(card, name=parsed.name, title=f"{short} ({', '.join(parts)}){colon}{rest}")

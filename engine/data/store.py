@@ -7,7 +7,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -16,7 +16,6 @@ from typing import Any
 import pandas as pd
 
 from engine.data.dataset import Dataset, build_dataset, content_digest, summarize
-from engine.data.mapping import suggest_mapping
 from engine.data.problems import Problem
 from engine.data.reading import RawTable, read_table
 from engine.errors import InputError
@@ -24,13 +23,57 @@ from engine.schema import ITEMS, RESPONSES, Task
 from engine.settings import get_settings
 
 DEMO_DIALOGUE = "demo-dialogue"
-"""The bundled data set: 12 dialogues with four responses each, of quality made to differ."""
+"""12 dialogues with four responses each."""
+DEMO_SUMMARY = "demo-summary"
+"""12 articles with five summaries each, facts dropped or falsified in some."""
+DEMO_INSTRUCTION = "demo-instruction"
+"""12 instructions with three checkable format rules each, answered by six systems."""
+DEMO_VERIFICATION = "demo-verification"
+"""60 questions with a reference, over four answer types, each with a right and a wrong response."""
 
-DEMO_NAMES = {DEMO_DIALOGUE: "Demo: 12 dialogues, four quality levels"}
+
+@dataclass(frozen=True)
+class Demo:
+    """A bundled data set, of quality made to differ.
+
+    Attributes:
+        name: what it is called.
+        task: what its items ask for.
+        levels: constructed levels (column quality), best first; its card says which pairs are ordered.
+    """
+
+    name: str
+    task: Task
+    levels: tuple[str, ...]
+
+
+DEMOS: dict[str, Demo] = {
+    DEMO_DIALOGUE: Demo(
+        "Demo: 12 dialogues, four quality levels", Task.DIALOGUE, ("good", "generic", "off_topic", "broken")
+    ),
+    DEMO_SUMMARY: Demo(
+        "Demo: 12 articles, five kinds of summary",
+        Task.SUMMARY,
+        ("faithful", "dropped", "falsified", "vague", "offtopic"),
+    ),
+    DEMO_INSTRUCTION: Demo(
+        "Demo: 12 instructions, zero to three rules met",
+        Task.INSTRUCTION,
+        ("rules_3", "rules_2", "rules_1", "rules_0"),
+    ),
+    DEMO_VERIFICATION: Demo(
+        "Demo: 60 questions, right and wrong solutions", Task.VERIFICATION, ("correct", "incorrect")
+    ),
+}
+"""The bundled data sets; `demo-X` lies in assets/demo/X."""
+
+DEMO_NAMES = {dataset_id: demo.name for dataset_id, demo in DEMOS.items()}
 """The bundled data sets and what they are called."""
 
-QUALITY_LEVELS = ("good", "generic", "off_topic", "broken")
-"""Constructed levels of the demo data, best first; its card says which pairs of them are ordered."""
+QUALITY_LEVELS = DEMOS[DEMO_DIALOGUE].levels
+"""Constructed levels of the demo dialogues, best first."""
+
+_DEMO_FIELDS = ("item_id", "response_id", "context", "reference", "group", "system", "quality")
 
 _ID = re.compile(r"[0-9a-f]{16}")
 _TABLES = {"items": ITEMS, "responses": RESPONSES}
@@ -66,7 +109,7 @@ def load_dataset(dataset_id: str, root: Path) -> Dataset:
     """Read a saved data set, or a bundled one.
 
     Args:
-        dataset_id: as in `list_datasets`, or `DEMO_DIALOGUE`.
+        dataset_id: as in `list_datasets`, or a key of `DEMOS`.
         root: the folder of saved data sets (`settings.datasets`).
 
     Raises:
@@ -155,13 +198,13 @@ def _move(made: Path, target: Path) -> None:
             path.replace(target / path.name)
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=len(DEMOS))
 def _demo(dataset_id: str) -> Dataset:
     folder = get_settings().assets / "demo" / dataset_id.removeprefix("demo-")
     items, responses = (read_table(name, (folder / name).read_bytes()) for name in ("items.csv", "responses.csv"))
     raw = _joined(responses, items)
-    mapping = {**suggest_mapping(raw.frame), "quality": "quality"}
-    dataset = build_dataset(raw, mapping, task=Task.DIALOGUE, name=DEMO_NAMES[dataset_id])
+    mapping = {"response": "text", **{f: f for f in _DEMO_FIELDS if f in raw.frame.columns}}
+    dataset = build_dataset(raw, mapping, task=DEMOS[dataset_id].task, name=DEMOS[dataset_id].name)
     return replace(dataset, dataset_id=dataset_id)
 
 

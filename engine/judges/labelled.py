@@ -82,6 +82,11 @@ class CardJudge:
         self.fingerprint = f"{loaded.fingerprint}-{prompts[:8]}"
 
     @property
+    def loaded(self) -> LoadedModel:
+        """The model that answers, for a defense that asks it a question of its own."""
+        return self._loaded
+
+    @property
     def protocols(self) -> frozenset[Protocol]:
         """The protocols it has cards for."""
         return self._book.protocols

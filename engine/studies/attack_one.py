@@ -65,7 +65,9 @@ def attack_one(config: AttackOne, settings: Settings, checkpoint: Checkpoint) ->
 
 def device_of(judge: Judge) -> str:
     """Where the judge's model runs; `no model` for a judge without one."""
-    return str(getattr(judge, "device", None) or getattr(getattr(judge, "inner", None), "device", "no model"))
+    while hasattr(judge, "inner"):
+        judge = judge.inner
+    return str(getattr(judge, "device", "no model"))
 
 
 def remark_of(judge: Judge, request: Request) -> str:

@@ -28,8 +28,11 @@ def build_requests(dataset: Dataset, *, response_ids: Collection[str] | None = N
             context=contexts[item],
             response=text,
             reference=references[item],
+            system=system,
         )
-        for response, item, text in zip(wanted["response_id"], wanted["item_id"], wanted["text"], strict=True)
+        for response, item, text, system in zip(
+            wanted["response_id"], wanted["item_id"], wanted["text"], wanted["system"].fillna(""), strict=True
+        )
     ]
 
 

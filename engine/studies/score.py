@@ -10,10 +10,10 @@ from typing import Any
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field
 
-from engine.attacks.registry import make_attack
+from engine.attacks.registry import make_attack, parse_attack
 from engine.data.dataset import Dataset
 from engine.data.store import load_dataset
-from engine.defenses.registry import defend
+from engine.defenses.registry import defend, defense_name
 from engine.errors import Cancelled, InputError
 from engine.judges.base import Checkpoint, Judge, Request, verdict_table
 from engine.judges.registry import make_judge
@@ -68,7 +68,7 @@ def run_score(
         raise InputError(f"The data {dataset.name} has no response to judge. Load a file on the Data page.")
     _describe(run, dataset, judge, requests)
     attacks = [make_attack(name, config.own_text) for name in _arms(config.attacks)]
-    judges = {name: defend(judge, name) for name in dict.fromkeys(config.defenses or (NONE,))}
+    judges = {name: defend(judge, name) for name in _defenses(config.defenses)}
     per_response = len(attacks) * len(judges)
     step = max(1, CALLS_PER_CHUNK // per_response)
     tables: list[pd.DataFrame] = []
@@ -93,8 +93,13 @@ def run_score(
 
 
 def _arms(attacks: Sequence[str]) -> list[str]:
-    """The attacks asked for, always with the clean arm they are compared with, first."""
-    return list(dict.fromkeys((NONE, *attacks)))
+    """The attacks asked for, each by its one name, always with the clean arm they are compared with, first."""
+    return list(dict.fromkeys((NONE, *(parse_attack(name).name for name in attacks))))
+
+
+def _defenses(defenses: Sequence[str]) -> list[str]:
+    """The defenses asked for, each by its one name."""
+    return list(dict.fromkeys(defense_name(name) for name in defenses or (NONE,)))
 
 
 def _offset(checkpoint: Checkpoint, before: int, total: int) -> Checkpoint:

@@ -1,0 +1,261 @@
+"""Files of verdicts that somebody already has: read, checked and counted, never guessed.
+
+A row that does not say what was judged is left out, with a reason. A row that says it and holds no usable
+verdict becomes an unread verdict, with a reason, so that it is counted beside the mean of its arm.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from engine.data.problems import Problem
+from engine.data.reading import MAX_ROWS, read_table
+from engine.data.recording_rows import RecordedRow, read_rows
+from engine.data.recording_rules import Layout, choose_layout, column_parts, name_fields, rule_of
+from engine.errors import InputError
+from engine.schema import VERDICTS, Protocol
+
+REPEATS = "repeats an earlier row"
+_SHOWN = 12
+"""Most names listed in a message."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which part of a file is the recording, and how its columns and labels are to be read.
+
+    Attributes:
+        where: column of the file -> the value its rows must have.
+        columns: field -> column (`judge+prompt` joins two with a slash).
+        labels: a spelling of the file -> the verdict it stands for.
+        layout: name of a layout; empty lets the columns decide.
+    """
+
+    where: Mapping[str, str] = field(default_factory=dict)
+    columns: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    layout: str = ""
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What a file of verdicts holds; `n_read + n_unread + n_left_out == n_calls`.
+
+    Attributes:
+        verdicts: table `verdicts`, one row per judge call, read or unread.
+        layout: the column set it has.
+        fields: field -> column of the file.
+        digest: SHA-256 (hex) of the file's bytes and the selection.
+        n_records: records of the file.
+        n_selected: those that `where` chose.
+        n_calls: judge calls they stand for (two a record in the layout `pairwise-both`).
+        unread: reason -> calls whose verdict is unread.
+        left_out: reason -> calls that are not in the table.
+        spellings: label as the file spells it -> how it was read ("" where the rule does not know it).
+        problems: by row, and about the file.
+    """
+
+    verdicts: pd.DataFrame
+    layout: Layout
+    fields: dict[str, str]
+    digest: str
+    n_records: int
+    n_selected: int
+    n_calls: int
+    unread: dict[str, int]
+    left_out: dict[str, int]
+    spellings: dict[str, str]
+    problems: list[Problem]
+
+    @property
+    def protocol(self) -> Protocol:
+        """Of all its verdicts."""
+        return self.layout.protocol
+
+    @property
+    def n_read(self) -> int:
+        """Calls with a usable verdict."""
+        return len(self.verdicts) - self.n_unread
+
+    @property
+    def n_unread(self) -> int:
+        """Calls without a usable verdict."""
+        return sum(self.unread.values())
+
+    @property
+    def n_left_out(self) -> int:
+        """Calls that are not in the table."""
+        return sum(self.left_out.values())
+
+    def describe(self) -> str:
+        """The counts, the columns and the label rule as it was applied, in lines."""
+        lines = [
+            f"Layout {self.layout.name}: {self.layout.about}",
+            "Columns: " + ", ".join(f"{f} = {c}" for f, c in self.fields.items()),
+            f"{self.n_records} records, {self.n_selected} selected, {self.n_calls} judge calls: "
+            f"{self.n_read} read, {self.n_unread} unread, {self.n_left_out} left out.",
+        ]
+        lines += [f"unread, {reason}: {n}" for reason, n in self.unread.items()]
+        lines += [f"left out, {reason}: {n}" for reason, n in self.left_out.items()]
+        if self.spellings:
+            lines.append("Labels: " + ", ".join(f"{s!r} = {m or 'unknown'}" for s, m in self.spellings.items()))
+        return "\n".join(lines)
+
+
+def verdicts_from_recording(file: str | Path, selection: Selection | None = None) -> pd.DataFrame:
+    """The `verdicts` table of a file, for analyses that need no judge.
+
+    The column judge holds the file's own, or `recorded:FILENAME`.
+
+    Raises:
+        InputError: as `read_recording`.
+    """
+    return read_recording(file, selection).verdicts
+
+
+def read_recording(file: str | Path, selection: Selection | None = None) -> Recording:
+    """Read a csv, tsv, jsonl or parquet file of verdicts.
+
+    Raises:
+        InputError: the file cannot be read, fits no layout (see `recording_rules.LAYOUTS`), holds no usable row,
+            or has two different verdicts on one call (the message names the columns that tell them apart).
+    """
+    path = Path(file).expanduser()
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"The recording {path.name!r} cannot be read: {error.strerror}. Check its path.") from None
+    return parse_recording(path.name, content, selection)
+
+
+def parse_recording(filename: str, content: bytes, selection: Selection | None = None) -> Recording:
+    """As `read_recording`, from the bytes of an uploaded file; `filename` decides the format and is not opened."""
+    selection = selection or Selection()
+    frame, lines, problems = _records(filename, content)
+    fields = name_fields(list(map(str, frame.columns)), selection.columns)
+    layout = choose_layout(fields, selection.layout)
+    faulty = {p.row for p in problems if p.severity == "excluded"}
+    chosen = _selected(frame, selection.where)
+    cells = {f: _cells(frame, column) for f, column in fields.items()}
+    rule = rule_of(layout, selection.labels)
+    result = read_rows(cells, lines, chosen, faulty, layout, rule)
+    kept, repeats = _without_repeats(result.rows, frame, [*fields.values(), *selection.where])
+    left_out = Counter({**result.left_out, **({REPEATS: repeats} if repeats else {})})
+    if not kept:
+        reasons = ", ".join(f"{r} ({n})" for r, n in left_out.items())
+        raise InputError(f"{filename!r} holds no verdict that can be used: {reasons or 'no record was selected'}.")
+    unread = Counter(row.unread_reason for row in kept if row.unread_reason)
+    return Recording(
+        verdicts=VERDICTS.conform(pd.DataFrame([row.as_verdict(f"recorded:{filename}") for row in kept])),
+        layout=layout,
+        fields=fields,
+        digest=_digest(content, selection),
+        n_records=len(frame),
+        n_selected=len(chosen),
+        n_calls=len(kept) + sum(left_out.values()),
+        unread=dict(unread),
+        left_out=dict(left_out),
+        spellings=result.spellings,
+        problems=[*problems, *result.problems],
+    )
+
+
+def _records(filename: str, content: bytes) -> tuple[pd.DataFrame, list[int], list[Problem]]:
+    """Cells as text, the line of each record (its number in a parquet file), and what is wrong with records."""
+    if not filename.lower().endswith(".parquet"):
+        raw = read_table(filename, content)
+        return raw.frame, raw.lines, list(raw.problems)
+    try:
+        table = pq.read_table(io.BytesIO(content))
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise InputError(f"{filename!r} is no readable parquet file ({error}). Write it again.") from None
+    if not 0 < table.num_rows <= MAX_ROWS:
+        raise InputError(f"{filename!r} has {table.num_rows:,} records; 1 to {MAX_ROWS:,} are read.")
+    columns = {n: pd.Series([_text(v) for v in table.column(n).to_pylist()], dtype="str") for n in table.column_names}
+    return pd.DataFrame(columns), list(range(1, table.num_rows + 1)), []
+
+
+def _text(value: object) -> str | None:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return None
+    return value if isinstance(value, str) else str(value)
+
+
+def _selected(frame: pd.DataFrame, where: Mapping[str, str]) -> list[int]:
+    keep = pd.Series(True, index=frame.index)
+    for column, value in where.items():
+        if column not in frame.columns:
+            raise InputError(f"{column}={value}: the file has no column {column!r}. It has: {_listed(frame.columns)}.")
+        hit = frame[column] == value
+        if not hit.any():
+            found = frame[column].dropna().unique()
+            raise InputError(f"{column}={value}: no record has that value. The column holds {_listed(found)}.")
+        keep &= hit
+    return [int(i) for i in keep.to_numpy().nonzero()[0]]
+
+
+def _cells(frame: pd.DataFrame, column: str) -> list[str]:
+    """The cells of a column, blank where missing; of joined columns, with a slash between."""
+    first, *others = (
+        frame[part].fillna("").str.strip() for part in column_parts(column, list(map(str, frame.columns)))
+    )
+    for more in others:
+        first = first.str.cat(more, sep="/")
+    return [str(v) for v in first]
+
+
+def _without_repeats(rows: list[RecordedRow], frame: pd.DataFrame, used: list[str]) -> tuple[list[RecordedRow], int]:
+    """The rows without those that say the same again, and how many said the same.
+
+    Raises:
+        InputError: two rows give different verdicts on one call.
+    """
+    first: dict[tuple[str, ...], RecordedRow] = {}
+    repeats = 0
+    for row in rows:
+        before = first.setdefault(row.call, row)
+        if before is row:
+            continue
+        if before.answer != row.answer:
+            raise InputError(_conflict(before, row, frame, used))
+        repeats += 1
+    return list(first.values()), repeats
+
+
+def _conflict(before: RecordedRow, row: RecordedRow, frame: pd.DataFrame, used: list[str]) -> str:
+    a, b = frame.iloc[before.row - 1], frame.iloc[row.row - 1]
+    joined = {part for column in used for part in column.split("+")}
+    apart = [c for c in map(str, frame.columns) if c not in joined and a[c] != b[c] and str(a[c]) != str(b[c])]
+    # Columns that hold free text or counts differ by themselves and select nothing.
+    telling = [c for c in apart if frame[c].nunique() <= max(2, len(frame) // 20)]
+    hint = " or ".join(f"{c}={_listed(frame[c].dropna().unique(), 4)}" for c in telling)
+    return (
+        f"Rows {before.row} and {row.row} give different verdicts on one call ({', '.join(p for p in row.call if p)}). "
+        + (
+            f"Choose one recording: {hint}; or make the column part of the judge's name, map.judge=judge+{telling[0]}."
+            if telling
+            else "Keep one verdict for each call, or give the recordings a column that tells them apart."
+        )
+    )
+
+
+def _listed(values: object, most: int = _SHOWN) -> str:
+    shown = [str(v) for v in values]  # type: ignore[attr-defined]
+    return ", ".join(shown[:most]) + (f" and {len(shown) - most} more" if len(shown) > most else "")
+
+
+def _digest(content: bytes, selection: Selection) -> str:
+    chosen = [sorted(m.items()) for m in (selection.where, selection.columns, selection.labels)]
+    packed = json.dumps([hashlib.sha256(content).hexdigest(), chosen, selection.layout])
+    return hashlib.sha256(packed.encode("ascii")).hexdigest()

@@ -1,0 +1,307 @@
+"""Files of recorded verdicts, small and literal; and two published ones where the shared data are present."""
+
+import io
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from engine.data.recording import REPEATS, Selection, parse_recording, read_recording, verdicts_from_recording
+from engine.data.recording_rows import NO_VERDICT
+from engine.data.recording_rules import LAYOUTS, normalised
+from engine.errors import InputError
+from engine.metrics.order import first_slot_rate, order_agreement
+from engine.metrics.shifts import shift_metrics
+from engine.schema import VERDICTS
+
+SHARED = Path(__file__).resolve().parents[4] / "shared" / "data"
+
+
+def parse(text, selection=None, name="verdicts.csv"):
+    got = parse_recording(name, text.strip().encode(), selection)
+    assert got.n_read + got.n_unread + got.n_left_out == got.n_calls
+    return got
+
+
+POINTWISE = """
+item_id,response_id,system,score,attack,defense,note
+q1,r1,m1,2.0,,,x
+q1,r1,m1,3.5,dsi,none,x
+q2,r2,m1,4,none,,x
+q2,r2,m1,N/A,dsi,,x
+q3,r3,m1,,none,,x
+q3,,,5,none,,x
+,r4,m1,5,none,,x
+"""
+
+
+def test_pointwise_by_hand():
+    got = parse(POINTWISE)
+    assert list(got.verdicts.columns) == VERDICTS.names
+    assert (got.layout.name, got.n_records, got.n_calls, got.n_read) == ("pointwise", 7, 7, 3)
+    assert got.unread == {"score 'N/A' is no number": 1, NO_VERDICT: 1}
+    assert got.left_out == {"does not say which response was judged": 1, "no item_id": 1}
+    assert [p.where for p in got.problems] == ["row 6 (line 7)", "row 7 (line 8)"]
+    assert set(got.verdicts["judge"]) == {"recorded:verdicts.csv"}
+    assert got.verdicts["raw_text"].dropna().tolist() == ["N/A"]
+    shift = shift_metrics(got.verdicts).set_index(["metric", "attack"]).loc[("shift", "dsi")]
+    assert (shift["value"], shift["n"], shift["n_unread"]) == (1.5, 1, 1)
+
+
+def test_response_named_by_item_and_system():
+    got = parse("question_id,model,score\n7,alpaca,3\n7,vicuna,4")
+    assert got.verdicts["response_id"].tolist() == ["7:alpaca", "7:vicuna"]
+    assert got.verdicts["item_id"].tolist() == ["7", "7"]
+    assert got.problems == []
+
+
+def test_without_items_a_warning_says_what_the_intervals_assume():
+    got = parse("response_id,score\nr1,3\nr2,4")
+    assert got.verdicts["item_id"].tolist() == ["r1", "r2"]
+    assert "counts as its own item" in got.problems[0].what
+
+
+@pytest.mark.parametrize(
+    ("order", "outcome", "expected"),
+    [
+        pytest.param("ab", "A", "a", id="letter"),
+        pytest.param("BA", " [[B]] ", "b", id="brackets"),
+        pytest.param("ab", "Model_A", "a", id="arena"),
+        pytest.param("ab", "tie (bothbad)", "tie", id="both-bad"),
+        pytest.param("ba", "C", "tie", id="c-is-tie"),
+    ],
+)
+def test_pair_labels(order, outcome, expected):
+    got = parse(f"response_a,response_b,order,winner\nx,y,{order},{outcome}")
+    row = got.verdicts.iloc[0]
+    assert (row["outcome"], row["order"], row["response_id"]) == (expected, order.lower(), "x")
+    assert (row["p_a"], row["p_tie"]) == (float(expected == "a"), float(expected == "tie"))
+    assert got.spellings == {outcome.strip(): expected}
+
+
+@pytest.mark.parametrize("label", ["1", "left", "A or B", "ab", "none", "maybe a", "Ａ"])
+def test_no_label_is_guessed(label):
+    got = parse(f"response_a,response_b,order,outcome\nx,y,ab,{label}\nx,z,ab,a")
+    assert got.unread == {f"label {label!r} is not in the rule": 1}
+    assert got.spellings[label] == ""
+    assert got.verdicts["outcome"].tolist()[1] == "a"
+
+
+def test_own_labels_extend_the_rule_and_cannot_bend_it():
+    text = "response_a,response_b,order,outcome\nx,y,ab,1\nx,y,ba,2"
+    got = parse(text, Selection(labels={"1": "a", "2": "b"}))
+    assert got.verdicts["outcome"].tolist() == ["a", "b"]
+    with pytest.raises(InputError, match="contradicts the rule"):
+        parse(text, Selection(labels={"A": "b"}))
+    with pytest.raises(InputError, match="verdicts are a, response_a"):
+        parse(text, Selection(labels={"1": "left"}))
+
+
+def test_pairs_with_probabilities():
+    got = parse(
+        "response_a,response_b,order,p_a,p_tie,outcome\n"
+        "a,b,ab,0.7,0.1,\n"
+        "a,c,ab,0.1,0.2,b\n"
+        "a,d,ab,0.5,,\n"
+        "a,e,ab,1.2,,\n"
+        "a,f,ab,0.8,0.4,\n"
+        "a,g,ab,0.8,,b\n"
+        "a,h,,0.8,,\n"
+        "a,i,left,0.8,,\n"
+        "a,a,ab,0.8,,"
+    )
+    assert got.verdicts["outcome"].tolist()[:3] == ["a", "b", "tie"]
+    assert got.unread == {"p_a and p_tie are not probabilities": 2, "outcome and p_a disagree": 1}
+    assert got.left_out == {
+        "no order": 1,
+        "order 'left' is neither ab nor ba": 1,
+        "compares a response with itself": 1,
+    }
+
+
+def test_slots_are_turned_into_the_pairs_own_names():
+    got = parse("item_id,system_first,system_second,slot_verdict\nq,zeta,alpha,A\nq,alpha,zeta,second\nq,b,alpha,C")
+    assert got.layout.name == "pairwise-slots"
+    rows = got.verdicts
+    assert rows["response_id"].tolist() == ["q:alpha"] * 3
+    assert rows["order"].tolist() == ["ba", "ab", "ba"]
+    assert rows["outcome"].tolist() == ["b", "b", "tie"]
+    assert rows["p_a"].tolist() == [0.0, 0.0, 0.0]
+    assert got.spellings == {"A": "first slot", "second": "second slot", "C": "tie"}
+    assert first_slot_rate(rows).value == pytest.approx((1 + 0 + 0.5) / 3)
+
+
+def test_the_two_orders_of_a_pair_meet_under_one_name():
+    """Some files call whatever was shown first response_a."""
+    rows = parse("response_a,response_b,order,outcome\nx,y,ab,a\ny,x,ab,b\nz,x,ab,b\nx,z,ab,b").verdicts
+    assert rows["response_id"].tolist() == ["x", "x", "z", "z"]
+    assert rows["order"].tolist() == ["ab", "ba", "ab", "ba"]
+    assert rows["outcome"].tolist() == ["a", "a", "b", "a"]
+    assert order_agreement(rows).value == 0.5
+    assert first_slot_rate(rows).value == 0.25
+
+
+def test_both_orders_in_one_row():
+    got = parse("comparison_id,outcome_ab,outcome_ba\np1,a,a\np2,a,b\np3,,b\n,a,a")
+    assert (got.n_records, got.n_calls, got.n_read) == (4, 8, 5)
+    assert (got.unread, sum(got.left_out.values())) == ({NO_VERDICT: 1}, 2)
+    assert got.verdicts["response_b"].tolist()[:2] == ["p1:b", "p1:b"]
+    assert order_agreement(got.verdicts).value == 0.5
+    assert first_slot_rate(got.verdicts).value == pytest.approx((1 + 0 + 1 + 1 + 1) / 5)
+
+
+def test_verifier():
+    got = parse(
+        "response_id,item_id,verdict,p_yes\na,q,Yes,\nb,q,INCORRECT,\nc,q,,0.5\nd,q,,0.2\ne,q,yes,0.1\n"
+        "f,q,perhaps,\ng,q,,7\nh,q,,"
+    )
+    assert got.verdicts["outcome"].tolist()[:4] == ["yes", "no", "yes", "no"]
+    assert got.verdicts["p_yes"].tolist()[:4] == [1.0, 0.0, 0.5, 0.2]
+    assert list(got.unread) == [
+        "verdict and p_yes disagree",
+        "label 'perhaps' is not in the rule",
+        "p_yes '7' is not in 0 to 1",
+        NO_VERDICT,
+    ]
+
+
+def test_a_reason_of_the_files_own_wins():
+    got = parse("response_id,score,unread_reason\nr1,3,refused\nr2,4,")
+    assert got.unread == {"refused": 1}
+    assert got.verdicts["score"].isna().tolist() == [True, False]
+
+
+def test_repeats_are_dropped_and_contradictions_refused():
+    got = parse("response_id,score\nr1,3\nr1,3.0\nr2,1")
+    assert got.left_out == {REPEATS: 1}
+    with pytest.raises(InputError, match=r"Rows 1 and 2 give different verdicts on one call .*r1.*Keep one verdict"):
+        parse("response_id,score\nr1,3\nr1,4")
+    # the same call spelled from the other side
+    pairs = "response_a,response_b,order,outcome\nx,y,ab,a\ny,x,ba,{}"
+    with pytest.raises(InputError, match="different verdicts"):
+        parse(pairs.format("a"))
+    assert parse(pairs.format("b")).left_out == {REPEATS: 1}
+    text = "response_id,score,run\n" + "\n".join(f"r{i},{i % 5},{k}" for k in ("old", "new") for i in range(9))
+    with pytest.raises(InputError, match=r"Choose one recording: run=old, new; or .*map.judge=judge\+run"):
+        parse(text.replace("r3,3,new", "r3,4,new"))
+    assert parse(text, Selection(where={"run": "new"})).n_selected == 9
+
+
+def test_columns_can_be_named_and_joined():
+    text = "uid,grade,who,how\n1,3,gpt,cot\n1,4,gpt,plain"
+    named = Selection(columns={"response_id": "uid", "score": "grade", "judge": "who+how"})
+    assert parse(text, named).verdicts["judge"].tolist() == ["gpt/cot", "gpt/plain"]
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet", "tsv"])
+def test_formats_agree(ending):
+    frame = pd.DataFrame({"response_id": ["1", "2"], "item_id": ["q", "q"], "verdict": [True, False]})
+    if ending == "parquet":
+        out = io.BytesIO()
+        frame.to_parquet(out)
+        content = out.getvalue()
+    elif ending == "jsonl":
+        content = frame.to_json(orient="records", lines=True).encode()
+    else:
+        content = frame.to_csv(sep="\t", index=False).encode()
+    got = parse_recording(f"v.{ending}", content)
+    assert got.verdicts["outcome"].tolist() == ["yes", "no"]
+
+
+def test_numbers_of_a_parquet_file_keep_their_value():
+    out = io.BytesIO()
+    pd.DataFrame({"response_id": [1, 2], "score": [2.5, float("nan")]}).to_parquet(out)
+    got = parse_recording("v.parquet", out.getvalue())
+    assert got.verdicts["response_id"].tolist() == ["1", "2"]
+    assert got.verdicts["score"].tolist()[0] == 2.5
+    assert got.n_unread == 1
+
+
+def test_damaged_records_are_left_out():
+    got = parse("response_id,score\nr1,3\nr2\nr3,4")
+    assert got.left_out == {"record cannot be read": 1}
+    assert got.n_read == 2
+
+
+def test_digest_is_of_content_and_selection():
+    a = parse("response_id,score\nr1,3")
+    assert a.digest == parse("response_id,score\nr1,3", name="other.csv").digest
+    assert a.digest != parse("response_id,score\nr1,4").digest
+    assert a.digest != parse("response_id,score\nr1,3", Selection(where={"score": "3"})).digest
+
+
+@pytest.mark.parametrize(
+    ("text", "selection", "match"),
+    [
+        pytest.param("a,b\n1,2", None, r"(?s)no recording.*pointwise: lacks response_id or item_id\+system", id="none"),
+        pytest.param("response_id,score,verdict\n1,2,yes", None, "fits pointwise and verifier", id="two"),
+        pytest.param("response_id,score\n1,2", Selection(layout="verifier"), "verifier: lacks verdict", id="wanted"),
+        pytest.param("response_id,score\n1,2", Selection(layout="x"), "Layouts: pointwise", id="layout"),
+        pytest.param("response_id,score\n1,2", Selection(where={"judge": "x"}), "no column 'judge'", id="where-column"),
+        pytest.param("response_id,score\n1,2", Selection(where={"score": "9"}), "holds 2", id="where-value"),
+        pytest.param("response_id,score\n1,2", Selection(columns={"score": "x"}), "no column 'x'", id="map-column"),
+        pytest.param("response_id,score\n1,2", Selection(columns={"x": "score"}), "no such field", id="map-field"),
+        pytest.param("response_id,score\n,2", None, "no verdict that can be used: does not say", id="nothing-left"),
+    ],
+)
+def test_refusals(text, selection, match):
+    with pytest.raises(InputError, match=match):
+        parse(text, selection)
+
+
+def test_unreadable_files(tmp_path):
+    with pytest.raises(InputError, match=r"'absent\.csv' cannot be read"):
+        read_recording(tmp_path / "absent.csv")
+    with pytest.raises(InputError, match="no readable parquet"):
+        parse_recording("v.parquet", b"PAR1 no")
+    with pytest.raises(InputError, match="not end in"):
+        parse_recording("v.doc", b"x")
+
+
+def test_every_layout_and_label_is_plain():
+    assert all(lay.about.endswith(".") for lay in LAYOUTS.values())
+    assert normalised(" [[A]] ") == "a"
+    assert normalised("Assistant  B") == "assistant_b"
+
+
+@pytest.fixture(scope="module")
+def llmbar():
+    path = SHARED / "llmbar" / "recorded_verdicts.csv"
+    if not path.is_file():
+        pytest.skip("the shared data (llmbar) are not here")
+    return path
+
+
+def test_llmbar(llmbar):
+    named = {"comparison_id": "id", "judge": "judge+prompt"}
+    got = read_recording(llmbar, Selection(columns=named))
+    assert (got.n_records, got.n_calls, got.n_left_out) == (27_235, 54_470, 0)
+    assert got.n_read + got.n_unread == got.n_calls
+    raw = pd.read_csv(llmbar, dtype=str)
+    assert got.n_unread == raw[["winner_order_ab", "winner_order_ba"]].isna().sum().sum()
+    rows = got.verdicts[got.verdicts["judge"] == "GPT-4/CoT"]
+    assert len(rows) == 838
+    own = raw[(raw["judge"] == "GPT-4") & (raw["prompt"] == "CoT")]
+    wins = (own["winner_order_ab"] == "a").sum() + (own["winner_order_ba"] == "b").sum()
+    rate = first_slot_rate(rows)
+    assert (rate.value, rate.n, rate.n_clusters) == (pytest.approx(wins / 838), 838, 419)
+    assert order_agreement(rows).value == pytest.approx((own["winner_order_ab"] == own["winner_order_ba"]).mean())
+
+
+def test_llmbar_without_a_choice_says_how_to_choose(llmbar):
+    with pytest.raises(InputError, match=r"Choose one recording: prompt=CoT"):
+        read_recording(llmbar, Selection(columns={"comparison_id": "id"}))
+
+
+def test_mtbench():
+    path = SHARED / "mtbench" / "recorded_verdicts_both_orders.csv"
+    if not path.is_file():
+        pytest.skip("the shared data (mtbench) are not here")
+    rows = verdicts_from_recording(path, Selection(where={"judge": "gpt-3.5-turbo-1106"}))
+    raw = pd.read_csv(path, dtype=str).query("judge == 'gpt-3.5-turbo-1106'")
+    read = raw["verdict"].dropna()
+    assert len(rows) == len(raw) == 4800
+    assert rows["outcome"].notna().sum() == len(read)
+    expected = (read == "A").mean() + (read == "C").mean() / 2
+    rate = first_slot_rate(rows)
+    assert (rate.value, rate.n_clusters) == (pytest.approx(expected), 80)
