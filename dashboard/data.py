@@ -15,12 +15,13 @@ import streamlit as st
 
 from dashboard.panels.findings import label_values
 from engine import jobs, runs
-from engine.data.dataset import Dataset, build_dataset, summarize
-from engine.data.reading import RawTable, read_table
+from engine.data.dataset import Dataset, summarize
 from engine.data.store import DEMO_NAMES, list_datasets, load_dataset, save_dataset
 from engine.errors import EngineError, RunError
 from engine.figures.text import plural
+from engine.metrics.gains import defense_gains
 from engine.metrics.shifts import paired_shifts, shift_metrics
+from engine.schema import METRICS
 from engine.settings import get_settings
 
 DEMO_RUN = "recorded-demo"
@@ -68,35 +69,6 @@ class RunView:
 def digest(content: bytes) -> str:
     """Names a file's content in cache keys and widget keys."""
     return hashlib.sha256(content).hexdigest()[:16]
-
-
-@st.cache_resource(max_entries=2, show_spinner="Reading the file …")
-def read_upload(name: str, content_digest: str, delimiter: str | None, _content: bytes) -> RawTable:
-    """The uploaded file as text cells; `content_digest` stands for the content in the cache key.
-
-    Raises:
-        InputError: the file cannot be read at all.
-    """
-    del content_digest  # part of the cache key only
-    return read_table(name, _content, delimiter=delimiter)
-
-
-@st.cache_resource(max_entries=2, show_spinner="Checking every row …")
-def mapped(
-    name: str,
-    content_digest: str,
-    delimiter: str | None,
-    mapping: tuple[tuple[str, str], ...],
-    task: str,
-    _raw: RawTable,
-) -> Dataset:
-    """The data set this file gives under this mapping; the arguments before `_raw` identify it.
-
-    Raises:
-        InputError: the mapping does not fit the file.
-    """
-    del content_digest, delimiter  # part of the cache key only
-    return build_dataset(_raw, dict(mapping), task=task, name=name)
 
 
 def save(dataset: Dataset) -> None:
@@ -189,7 +161,9 @@ def _run(run_id: str, version: str, root: str) -> RunView:
     manifest = folder.manifest()
     verdicts = folder.table("verdicts")
     shifts = paired_shifts(verdicts)
-    return RunView(run_id, manifest, verdicts, shifts, shift_metrics(verdicts))
+    tables = [t for t in (shift_metrics(verdicts), defense_gains(verdicts)) if len(t)]
+    metrics = pd.concat(tables, ignore_index=True) if tables else METRICS.empty()
+    return RunView(run_id, manifest, verdicts, shifts, metrics)
 
 
 def latest_run(judge: str, dataset_id: str) -> RunView | None:
@@ -215,7 +189,7 @@ def latest_run(judge: str, dataset_id: str) -> RunView | None:
 
 @st.cache_data(max_entries=256, show_spinner=False)
 def judge_one(
-    judge: str, dataset_id: str, response_id: str, attack: str, own_text: str, own_before: bool, defense: str
+    judge: str, dataset_id: str, response_id: str, attack: str, own_text: str, defense: str
 ) -> dict[str, Any]:
     """Judge one response without and with an attack, through the worker; errors are raised anew each time.
 
@@ -230,7 +204,6 @@ def judge_one(
             "response_id": response_id,
             "attack": attack,
             "own_text": own_text,
-            "own_before": own_before,
             "defense": defense,
         },
     )

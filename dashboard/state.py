@@ -10,6 +10,8 @@ from collections.abc import Sequence
 
 import streamlit as st
 
+from dashboard.history import History
+from engine.data.presets import Preset
 from engine.schema import NONE
 
 JUDGE = "judge"
@@ -20,7 +22,6 @@ RESPONSE = "response"
 TAB = "tab"
 JOB = "job"
 OWN_TEXT = "own_text"
-OWN_BEFORE = "own_before"
 SET_ATTACKS = "set_attacks"
 SET_DEFENSES = "set_defenses"
 SET_LIMIT = "set_limit"
@@ -38,6 +39,9 @@ _UNKNOWN = "unknown_"
 _UPLOAD = "upload_held"
 _PENDING = "pending"
 _UPLOAD_ROUND = "upload_round"
+_LEFT_OUT = "left_out_"
+_PRESET = "preset_of_"
+_DELETED_PRESET = "preset_deleted"
 _MESSAGE = "message_once"
 _RECORD = "record_open"
 _TABLE_ROUND = "table_round"
@@ -141,6 +145,39 @@ def drop_upload() -> None:
 def upload_round() -> int:
     """Counts the uploads that are over; part of the uploader's key, which code cannot empty otherwise."""
     return int(st.session_state.get(_UPLOAD_ROUND, 0))
+
+
+def left_out(reading_id: str) -> History:
+    """The rows of an uploaded file that the user leaves out."""
+    held = st.session_state.get(_LEFT_OUT + reading_id)
+    return held if isinstance(held, History) else History()
+
+
+def set_left_out(reading_id: str, history: History) -> None:
+    """Remember which rows are left out."""
+    st.session_state[_LEFT_OUT + reading_id] = history
+
+
+def wanted_preset(file_digest: str) -> str | None:
+    """The preset chosen for an uploaded file; empty for none, None while the user has not chosen."""
+    chosen = st.session_state.get(_PRESET + file_digest)
+    return None if chosen is None else str(chosen)
+
+
+def want_preset(file_digest: str, name: str | None) -> None:
+    """Choose a preset for an uploaded file."""
+    st.session_state[_PRESET + file_digest] = name
+
+
+def deleted_preset() -> tuple[Preset, int] | None:
+    """The preset deleted last in this session and its position, until something else is done with presets."""
+    held = st.session_state.get(_DELETED_PRESET)
+    return held if isinstance(held, tuple) else None
+
+
+def remember_deleted_preset(deleted: tuple[Preset, int] | None) -> None:
+    """Keep a deleted preset for undo; None forgets it."""
+    st.session_state[_DELETED_PRESET] = deleted
 
 
 def say_after_rerun(message: str) -> None:

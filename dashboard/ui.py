@@ -82,6 +82,12 @@ def nothing_yet(message: str, page: str = "", label: str = "") -> None:
             st.page_link(page, label=label, icon=":material/arrow_forward:")
 
 
+def file_lines(lines: Sequence[tuple[int, str]]) -> None:
+    """Lines of a file with their numbers, verbatim."""
+    rows = "".join(f'<li value="{number}"><span dir="auto">{_safe(text)}</span></li>' for number, text in lines)
+    st.html(f'<ol class="js-lines">{rows}</ol>')
+
+
 def warn(text: str) -> None:
     """Something a reader must know before trusting the numbers below."""
     st.html(f'<p class="js-problem" role="note">{_safe(text)}</p>')

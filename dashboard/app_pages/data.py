@@ -7,6 +7,7 @@ import streamlit as st
 from dashboard import data, state, ui
 from dashboard.panels.responses import preview
 from dashboard.panels.upload import review, uploader
+from dashboard.panels.verdict_file import verdict_file
 from engine.errors import EngineError
 
 st.title("Data", anchor=False)
@@ -24,3 +25,6 @@ else:
         uploader()
         st.subheader("What is in use now", anchor=False)
         preview(current, key="current_data")
+        st.subheader("Verdicts you already have", anchor=False)
+        ui.note("Order bias, shifts and acceptance from a judge's recorded verdicts; no judge is asked.")
+        verdict_file()

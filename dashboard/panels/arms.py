@@ -13,8 +13,10 @@ from dashboard.panels.record import record
 from dashboard.spreadsheet import safe_csv
 from engine.data.dataset import Dataset
 from engine.figures.text import count
+from engine.schema import NONE
 
 MOST_MOVED = 20
+MOST_DEFENSES_BESIDE = 3
 MOST_ROWS = 1_000
 _TEXT_SHOWN = 300
 """Characters of a response in the table; the drawer has all of it."""
@@ -28,12 +30,22 @@ def results(view: RunView, dataset: Dataset, *, live: bool) -> None:
     ui.note(rest)
     if warning := findings.unread_warning(view.metrics):
         ui.warn(warning)
-    left, right = st.columns(2, gap="large")
-    with left:
-        grid(view, key="set_grid")
-    with right:
-        forest(view, key="set_forest")
+    _overview(view)
     _one_arm(view, dataset, live=live)
+
+
+def _overview(view: RunView) -> None:
+    """Grid and forest side by side; a wide grid takes the whole width, and the forest then only what it is good for."""
+    shifts = view.metrics[view.metrics["metric"] == "shift"]
+    if shifts["defense"].nunique() <= MOST_DEFENSES_BESIDE:
+        left, right = st.columns(2, gap="large")
+        with left:
+            grid(view, key="set_grid")
+        with right:
+            forest(view, key="set_forest")
+        return
+    grid(view, key="set_grid")
+    forest(view, key="set_forest", defense=NONE if NONE in set(shifts["defense"]) else shifts["defense"].iloc[0])
 
 
 def _one_arm(view: RunView, dataset: Dataset, *, live: bool) -> None:
@@ -47,6 +59,7 @@ def _one_arm(view: RunView, dataset: Dataset, *, live: bool) -> None:
     arm = ui.pick("Attack and defense", options, key=state.ARM, title=lambda o: findings.arm_name(*o.split("|", 1)))
     attack, defense = arm.split("|", 1)
     ui.finding(findings.arm_sentence(view.metrics, attack, defense))
+    ui.note(findings.arm_details(view.metrics, attack, defense))
     left, right = st.columns(2, gap="large")
     with left:
         dumbbells(view, attack, defense, key="set_dumbbells", most=MOST_MOVED)

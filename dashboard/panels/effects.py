@@ -11,16 +11,17 @@ from engine.figures import attack as figures
 from engine.schema import NONE
 
 
-def forest(view: RunView, *, key: str) -> None:
-    """Each arm's shift with its interval."""
-    prepared = figures.prepare_forest(view.metrics, titles=findings.short_titles())
+def forest(view: RunView, *, key: str, defense: str = "") -> None:
+    """Each arm's shift with its interval; of one defense only, if it is named."""
+    metrics = view.metrics[view.metrics["defense"] == defense] if defense else view.metrics
+    prepared = figures.prepare_forest(metrics, titles=findings.short_titles(metrics))
     note = findings.origin(view.manifest, recorded=view.recorded)
     ui.show_figure(lambda mode: figures.plot_forest(prepared, mode=mode, note=note), prepared, key=key)
 
 
 def grid(view: RunView, *, key: str) -> None:
     """Attack by defense."""
-    prepared = figures.prepare_grid(view.metrics, titles=findings.short_titles())
+    prepared = figures.prepare_grid(view.metrics, titles=findings.short_titles(view.metrics))
     note = findings.origin(view.manifest, recorded=view.recorded)
     ui.show_figure(lambda mode: figures.plot_grid(prepared, mode=mode, note=note), prepared, key=key)
 

@@ -8,7 +8,10 @@ from typing import Any
 import pandas as pd
 
 from engine import catalog
+from engine.errors import InputError
 from engine.figures.text import count, interval_text, plural, three_digits
+from engine.metrics.gains import SHIFT_CHANGE
+from engine.metrics.power import EFFECT, power_verdict
 from engine.schema import NONE
 
 _MOST_DEFENDED = 3
@@ -17,14 +20,18 @@ _MOST_DEFENDED = 3
 
 def attack_name(name: str) -> str:
     """The attack as it stands in a sentence: "DSI"."""
-    card = catalog.ATTACKS.get(name)
-    return card.title.partition(":")[0] if card else name
+    try:
+        return catalog.describe_attack(name).title.partition(":")[0]
+    except InputError:
+        return name  # an arm of another version's run
 
 
 def defense_name(name: str) -> str:
     """The defense as it stands in a sentence: "delimiters"."""
-    card = catalog.DEFENSES.get(name)
-    return card.title.lower() if card else name
+    try:
+        return " + ".join(_lower_first(part) for part in catalog.describe_defense(name).title.split(" + "))
+    except InputError:
+        return name
 
 
 def arm_name(attack: str, defense: str) -> str:
@@ -41,10 +48,20 @@ def judge_name(spec: str) -> str:
     return f"the {title[:1].lower()}{title[1:]}"
 
 
-def short_titles() -> dict[str, str]:
-    """Attack and defense names as figures show them; the absence of each has a name of its own there."""
-    attacks = {name: attack_name(name) for name in catalog.ATTACKS if name != NONE}
-    return attacks | {name: catalog.DEFENSES[name].title for name in catalog.DEFENSES if name != NONE}
+def short_titles(metrics: pd.DataFrame) -> dict[str, str]:
+    """Attack and defense names of a run as figures show them; the absence of each has a name of its own there."""
+    attacks = {name: attack_name(name) for name in metrics["attack"].unique() if name != NONE}
+    defenses = {name: _first_upper(defense_name(name)) for name in metrics["defense"].unique() if name != NONE}
+    return attacks | defenses
+
+
+def _lower_first(text: str) -> str:
+    """For the middle of a sentence; an abbreviation stays in capitals."""
+    return text if text[1:2].isupper() else text[:1].lower() + text[1:]
+
+
+def _first_upper(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def strongest_arm(metrics: pd.DataFrame) -> tuple[str, str]:
@@ -137,6 +154,24 @@ def _defended(metrics: pd.DataFrame, worst: pd.Series) -> list[str]:
         if without is not None and row["lower"] > max(0.0, without["upper"]):
             parts.append(f"{arm_name(row['attack'], row['defense'])} is stronger than undefended: {_interval(row)}.")
     return parts[:_MOST_DEFENDED]
+
+
+def arm_details(metrics: pd.DataFrame, attack: str, defense: str) -> str:
+    """How sure the arm's number is: against chance over the whole grid, its power, and what the defense changed."""
+    own = metrics[(metrics["attack"] == attack) & (metrics["defense"] == defense)].set_index("metric")
+    parts: list[str] = []
+    if SHIFT_CHANGE in own.index and math.isfinite(own.loc[SHIFT_CHANGE, "value"]):
+        parts.append(f"Against no defense, response by response: {_interval(own.loc[SHIFT_CHANGE])}.")
+    if "shift" not in own.index:
+        return " ".join(parts)
+    row = own.loc["shift"]
+    if math.isfinite(row["q_value"]):
+        grid = plural(int((metrics["metric"] == "shift").sum()), "arm")
+        parts.append(f"q = {three_digits(row['q_value'])} over {grid} (Benjamini-Hochberg).")
+    if math.isfinite(row["detectable"]):
+        verdict = "" if power_verdict(row["detectable"]) == "enough" else f": underpowered for a shift of {EFFECT:g}"
+        parts.append(f"This arm could detect a shift of {three_digits(row['detectable'])} (80 % power){verdict}.")
+    return " ".join(parts)
 
 
 def arm_sentence(metrics: pd.DataFrame, attack: str, defense: str) -> str:

@@ -9,9 +9,9 @@ import streamlit as st
 
 from dashboard import data, state, ui
 from dashboard.panels import findings
+from dashboard.panels.arm import pick_arm
 from dashboard.panels.effects import distribution
 from dashboard.panels.marked import show_marked, show_verbatim
-from engine import catalog
 from engine.data.dataset import Dataset
 from engine.errors import EngineError
 from engine.figures.text import three_digits
@@ -27,9 +27,10 @@ MAX_OWN_TEXT = 20_000
 def one_response(judge: str, dataset: Dataset) -> None:
     """Choices on top, the finding, the text and the score distribution; a change redraws only this panel."""
     response_id = _pick_response(dataset)
-    attack, defense = _pick_arm()
-    own_text, own_before = _own_text() if attack == OWN else ("", False)
-    if attack == OWN and not own_text.strip():
+    attack, defense = pick_arm()
+    own = attack.partition("@")[0] == OWN
+    own_text = _own_text() if own else ""
+    if own and not own_text.strip():
         ui.finding("Type the text you want to add, then leave the field to see what the judge makes of it.")
         _texts(dataset, response_id, None)
         return
@@ -41,7 +42,7 @@ def one_response(judge: str, dataset: Dataset) -> None:
             _texts(dataset, response_id, None)
     try:
         with right, st.spinner("Asking the judge. The first question loads it …", show_time=True):
-            result = data.judge_one(judge, dataset.dataset_id, response_id, attack, own_text, own_before, defense)
+            result = data.judge_one(judge, dataset.dataset_id, response_id, attack, own_text, defense)
     except EngineError as error:
         with finding.container():
             ui.show_error(error, "The judge could not be asked.")
@@ -88,28 +89,7 @@ def _pick_response(dataset: Dataset) -> str:
     return chosen
 
 
-def _pick_arm() -> tuple[str, str]:
-    left, right = st.columns(2)
-    with left:
-        state.seed(state.ATTACK, list(catalog.ATTACKS), state.DEFAULT_ATTACK)
-        attack = ui.pick("Attack", list(catalog.ATTACKS), key=state.ATTACK, title=lambda a: catalog.ATTACKS[a].title)
-        state.publish(state.ATTACK, attack, state.DEFAULT_ATTACK)
-        ui.note(_about(catalog.ATTACKS[attack]))
-    with right:
-        state.seed(state.DEFENSE, list(catalog.DEFENSES), state.DEFAULT_DEFENSE)
-        defense = ui.pick(
-            "Defense", list(catalog.DEFENSES), key=state.DEFENSE, title=lambda d: catalog.DEFENSES[d].title
-        )
-        state.publish(state.DEFENSE, defense, state.DEFAULT_DEFENSE)
-        ui.note(_about(catalog.DEFENSES[defense]))
-    return attack, defense
-
-
-def _about(card: catalog.AttackCard | catalog.DefenseCard) -> str:
-    return f"{card.about} Source: {card.source}." if card.source else card.about
-
-
-def _own_text() -> tuple[str, bool]:
+def _own_text() -> str:
     text = st.text_area(
         "Your text",
         key=state.OWN_TEXT,
@@ -118,8 +98,7 @@ def _own_text() -> tuple[str, bool]:
         placeholder="For example: This answer was checked by three experts.",
         persist_state="session",
     )
-    before = st.toggle("Put it before the response", key=state.OWN_BEFORE, persist_state="session")
-    return str(text or ""), bool(before)
+    return str(text or "")
 
 
 def _texts(dataset: Dataset, response_id: str, result: dict[str, Any] | None) -> None:

@@ -11,7 +11,7 @@ from dashboard import data, state, ui
 from dashboard.panels import findings
 from engine import catalog, jobs
 from engine.data.dataset import Dataset
-from engine.errors import EngineError
+from engine.errors import EngineError, InputError
 from engine.figures.text import plural
 from engine.schema import NONE
 
@@ -25,7 +25,7 @@ def setup(judge: str, dataset: Dataset, *, busy: bool) -> None:
         left, right = st.columns(2, gap="medium")
         with left:
             attacks = _attacks()
-            own_text = _own_text() if "own" in attacks else ""
+            own_text = _own_text() if _has_own(attacks) else ""
         with right:
             defenses = _defenses()
             limit = _limit(len(dataset.responses))
@@ -59,6 +59,8 @@ def _start(params: dict[str, object]) -> None:
 
 def _attacks() -> list[str]:
     names = [name for name in catalog.ATTACKS if name != NONE]
+    if (shown := _shown_in_one_response()) not in (NONE, *names):
+        names.append(shown)
     return list(
         st.pills(
             "Attacks",
@@ -67,11 +69,19 @@ def _attacks() -> list[str]:
             default=[n for n in DEFAULT_ATTACKS if n in names],
             format_func=findings.attack_name,
             key=state.SET_ATTACKS,
-            help=_abouts([catalog.ATTACKS[n] for n in names]),
+            help=_abouts([catalog.describe_attack(n) for n in names]),
             persist_state="session",
             wrap=True,
         )
     )
+
+
+def _shown_in_one_response() -> str:
+    """The attack with its options as it is set beside; so it can be run over the whole set too."""
+    try:
+        return catalog.parse_attack(st.query_params.get(state.ATTACK, NONE)).name
+    except InputError:
+        return NONE
 
 
 def _defenses() -> list[str]:
@@ -96,9 +106,11 @@ def _abouts(cards: Sequence[catalog.AttackCard | catalog.DefenseCard]) -> str:
 
 
 def _own_text() -> str:
-    return str(
-        st.text_area("Your text, after each response", key="set_own_text", height=80, persist_state="session") or ""
-    )
+    return str(st.text_area("Your text", key="set_own_text", height=80, persist_state="session") or "")
+
+
+def _has_own(attacks: list[str]) -> bool:
+    return any(name.partition("@")[0] == "own" for name in attacks)
 
 
 def _limit(n: int) -> int:
@@ -113,7 +125,7 @@ def _missing(attacks: list[str], defenses: list[str], own_text: str) -> str:
         return "Choose at least one attack."
     if not defenses:
         return "Choose at least one defense; “No defense” is the judge's own prompt."
-    if "own" in attacks and not own_text.strip():
+    if _has_own(attacks) and not own_text.strip():
         return "Type the text of your own attack, or take that attack out."
     return ""
 

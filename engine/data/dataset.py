@@ -13,7 +13,7 @@ import pandas as pd
 
 from engine.data.mapping import check_mapping
 from engine.data.problems import Problem
-from engine.data.reading import RawTable
+from engine.data.raw import RawTable
 from engine.data.rows import Rows
 from engine.errors import InputError
 from engine.schema import ITEMS, RESPONSES, Table, Task
@@ -33,7 +33,8 @@ class Dataset:
         items: the `schema.ITEMS` table, in the order of the file.
         responses: the `schema.RESPONSES` table, in the order of the file.
         problems: what was found on the way in; any of severity `error` blocks saving.
-        source: how it was read: format, encoding, delimiter, n_records, mapping.
+        source: how it was read: format, encoding, delimiter, part, n_records, mapping; and `left_out`, the rows
+            that the user left out: a list of row, line, reason.
     """
 
     dataset_id: str
@@ -57,7 +58,8 @@ class Summary:
     Attributes:
         n_responses: responses that are judged.
         n_items: items they answer, the clusters of every interval.
-        n_excluded: rows of the file that were left out.
+        n_excluded: rows of the file that were left out, by us or by the user.
+        n_left_out: those of them that the user left out.
         systems: the systems named, sorted.
         n_human: responses with a human score.
         human_low: lowest human score, None where there is none.
@@ -67,13 +69,21 @@ class Summary:
     n_responses: int
     n_items: int
     n_excluded: int
+    n_left_out: int
     systems: list[str]
     n_human: int
     human_low: float | None
     human_high: float | None
 
 
-def build_dataset(raw: RawTable, mapping: Mapping[str, str | None], *, task: str, name: str) -> Dataset:
+def build_dataset(
+    raw: RawTable,
+    mapping: Mapping[str, str | None],
+    *,
+    task: str,
+    name: str,
+    left_out: Mapping[int, str] | None = None,
+) -> Dataset:
     """Make a data set of the rows that can be used, and list what is wrong with the others.
 
     Args:
@@ -81,15 +91,20 @@ def build_dataset(raw: RawTable, mapping: Mapping[str, str | None], *, task: str
         mapping: field name -> the file's column; empty or None where the file has none.
         task: a value of `schema.Task`.
         name: what the user calls the set.
+        left_out: rows (1-based) that the user leaves out, each with the reason; they take no part in anything.
 
     Raises:
-        InputError: the task is unknown or the mapping does not fit the file. What is wrong with a row is no
-            exception but a `Problem` of the result.
+        InputError: the task is unknown, such a row does not exist, or the mapping does not fit the file. What is
+            wrong with a row is no exception but a `Problem` of the result.
     """
     if task not in list(Task):
         raise InputError(f"The task {str(task)!r} is not known; allowed: {', '.join(Task)}.")
     columns = check_mapping(raw.frame, mapping)
-    rows = Rows(raw, columns)
+    left_out = dict(sorted((left_out or {}).items()))
+    for row in left_out:
+        if not 1 <= row <= len(raw.lines):
+            raise InputError(f"There is no row {row} to leave out; the file has rows 1 to {len(raw.lines)}.")
+    rows = Rows(raw, columns, left_out)
     problems = sorted(rows.problems, key=lambda p: p.row or 0)
     if not rows.responses:
         problems.insert(0, Problem("error", "the file", "No row is left to judge.", "Solve the problems by row."))
@@ -102,8 +117,10 @@ def build_dataset(raw: RawTable, mapping: Mapping[str, str | None], *, task: str
         "format": raw.format,
         "encoding": raw.encoding,
         "delimiter": raw.delimiter,
+        "part": raw.part,
         "n_records": len(raw.frame),
         "mapping": columns,
+        "left_out": [{"row": row, "line": raw.lines[row - 1], "reason": why} for row, why in left_out.items()],
     }
     title = " ".join(name.split())[:MAX_NAME] or "Untitled"
     return Dataset(content_digest(items, responses), title, str(task), items, responses, problems, source)
@@ -130,10 +147,12 @@ def _lines(table: Table, frame: pd.DataFrame) -> Iterator[str]:
 def summarize(dataset: Dataset) -> Summary:
     """Count responses, items and systems, and give the range of the human scores."""
     scores = dataset.responses["human_score"].dropna()
+    left_out = {entry["row"] for entry in dataset.source.get("left_out", [])}
     return Summary(
         n_responses=len(dataset.responses),
         n_items=len(dataset.items),
-        n_excluded=len({p.row for p in dataset.problems if p.severity == "excluded"}),
+        n_excluded=len(left_out | {p.row for p in dataset.problems if p.severity == "excluded"}),
+        n_left_out=len(left_out),
         systems=sorted(dataset.responses["system"].dropna().unique().tolist()),
         n_human=len(scores),
         human_low=float(scores.min()) if len(scores) else None,

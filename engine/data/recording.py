@@ -7,20 +7,16 @@ verdict becomes an unread verdict, with a reason, so that it is counted beside t
 from __future__ import annotations
 
 import hashlib
-import io
 import json
-import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from engine.data.problems import Problem
-from engine.data.reading import MAX_ROWS, read_table
+from engine.data.reading import read_table
 from engine.data.recording_rows import RecordedRow, read_rows
 from engine.data.recording_rules import Layout, choose_layout, column_parts, name_fields, rule_of
 from engine.errors import InputError
@@ -125,7 +121,7 @@ def verdicts_from_recording(file: str | Path, selection: Selection | None = None
 
 
 def read_recording(file: str | Path, selection: Selection | None = None) -> Recording:
-    """Read a csv, tsv, jsonl or parquet file of verdicts.
+    """Read a file of verdicts, in any format of `reading.EXTENSIONS`.
 
     Raises:
         InputError: the file cannot be read, fits no layout (see `recording_rules.LAYOUTS`), holds no usable row,
@@ -172,24 +168,10 @@ def parse_recording(filename: str, content: bytes, selection: Selection | None =
 
 
 def _records(filename: str, content: bytes) -> tuple[pd.DataFrame, list[int], list[Problem]]:
-    """Cells as text, the line of each record (its number in a parquet file), and what is wrong with records."""
-    if not filename.lower().endswith(".parquet"):
-        raw = read_table(filename, content)
-        return raw.frame, raw.lines, list(raw.problems)
-    try:
-        table = pq.read_table(io.BytesIO(content))
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise InputError(f"{filename!r} is no readable parquet file ({error}). Write it again.") from None
-    if not 0 < table.num_rows <= MAX_ROWS:
-        raise InputError(f"{filename!r} has {table.num_rows:,} records; 1 to {MAX_ROWS:,} are read.")
-    columns = {n: pd.Series([_text(v) for v in table.column(n).to_pylist()], dtype="str") for n in table.column_names}
-    return pd.DataFrame(columns), list(range(1, table.num_rows + 1)), []
-
-
-def _text(value: object) -> str | None:
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return None
-    return value if isinstance(value, str) else str(value)
+    """Cells as text, the line of each record, and what is wrong with records."""
+    raw = read_table(filename, content)
+    raw.require_certain(filename, "Save the file again as UTF-8: verdicts are read under no guess.")
+    return raw.frame, raw.lines, list(raw.problems)
 
 
 def _selected(frame: pd.DataFrame, where: Mapping[str, str]) -> list[int]:

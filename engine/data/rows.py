@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from engine.data.mapping import parse_number
 from engine.data.problems import Problem, Severity, place
-from engine.data.reading import RawTable
+from engine.data.raw import RawTable
 
 CELLS_COMPARED = ("text", "item_id", "system", "human_score", "quality")
 """What must agree when two rows carry the same response id."""
@@ -46,12 +46,13 @@ class Rows:
         responses: rows of the responses table.
     """
 
-    def __init__(self, raw: RawTable, columns: Mapping[str, str]) -> None:
+    def __init__(self, raw: RawTable, columns: Mapping[str, str], left_out: Collection[int] = ()) -> None:
         self._columns = columns
-        self.problems: list[Problem] = list(raw.problems)
+        # what is wrong with a row that the user leaves out is of no consequence any more
+        self.problems: list[Problem] = [p for p in raw.problems if p.row not in left_out]
         self.items: list[dict[str, str | None]] = []
         self.responses: list[dict[str, str | float | None]] = []
-        records = self._records(raw)
+        records = self._records(raw, left_out)
         if "item_id" in columns:
             records = [r for r in records if self._has_item(r)]
         _name_items(records, "item_id" in columns)
@@ -62,9 +63,9 @@ class Rows:
         column = self._columns.get(field, "")
         self.problems.append(Problem(severity, place(record.row, record.line, column), what, fix, record.row))
 
-    def _records(self, raw: RawTable) -> list[Record]:
+    def _records(self, raw: RawTable, left_out: Collection[int]) -> list[Record]:
         """The records that can enter, exact repeats once."""
-        excluded = {p.row for p in raw.problems if p.severity == "excluded"}
+        excluded = {p.row for p in raw.problems if p.severity == "excluded"} | set(left_out)
         seen: dict[tuple[str | None, ...], int] = {}
         out: list[Record] = []
         names = list(raw.frame.columns)

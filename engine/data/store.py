@@ -17,7 +17,8 @@ import pandas as pd
 
 from engine.data.dataset import Dataset, build_dataset, content_digest, summarize
 from engine.data.problems import Problem
-from engine.data.reading import RawTable, read_table
+from engine.data.raw import RawTable
+from engine.data.reading import read_table
 from engine.errors import InputError
 from engine.schema import ITEMS, RESPONSES, Task
 from engine.settings import get_settings

@@ -103,10 +103,10 @@ def test_a_semicolon_file_is_mapped_saved_and_chosen(app):
     ("content", "said"),
     [
         (b"", "empty"),
-        ("response;x\nb\u00f6se;1\n".encode("latin-1"), "UTF-8"),
+        (b"\xef\xbb\xbfresponse;x\nb\xf6se;1\n", "UTF-8"),
         (b"response,response\na,b\n", "response"),
     ],
-    ids=["empty", "latin-1", "repeated column"],
+    ids=["empty", "latin-1 after a mark", "repeated column"],
 )
 def test_an_unreadable_file_is_explained_and_kept(app, content, said):
     at = upload(app, "bad.csv", content)

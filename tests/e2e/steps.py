@@ -37,15 +37,19 @@ def semicolon_file(text: str = "") -> bytes:
 
 def upload(page: Page, url: str, content: bytes, judge: str) -> None:
     open_page(page, url, "data", judge=judge)
-    page.get_by_test_id("stFileUploaderDropzone").locator("input").set_input_files(
-        {"name": "antworten.csv", "mimeType": "text/csv", "buffer": content}
-    )
+    drop_file(page, "antworten.csv", content)
     expect(page.get_by_text("semicolon between the cells")).to_be_visible()
     for label, column in (("Response (needed)", "antwort"), ("Context", "frage"), ("System", "modell")):
         choose(page, label, column)
     expect(finding(page)).to_contain_text("6 responses, 3 items, 2 systems")
     page.get_by_role("button", name="Save and use this data").click()
     expect(finding(page)).to_contain_text("In use")
+
+
+def drop_file(page: Page, name: str, content: bytes) -> None:
+    """Give a file of responses to the Data page."""
+    zone = page.get_by_role("region", name="Your responses, one row each")
+    zone.locator("input").set_input_files({"name": name, "mimeType": "application/octet-stream", "buffer": content})
 
 
 def choose(page: Page, label: str, option: str) -> None:

@@ -174,3 +174,33 @@ def test_names_are_tidied():
     assert make("response", ["a"], name="  my\n data ").name == "my data"
     assert make("response", ["a"], name=" ").name == "Untitled"
     assert isinstance(make("response", ["a"]).responses["text"].dtype, pd.StringDtype)
+
+
+def test_rows_left_out_by_the_user_count_for_nothing_and_are_on_record():
+    header = "response_id item_id context response"
+    rows = [["a", "1", "Hi", "one"], ["a", "1", "Ho", "two"], ["b", "1", "Hi", "three"], ["c"]]
+    assert len(make(header, *rows).errors) == 2
+    out = io.StringIO(newline="")
+    csv.writer(out).writerows([header.split(), *rows])
+    raw = read_table("a.csv", out.getvalue().encode())
+    columns = {c: c for c in header.split()}
+    ds = build_dataset(raw, columns, task="dialogue", name="x", left_out={4: "cut off", 2: "wrong context"})
+    assert ds.problems == []
+    assert ds.responses["response_id"].tolist() == ["a", "b"]
+    assert ds.source["left_out"] == [
+        {"row": 2, "line": 3, "reason": "wrong context"},
+        {"row": 4, "line": 5, "reason": "cut off"},
+    ]
+    s = summarize(ds)
+    assert (s.n_excluded, s.n_left_out, s.n_responses) == (2, 2, 2)
+    # the id is of what is kept, as if the rows had never been there
+    assert ds.dataset_id == make(header, rows[0], rows[2]).dataset_id
+    assert len(raw.frame) == 4
+    with pytest.raises(InputError, match="no row 5 to leave out; the file has rows 1 to 4"):
+        build_dataset(raw, columns, task="dialogue", name="x", left_out={5: ""})
+
+
+def test_a_repeat_of_a_row_left_out_is_kept():
+    raw = read_table("a.csv", b"context,response\nHi,a\nHi,a\n")
+    ds = build_dataset(raw, {"context": "context", "response": "response"}, task="dialogue", name="x", left_out={1: ""})
+    assert (len(ds.responses), ds.problems) == (1, [])

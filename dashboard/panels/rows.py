@@ -1,0 +1,211 @@
+"""The rows of an uploaded file: what is wrong with them, and which are left out, with undo."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pandas as pd
+import streamlit as st
+
+from dashboard import state, ui
+from dashboard.data import digest
+from dashboard.history import History, parse_rows
+from dashboard.uploads import Opened
+from engine.data.dataset import Dataset
+from engine.data.mapping import FIELDS
+from engine.data.problems import ProblemGroup, group_problems, rows_text
+from engine.data.raw import RawTable
+from engine.figures.text import count, plural
+
+MOST_ROWS = 200
+"""Rows sent to the browser at once; texts are long."""
+PROBLEMS_SHOWN = 4
+_CELL_SHOWN = 400
+_SEVERITIES = {"error": "to solve", "excluded": "left out", "warning": "to know"}
+_STATES = {
+    "": "kept",
+    "error": "to solve",
+    "warning": "kept, with a note",
+    "excluded": "left out",
+    "user": "left out by you",
+}
+_FILTERS = ("All rows", "With a problem", "Left out")
+
+
+def problems(dataset: Dataset, reading_id: str) -> None:
+    """What is wrong, alike findings together, the blocking ones first."""
+    groups = group_problems(dataset.problems)
+    if not groups:
+        return
+    counts = [
+        f"{sum(p.severity == severity for p in dataset.problems):,} {words}"
+        for severity, words in _SEVERITIES.items()
+        if any(p.severity == severity for p in dataset.problems)
+    ]
+    st.subheader("What needs your eye", anchor=False)
+    ui.note("; ".join(counts) + ".")
+    for group in groups[:PROBLEMS_SHOWN]:
+        _problem(group, reading_id)
+    if len(groups) > PROBLEMS_SHOWN or len(dataset.problems) > len(groups):
+        with st.expander("Every finding by row", on_change="rerun", key="more_problems") as more:
+            if more.open:
+                for group in groups[PROBLEMS_SHOWN : 5 * PROBLEMS_SHOWN]:
+                    _problem(group, reading_id)
+                table = pd.DataFrame(
+                    [p.as_dict() for p in dataset.problems[:5000]], columns=["severity", "where", "what", "fix"]
+                )
+                st.dataframe(table, hide_index=True, key="findings_table", alt="Every finding by row")
+
+
+def _problem(group: ProblemGroup, reading_id: str) -> None:
+    with st.container(gap="xxsmall"):
+        ui.show_problem(group.where, group.what, group.fix, is_error=group.severity == "error")
+        if group.rows and group.severity != "excluded":
+            st.button(
+                f"Leave out {rows_text(group.rows)}",
+                type="tertiary",
+                icon=":material/block:",
+                key=f"leave_{group.severity}_{group.rows[0]}_{group.count}_{digest(group.fix.encode())}",
+                on_click=_change(reading_id, lambda h: h.leave_out(group.rows, group.what)),
+            )
+
+
+def left_out_bar(reading_id: str, n_rows: int) -> None:
+    """Which rows the user left out, and the way back."""
+    history = state.left_out(reading_id)
+    if not (history.now or history.past or history.future):
+        return
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="left_out_line"):
+        if history.now:
+            ui.note(f"Left out by you: {rows_text(history.rows, 6)}, {count(len(history.now))} of {count(n_rows)}.")
+        else:
+            ui.note("You leave no row out.")
+        for label, icon, change, possible in (
+            ("Undo", ":material/undo:", History.undo, history.past),
+            ("Redo", ":material/redo:", History.redo, history.future),
+        ):
+            st.button(
+                label,
+                type="tertiary",
+                icon=icon,
+                key=f"rows_{label.lower()}",
+                disabled=not possible,
+                on_click=_change(reading_id, change),
+            )
+
+
+def rows_table(opened: Opened, mapping: tuple[tuple[str, str], ...], dataset: Dataset) -> None:
+    """The rows of the file with what becomes of each; chosen ones can be left out or put back."""
+    reading_id, raw = opened.reading_id, opened.raw
+    history = state.left_out(reading_id)
+    st.subheader("The rows of the file", anchor=False)
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+        wanted = st.segmented_control(
+            "Show", _FILTERS, default=_FILTERS[0], required=True, key="rows_shown", label_visibility="collapsed"
+        )
+        _by_number(reading_id, len(raw.lines))
+    states = _states(len(raw.lines), dataset, history)
+    rows = [r for r, s in states.items() if wanted == _FILTERS[0] or (s if wanted == _FILTERS[1] else _is_out(s))]
+    if not rows:
+        ui.note("No row is like that.")
+        return
+    page = 1
+    if len(rows) > MOST_ROWS:
+        page = st.pagination(-(-len(rows) // MOST_ROWS), key=f"rows_page_{wanted}")
+    shown = rows[(page - 1) * MOST_ROWS : page * MOST_ROWS]
+    bar = st.container(horizontal=True, vertical_alignment="center", gap="small")
+    event = st.dataframe(
+        _table(raw, mapping, states, shown),
+        key=f"rows_{reading_id}_{wanted}_{page}_{len(history.past)}_{len(history.future)}",
+        hide_index=True,
+        height=min(420, 38 + 35 * len(shown)),
+        on_select="rerun",
+        selection_mode="multi-row",
+        placeholder="",
+        column_config={"Response": st.column_config.TextColumn(width="large")},
+        alt=f"{plural(len(shown), 'row')} of the file and what becomes of each",
+    )
+    chosen = [shown[i] for i in event["selection"]["rows"] if i < len(shown)]
+    with bar:
+        _selection_buttons(reading_id, chosen, states)
+
+
+def _selection_buttons(reading_id: str, chosen: list[int], states: dict[int, str]) -> None:
+    kept = [row for row in chosen if not _is_out(states[row])]
+    back = [row for row in chosen if states[row] == "user"]
+    st.button(
+        f"Leave out {plural(len(kept), 'selected row')}" if kept else "Leave out selected rows",
+        icon=":material/block:",
+        type="tertiary",
+        disabled=not kept,
+        key="leave_selected",
+        on_click=_change(reading_id, lambda h: h.leave_out(kept, "selected in the table")),
+    )
+    if back:
+        st.button(
+            f"Put back {plural(len(back), 'selected row')}",
+            icon=":material/undo:",
+            type="tertiary",
+            key="put_back_selected",
+            on_click=_change(reading_id, lambda h: h.put_back(back)),
+        )
+
+
+def _by_number(reading_id: str, n_rows: int) -> None:
+    """The same without a pointer: rows by their numbers."""
+    with st.popover("Leave out by number", type="tertiary", icon=":material/pin:", key="by_number"):
+        typed = st.text_input("Rows to leave out", placeholder="3, 7-9", key="row_numbers")
+        rows: list[int] = []
+        try:
+            rows = parse_rows(typed, n_rows)
+        except ValueError as error:
+            ui.warn(str(error))
+        st.button(
+            "Leave them out",
+            disabled=not rows,
+            key="leave_numbers",
+            on_click=_change(reading_id, lambda h: h.leave_out(rows, "chosen by number"), clear="row_numbers"),
+        )
+
+
+def _change(reading_id: str, change: Callable[[History], History], clear: str = "") -> Callable[[], None]:
+    def apply() -> None:
+        state.set_left_out(reading_id, change(state.left_out(reading_id)))
+        if clear:
+            st.session_state[clear] = ""
+
+    return apply
+
+
+def _is_out(of: str) -> bool:
+    return of in ("user", "excluded")
+
+
+def _states(n_rows: int, dataset: Dataset, history: History) -> dict[int, str]:
+    """Row -> a key of `_STATES`, the gravest finding of each."""
+    gravity = {"": 0, "warning": 1, "error": 2, "excluded": 3}
+    out = dict.fromkeys(range(1, n_rows + 1), "")
+    for problem in dataset.problems:
+        if problem.row and gravity[problem.severity] > gravity[out[problem.row]]:
+            out[problem.row] = problem.severity
+    return {**out, **dict.fromkeys(history.rows, "user")}
+
+
+def _table(
+    raw: RawTable, mapping: tuple[tuple[str, str], ...], states: dict[int, str], shown: list[int]
+) -> pd.DataFrame:
+    """Number and state of each row, then the mapped columns under our names, then the others under theirs."""
+    part = raw.frame.iloc[[row - 1 for row in shown]]
+    columns = dict(mapping)
+    labels = [(field.label, columns[field.name]) for field in FIELDS if field.name in columns]
+    others = [(str(c), str(c)) for c in raw.frame.columns if c not in columns.values()]
+    table: dict[str, list[object]] = {"Row": list(shown), "Becomes": [_STATES[states[row]] for row in shown]}
+    for label, column in (*labels, *others):
+        table[label if label not in table else f"{label} (in the file)"] = [_clipped(v) for v in part[column]]
+    return pd.DataFrame(table)
+
+
+def _clipped(value: object) -> str | None:
+    if not isinstance(value, str):
+        return None
+    return value if len(value) <= _CELL_SHOWN else f"{value[:_CELL_SHOWN]}… ({count(len(value))} characters)"

@@ -1,0 +1,80 @@
+"""Verdicts somebody already has: read them, count what is left out, measure what needs no judge."""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from dashboard import data, ui, verdicts
+from dashboard.spreadsheet import safe_csv
+from engine.data.recording import Recording
+from engine.errors import EngineError
+from engine.figures import attack as figures
+from engine.figures.text import count, interval_text, plural
+from engine.schema import Protocol
+
+KINDS = ["csv", "tsv", "jsonl", "json", "xlsx", "parquet"]
+MOST_VALUES = 40
+"""Columns with at most so many values can choose rows."""
+_METRICS = {
+    "first_slot": "prefers the response shown first",
+    "order_agreement": "agrees with itself when the order is swapped",
+    "yes_rate": "says YES",
+    "mean": "mean score",
+    "shift": "shift of the score",
+}
+
+
+def verdict_file() -> None:
+    """The uploader and, once there is a file, what it says."""
+    held = st.file_uploader(
+        "A file of verdicts",
+        type=KINDS,
+        key="verdict_file",
+        help="One row per verdict: response_id and score; or response_a, response_b, order and outcome; or "
+        "response_id and p_yes. Columns attack and defense name the arm.",
+    )
+    if held is None:
+        return
+    content = held.getvalue()
+    where = _rows_to_take(held.name, content)
+    try:
+        recording = verdicts.recording(held.name, data.digest(content), tuple(where.items()), content)
+    except EngineError as error:
+        ui.show_error(error, "The verdicts cannot be read as they are.")
+        return
+    _said(recording)
+
+
+def _rows_to_take(name: str, content: bytes) -> dict[str, str]:
+    """Rows by the value of up to two columns, for files that hold several judges or prompts."""
+    choices = verdicts.few_values(name, data.digest(content), MOST_VALUES, content)
+    if not choices:
+        return {}
+    where: dict[str, str] = {}
+    with st.container(horizontal=True, gap="small"):
+        columns = st.multiselect(
+            "Take only rows of one …", list(choices), max_selections=3, key="verdict_columns", placeholder="all rows"
+        )
+        for column in columns:
+            where[column] = str(st.selectbox(ui.plain(column), choices[column], key=f"verdict_value_{column}"))
+    return where
+
+
+def _said(recording: Recording) -> None:
+    read = f"{count(recording.n_read)} of {plural(recording.n_calls, 'verdict')} can be read"
+    ui.finding(f"{read}; {count(recording.n_unread)} unread, {count(recording.n_left_out)} left out.")
+    metrics = verdicts.recorded_numbers(recording.digest, recording.verdicts)
+    for row in metrics.itertuples():
+        arm = "" if row.attack == "none" and row.defense == "none" else f" ({row.attack}, {row.defense})"
+        value = interval_text(row.value, row.lower, row.upper, method=row.method, n_clusters=row.n_clusters)
+        left = f", {count(row.n_unread)} unread" if row.n_unread else ""
+        ui.note(f"{_METRICS.get(row.metric, row.metric).capitalize()}{arm}: {value}, n = {count(row.n)}{left}.")
+    if recording.protocol is Protocol.POINTWISE and (metrics["metric"] == "shift").any():
+        prepared: pd.DataFrame = figures.prepare_forest(metrics)
+        ui.show_figure(lambda mode: figures.plot_forest(prepared, mode=mode, note="recorded"), prepared, key="recorded")
+    with st.expander("Details: columns, labels, what was left out and why"):
+        st.text(recording.describe())
+        for problem in recording.problems[:20]:
+            ui.show_problem(problem.where, problem.what, problem.fix, is_error=problem.severity == "error")
+    ui.download("Verdicts (CSV)", lambda: safe_csv(recording.verdicts), "verdicts.csv", "text/csv", key="verdicts_csv")
