@@ -5,7 +5,9 @@ The dashboard and the command line read this; it is the one module besides `stud
 
 from __future__ import annotations
 
-from engine.attacks.registry import ATTACKS, AttackCard, describe_attack
+from engine.attacks.names import AttackName
+from engine.attacks.phrases import longest
+from engine.attacks.registry import ATTACKS, AttackCard, describe_attack, parse_attack
 from engine.defenses.registry import DEFENSES, DefenseCard, describe_defense
 from engine.judges.registry import JUDGES, JudgeCard, judges_for
 
@@ -14,12 +16,15 @@ __all__ = [
     "DEFENSES",
     "JUDGES",
     "AttackCard",
+    "AttackName",
     "DefenseCard",
     "JudgeCard",
     "describe_attack",
     "describe_defense",
     "describe_judge",
     "judges_for",
+    "longest",
+    "parse_attack",
 ]
 
 

@@ -31,7 +31,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "engine.doctor": PLAIN | {"engine.models", "engine.figures"},
     "engine.jobs": PLAIN | {"engine.runs"},
 }
-COMPOSERS = {"engine.studies", "engine.worker", "engine.cli"}
+COMPOSERS = {"engine.studies", "engine.worker", "engine.cli", "engine.commands"}
 DASHBOARD_MAY = PLAIN | {
     "engine.runs",
     "engine.jobs",

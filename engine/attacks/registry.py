@@ -14,13 +14,12 @@ from engine.schema import NONE
 __all__ = ["ATTACKS", "AttackCard", "AttackName", "describe_attack", "make_attack", "parse_attack"]
 
 
-def make_attack(name: str, own: str = "", *, before: bool = False) -> Attack:
+def make_attack(name: str, own: str = "") -> Attack:
     """The attack of that name, options included; `own` is the text of the attack `own`.
 
     Args:
         name: for example `dsi`, `dsi-deflate@before` or `suffix:3`.
         own: the text of the attack `own`.
-        before: put the own text before the response, as `own@before` does.
 
     Raises:
         InputError: no such attack or option, or `own` without a text.
@@ -31,7 +30,7 @@ def make_attack(name: str, own: str = "", *, before: bool = False) -> Attack:
     if parsed.base == "own":
         if not own:
             raise InputError("The attack 'own' needs a text: type one, or pass --own-text TEXT.")
-        return own_text(own, before=before or parsed.before)
+        return own_text(own, before=parsed.before)
     if parsed.base == "suffix":
         return LearnedSuffix(parsed)
     if parsed.base == "distraction":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
-from engine.judges.base import Checkpoint, Judge, Quote, Request, Verdict, no_checkpoint, unread
+from engine.judges.base import Checkpoint, Cost, Judge, Quote, Request, Verdict, no_checkpoint, unread
 from engine.schema import NONE, Protocol
 
 
@@ -74,14 +74,21 @@ class DefendedJudge:
     def judge(self, requests: Sequence[Request], checkpoint: Checkpoint = no_checkpoint) -> list[Verdict]:
         """Judge the changed requests; passes and seconds of the defense are added to each verdict."""
         steps = self.steps(requests, checkpoint)
-        going = [self._named(step.request) for step in steps if not step.unread]
+        going = self.going(steps)
         held = len(requests) - len(going)
-        answers = iter(self.inner.judge(going, lambda done, _: checkpoint(held + done, len(requests))))
-        return [_costed(unread(Verdict(), s.unread) if s.unread else next(answers), s) for s in steps]
+        return settled(steps, self.inner.judge(going, lambda done, _: checkpoint(held + done, len(requests))))
+
+    def going(self, steps: Sequence[Step]) -> list[Request]:
+        """The requests that the inner judge is to answer, this defense in their arm's name."""
+        return [self._named(step.request) for step in steps if not step.unread]
 
     def prompt(self, request: Request) -> str:
         """The prompt with the defense in it."""
         return self.inner.prompt(self._named(self.steps([request], no_checkpoint)[0].request))
+
+    def cost(self, requests: Sequence[Request]) -> Cost:
+        """What the inner judge would take for the changed requests."""
+        return self.inner.cost([self._named(step.request) for step in self.steps(requests, no_checkpoint)])
 
     def steps(self, requests: Sequence[Request], checkpoint: Checkpoint) -> list[Step]:
         """Each request as this defense changes it."""
@@ -90,6 +97,55 @@ class DefendedJudge:
     def _named(self, request: Request) -> Request:
         name = self.name if request.defense == NONE else f"{request.defense}+{self.name}"
         return replace(request, defense=name)
+
+
+def settled(steps: Sequence[Step], answers: Sequence[Verdict]) -> list[Verdict]:
+    """One verdict per step: the inner judge's next answer with the defense's cost added, or unread."""
+    left = iter(answers)
+    return [_costed(unread(Verdict(), s.unread) if s.unread else next(left), s) for s in steps]
+
+
+def peeled(
+    judge: Judge, requests: Sequence[Request], checkpoint: Checkpoint = no_checkpoint
+) -> tuple[Judge, list[Request], list[list[Step]]]:
+    """The judge behind all defenses, what it would be asked, and the steps of each defense, outermost first."""
+    going, chain = list(requests), []
+    while isinstance(judge, DefendedJudge):
+        chain.append(judge.steps(going, checkpoint))
+        going, judge = judge.going(chain[-1]), judge.inner
+    return judge, going, chain
+
+
+def judge_together(
+    judges: Sequence[Judge], requests: Sequence[Request], checkpoint: Checkpoint = no_checkpoint
+) -> list[list[Verdict]]:
+    """Judge the requests behind several defenses in one call, so that a model sees what their prompts share.
+
+    Args:
+        judges: the same judge, each time behind other defenses or none.
+        requests: judged by each of them.
+        checkpoint: as in `Judge.judge`, counted over all judges.
+
+    Returns:
+        For each judge its verdicts, the same as it gives alone.
+    """
+    total = len(judges) * len(requests)
+    chains: list[list[list[Step]]] = []
+    asked: list[list[Request]] = []
+    inner = list(judges)
+    for k, judge in enumerate(judges):
+        inner[k], going, chain = peeled(judge, requests, lambda _done, _total: checkpoint(0, total))
+        chains.append(chain)
+        asked.append(going)
+    if any(judge is not inner[0] for judge in inner):
+        raise ValueError("the judges behind the defenses are not one and the same")
+    held = total - sum(map(len, asked))
+    answers = iter(inner[0].judge([r for own in asked for r in own], lambda done, _: checkpoint(held + done, total)))
+    found = [[next(answers) for _ in own] for own in asked]
+    for k, chain in enumerate(chains):
+        for steps in reversed(chain):
+            found[k] = settled(steps, found[k])
+    return found
 
 
 def candidates_of(request: Request) -> tuple[str, ...]:

@@ -137,6 +137,9 @@ class ModelGuard:
 
         def keep(batch: list[int], rows: list[NDArray[np.float64]]) -> None:
             nonlocal clock
+            if not batch:  # a pass over a shared beginning: its time goes to the answers that follow
+                after_batch()
+                return
             found = {wanted[todo[i]]: row for i, row in zip(batch, rows, strict=True)}
             if self._cache:
                 self._cache.put_many(found.items())

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from engine.defenses.base import DefendedJudge, Step, candidates_of, dress
 from engine.defenses.guard import AfterBatch, Guard, Reading
-from engine.judges.base import Checkpoint, Judge, Quote, Request
+from engine.judges.base import Checkpoint, Cost, Judge, Quote, Request
 
 WARNING = Quote(
     opening=(
@@ -43,6 +43,16 @@ class ScreeningJudge(DefendedJudge):
         readings = dict(zip(texts, self._look(texts, lambda: checkpoint(0, total)), strict=True))
         charged: set[str] = set()
         return [self._step(request, readings, charged) for request in requests]
+
+    def cost(self, requests: Sequence[Request]) -> Cost:
+        """The inner judge's, and one look at each distinct text, counted at about four characters a token.
+
+        Nothing is looked at yet, so it is not known which texts would carry the warning and none is counted with it.
+        """
+        inner = self.inner.cost(requests)
+        texts = {text for request in requests for text in candidates_of(request)}
+        looks = sum(1 + len(text) // 4 for text in texts)
+        return Cost(inner.calls + len(texts), inner.tokens + looks, inner.known)
 
     def _step(self, request: Request, readings: dict[str, Reading], charged: set[str]) -> Step:
         own = tuple(dict.fromkeys(candidates_of(request)))

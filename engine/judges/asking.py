@@ -73,7 +73,7 @@ def ask(
         checkpoint: told after each batch; may raise to stop, and what is done is kept.
     """
     wanted = {call.key: call for call in calls if call}
-    known = _recall(wanted, cache)
+    known = recall(wanted, cache)
     fresh = [call for key, call in wanted.items() if key not in known]
     total = len(calls)
     checkpoint(total - len(fresh), total)
@@ -82,6 +82,9 @@ def ask(
 
     def keep(keys: list[str], answers: list[Answer]) -> None:
         nonlocal left, clock
+        if not keys:  # a pass over a shared beginning: its time goes to the answers that follow
+            checkpoint(total - left, total)
+            return
         share = (time.perf_counter() - clock) / len(keys)
         _remember(cache, keys, answers)
         known.update({k: Answer(a.probabilities, a.reply, share) for k, a in zip(keys, answers, strict=True)})
@@ -110,7 +113,8 @@ def _ask_group(loaded: LoadedModel, calls: Sequence[Call], keep: Callable[[list[
         generate(loaded, prompts, calls[0].max_new_tokens, written)
 
 
-def _recall(wanted: dict[str, Call], cache: CallCache | None) -> dict[str, Answer]:
+def recall(wanted: dict[str, Call], cache: CallCache | None) -> dict[str, Answer]:
+    """The answers that are in the cache, by key."""
     if not cache:
         return {}
     rows = cache.get_many([key for key, call in wanted.items() if call.tokens])

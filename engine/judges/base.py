@@ -138,6 +138,20 @@ class Verdict:
         return not self.unread_reason
 
 
+class Cost(NamedTuple):
+    """What asking would take.
+
+    Attributes:
+        calls: distinct calls to a model that are not in the cache.
+        tokens: prompt tokens of those calls.
+        known: requests whose answer is known already, or that need no model.
+    """
+
+    calls: int
+    tokens: int
+    known: int
+
+
 def unread(verdict: Verdict, reason: str) -> Verdict:
     """The same call without a usable answer; numbers that could enter a mean are gone."""
     nan = float("nan")
@@ -172,6 +186,10 @@ class Judge(TypingProtocol):
 
     def prompt(self, request: Request) -> str:
         """What the model is shown for this request, as text; empty for a judge without a model."""
+        ...
+
+    def cost(self, requests: Sequence[Request]) -> Cost:
+        """What `judge` would take, without asking the model anything."""
         ...
 
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from engine.cache import CallCache
 from engine.errors import InputError, ModelError
-from engine.judges.asking import Answer, Call, ask, ready
-from engine.judges.base import Checkpoint, Request, Verdict, no_checkpoint, unread
+from engine.judges.asking import Answer, Call, ask, ready, recall
+from engine.judges.base import Checkpoint, Cost, Request, Verdict, no_checkpoint, unread
 from engine.judges.cards import Card, CardBook, CardKey, fill
 from engine.models.chat import plain_ids, render_ids
 from engine.models.loader import LoadedModel
@@ -102,8 +102,11 @@ class CardJudge:
 
     def prompt(self, request: Request) -> str:
         """The whole prompt as the model reads it, decoded from its token ids."""
-        ids = self._ids(request, self._card(request))
-        return str(self._loaded.tokenizer.decode(ids, skip_special_tokens=False))
+        return str(self._loaded.tokenizer.decode(self.token_ids(request), skip_special_tokens=False))
+
+    def token_ids(self, request: Request) -> list[int]:
+        """The whole prompt as the model gets it."""
+        return self._ids(request, self._card(request))
 
     def judge(self, requests: Sequence[Request], checkpoint: Checkpoint = no_checkpoint) -> list[Verdict]:
         """Answer each request; the ones already in the cache cost nothing.
@@ -115,13 +118,28 @@ class CardJudge:
         cards = [self._card(request) for request in requests]
         refusals = [self._readers[r.protocol].refusal(r, c) for r, c in zip(requests, cards, strict=True)]
         calls = [None if refusal else self._call(r, c) for r, c, refusal in zip(requests, cards, refusals, strict=True)]
-        fits = [call is not None and call.length <= self._loaded.max_tokens for call in calls]
-        asked = [call if fit else None for call, fit in zip(calls, fits, strict=True)]
+        asked = [call if call and self._fits(call) else None for call in calls]
         answers = ask(self._loaded, asked, self._cache, checkpoint)
         return [
             self._verdict(request, card, call, answer) if call else unread(Verdict(), refusal)
             for request, card, call, answer, refusal in zip(requests, cards, calls, answers, refusals, strict=True)
         ]
+
+    def cost(self, requests: Sequence[Request]) -> Cost:
+        """Distinct prompts that are not in the cache, and their tokens; nothing is asked."""
+        cards = [self._card(request) for request in requests]
+        calls = [
+            self._call(r, c)
+            for r, c in zip(requests, cards, strict=True)
+            if not self._readers[r.protocol].refusal(r, c)
+        ]
+        wanted = {call.key: call for call in calls if self._fits(call)}
+        known = recall(wanted, self._cache)
+        todo = [call for key, call in wanted.items() if key not in known]
+        return Cost(len(todo), sum(len(call.ids) for call in todo), len(requests) - len(todo))
+
+    def _fits(self, call: Call) -> bool:
+        return call.length <= self._loaded.max_tokens
 
     def _card(self, request: Request) -> Card:
         if request.anchored and (request.anchor_low is None or request.anchor_high is None):

@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 from urllib.parse import parse_qsl
 
 from engine.errors import InputError
-from engine.judges.base import Checkpoint, Request, Verdict, no_checkpoint
+from engine.judges.base import Checkpoint, Cost, Request, Verdict, no_checkpoint
 from engine.schema import Order, Outcome, Protocol
 
 PREFIX = "planted:"
@@ -168,6 +168,10 @@ class PlantedJudge:
     def prompt(self, request: Request) -> str:  # noqa: ARG002 - the protocol's signature
         """Empty: there is no model to show anything to."""
         return ""
+
+    def cost(self, requests: Sequence[Request]) -> Cost:
+        """Nothing: there is no model."""
+        return Cost(0, 0, len(requests))
 
     def _check(self, request: Request) -> None:
         if request.protocol is self.kind.protocol:

@@ -21,7 +21,7 @@ import pandas as pd
 
 from engine.data.recording import Recording, Selection, read_recording
 from engine.errors import InputError
-from engine.judges.base import Checkpoint, Request, Verdict, no_checkpoint
+from engine.judges.base import Checkpoint, Cost, Request, Verdict, no_checkpoint
 from engine.schema import Order, Outcome, Protocol
 
 RECORDED = "recorded:"
@@ -82,6 +82,10 @@ class RecordedJudge:
     def prompt(self, request: Request) -> str:  # noqa: ARG002 - the protocol's signature
         """Empty: what the recorded judge was shown is not known."""
         return ""
+
+    def cost(self, requests: Sequence[Request]) -> Cost:
+        """Nothing: the answers are in the file."""
+        return Cost(0, 0, len(requests))
 
     def _check(self, request: Request) -> None:
         held = self.recording.protocol

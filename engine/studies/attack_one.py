@@ -29,7 +29,6 @@ class AttackOne(BaseModel):
     response_id: str
     attack: str = NONE
     own_text: str = ""
-    own_before: bool = False
     defense: str = NONE
 
 
@@ -45,7 +44,7 @@ def attack_one(config: AttackOne, settings: Settings, checkpoint: Checkpoint) ->
     dataset = load_dataset(config.data, settings.datasets)
     judge = defend(make_judge(config.judge, settings), config.defense)
     clean = _request(dataset, config.response_id)
-    attack = make_attack(config.attack, config.own_text, before=config.own_before)
+    attack = make_attack(config.attack, config.own_text)
     attacked = with_attack(clean, attack)
     pair = [clean] if attacked.response == clean.response else [clean, attacked]
     verdicts = judge.judge(pair, checkpoint)

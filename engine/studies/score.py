@@ -13,19 +13,23 @@ from pydantic import BaseModel, ConfigDict, Field
 from engine.attacks.registry import make_attack, parse_attack
 from engine.data.dataset import Dataset
 from engine.data.store import load_dataset
+from engine.defenses.base import judge_together
 from engine.defenses.registry import defend, defense_name
 from engine.errors import Cancelled, InputError
 from engine.judges.base import Checkpoint, Judge, Request, verdict_table
 from engine.judges.registry import make_judge
+from engine.metrics.gains import defense_gains
 from engine.metrics.shifts import shift_metrics
 from engine.runs import RunFolder, create_run, now
 from engine.schema import NONE
 from engine.settings import Settings
 from engine.studies.attack_one import device_of
+from engine.studies.plan import Plan, make_plan, within
 from engine.studies.requests import build_requests, with_attack
 
 CALLS_PER_CHUNK = 24
-"""Judge calls between two looks at the results: all arms of a few responses."""
+"""Judge calls between two looks at the results: all arms of a few responses, asked together so that their prompts
+share what they have in common."""
 SECONDS_BETWEEN_WRITES = 2.0
 
 
@@ -40,6 +44,7 @@ class ScoreConfig(BaseModel):
     defenses: tuple[str, ...] = (NONE,)
     own_text: str = ""
     limit: int | None = Field(default=None, ge=1)
+    budget_seconds: float | None = Field(default=None, gt=0)
     run_id: str | None = None
     seed: int = 0
     level: float = Field(default=0.95, gt=0.5, lt=1)
@@ -63,9 +68,8 @@ def run_score(
     Raises:
         Cancelled: from the checkpoint; what is done is kept and the run is marked stopped.
     """
-    requests = build_requests(dataset)[: config.limit]
-    if not requests:
-        raise InputError(f"The data {dataset.name} has no response to judge. Load a file on the Data page.")
+    checkpoint = within(config.budget_seconds, checkpoint)
+    requests = _requests(config, dataset)
     _describe(run, dataset, judge, requests)
     attacks = [make_attack(name, config.own_text) for name in _arms(config.attacks)]
     judges = {name: defend(judge, name) for name in _defenses(config.defenses)}
@@ -76,9 +80,9 @@ def run_score(
     try:
         for start in range(0, len(requests), step):
             chunk = [with_attack(r, a) for r in requests[start : start + step] for a in attacks]
-            for i, (name, defended) in enumerate(judges.items()):
-                before = start * per_response + i * len(chunk)
-                verdicts = defended.judge(chunk, _offset(checkpoint, before, len(requests) * per_response))
+            told = _offset(checkpoint, start * per_response, len(requests) * per_response)
+            answers = judge_together(list(judges.values()), chunk, told)
+            for (name, defended), verdicts in zip(judges.items(), answers, strict=True):
                 tables.append(verdict_table(defended, [_named(r, name) for r in chunk], verdicts))
             if time.monotonic() - written > SECONDS_BETWEEN_WRITES:
                 run.write_table("verdicts", pd.concat(tables))
@@ -90,6 +94,20 @@ def run_score(
         run.update_manifest(state="failed", finished=now())
         raise
     return _finish(run, tables, config, "done")
+
+
+def plan_score(config: ScoreConfig, dataset: Dataset, judge: Judge) -> Plan:
+    """What the study would cost; a few requests are asked to measure the pace, and their answers kept."""
+    attacks = [make_attack(name, config.own_text) for name in _arms(config.attacks)]
+    asked = [with_attack(r, a) for r in _requests(config, dataset) for a in attacks]
+    return make_plan([(defend(judge, name), asked) for name in _defenses(config.defenses)])
+
+
+def _requests(config: ScoreConfig, dataset: Dataset) -> list[Request]:
+    requests = build_requests(dataset)[: config.limit]
+    if not requests:
+        raise InputError(f"The data {dataset.name} has no response to judge. Load a file on the Data page.")
+    return requests
 
 
 def _arms(attacks: Sequence[str]) -> list[str]:
@@ -132,7 +150,9 @@ def _finish(run: RunFolder, tables: list[pd.DataFrame], config: ScoreConfig, sta
     metrics = pd.DataFrame()
     if tables:
         verdicts = pd.concat(tables, ignore_index=True)
-        metrics = shift_metrics(verdicts, level=config.level, seed=config.seed)
+        shifts = shift_metrics(verdicts, level=config.level, seed=config.seed)
+        gains = defense_gains(verdicts, level=config.level, seed=config.seed)
+        metrics = pd.concat([t for t in (shifts, gains) if len(t)], ignore_index=True)
         run.write_table("verdicts", verdicts)
         run.write_table("metrics", metrics)
     run.update_manifest(state=state, finished=now())

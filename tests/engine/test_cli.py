@@ -72,7 +72,7 @@ def test_score_a_file_of_ones_own(capsys, tmp_path):
         pytest.param(["score", "demo-dialogue", "--judge", "oracle"], "names no judge", id="judge"),
         pytest.param(["score", "demo-dialogue", "--judge", PLANTED, "--attack", "x"], "none, dsi", id="attack"),
         pytest.param(["score", "demo-dialogue", "--judge", PLANTED, "--defense", "x"], "Available: none", id="defense"),
-        pytest.param(["score", "demo-dialogue", "--judge", PLANTED, "--limit", "0"], "at least 1", id="limit"),
+        pytest.param(["score", "demo-dialogue", "--judge", PLANTED, "--limit", "0"], "limit: Input", id="limit"),
     ],
 )  # fmt: skip
 def test_the_users_mistakes_exit_with_2_and_say_what(capsys, args, says):
@@ -102,3 +102,87 @@ def test_doctor_names_what_is_missing_and_the_command(capsys, settings, tmp_path
     assert code == 1
     assert "judgescope doctor --fetch" in out
     assert last_json(out)["ok"] is False
+
+
+def test_a_dry_run_says_what_it_would_take_and_judges_nothing(capsys, settings):
+    code, out, _ = run(capsys, "study", "grid", "--judge", PLANTED, "--dry-run", "--json")
+    assert code == 0
+    plan = last_json(out)
+    assert plan["verdicts"] == 48 * 11 * 8
+    assert not settings.runs.exists()
+
+
+@pytest.mark.weights
+def test_a_dry_run_counts_the_calls_that_a_run_then_makes(capsys, settings, weights):
+    args = ["score", "demo-dialogue", "--attack", "dsi", "--defense", "none", "--defense", "sandwich", "--limit", "3"]
+    planned = last_json(run(capsys, *args, "--dry-run", "--json")[1])
+    assert planned["calls"] == 3 * 2 * 2
+    done = last_json(run(capsys, *args, "--json")[1])
+    verdicts = open_run(settings.runs, done["run_id"]).table("verdicts")
+    assert planned["tokens"] == verdicts["prompt_tokens"].sum()
+    assert planned["tokens_per_second"] > 0
+    assert last_json(run(capsys, *args, "--dry-run", "--json")[1])["calls"] == 0
+
+
+def test_a_budget_keeps_what_is_done_and_exits_with_3(capsys, settings):
+    args = ["study", "grid", "--judge", PLANTED + "&delay=3", "--attack", "dsi", "--defense", "none", "--run-id", "g"]
+    code, out, _ = run(capsys, *args, "--budget-seconds", "0.1", "--json")
+    assert code == 3
+    found = last_json(out)
+    assert found["state"] == "stopped"
+    kept = open_run(settings.runs, "g").table("verdicts")
+    assert 0 < len(kept) < 96
+    code, out, _ = run(capsys, *args, "--json")
+    assert code == 0
+    assert len(open_run(settings.runs, "g").table("verdicts")) == 96
+
+
+def test_a_grid_names_gains_and_corrected_p_values(capsys, settings):
+    code, out, _ = run(
+        capsys, "study", "grid", "--judge", PLANTED, "--attack", "dsi", "--attack", "bed", "--defense", "none",
+        "--defense", "delimiters", "--json",
+    )  # fmt: skip
+    assert code == 0
+    metrics = open_run(settings.runs, last_json(out)["run_id"]).table("metrics")
+    shifts = metrics[metrics["metric"] == "shift"]
+    assert (shifts["q_value"] >= shifts["p_value"]).all()
+    assert set(metrics.loc[metrics["metric"] == "shift_change", "defense"]) == {"delimiters"}
+
+
+def test_an_own_study_file(capsys, settings, tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text(
+        f'study = "grid"\njudge = "{PLANTED}"\ndata = "demo-dialogue"\nattacks = ["bed"]\n', encoding="utf-8"
+    )
+    assert last_json(run(capsys, "study", str(file), "--limit", "8", "--json")[1])["arms"][1]["n"] == 8
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [('study = "x"\n', "allowed: grid"), ('study = "grid"\njudje = "a"\n', "judje"), ("study grid", "not valid TOML")],
+)
+def test_a_wrong_study_file_says_what(capsys, tmp_path, text, says):
+    file = tmp_path / "mine.toml"
+    file.write_text(text, encoding="utf-8")
+    code, _, err = run(capsys, "study", str(file))
+    assert code == 2
+    assert says in err
+
+
+def test_an_unknown_study_names_the_known(capsys):
+    code, _, err = run(capsys, "study", "girds")
+    assert code == 2
+    assert "Known: grid" in err
+
+
+def test_recorded_verdicts_are_counted_and_measured(capsys, tmp_path):
+    file = tmp_path / "verdicts.csv"
+    rows = ["response_id,item_id,attack,score", "a,i,none,2", "a,i,dsi,4", "b,j,none,3", "b,j,dsi,4", "c,j,none,eleven"]
+    file.write_text("\n".join(rows), encoding="utf-8")
+    code, out, err = run(capsys, "recorded", str(file), "--json")
+    assert code == 0, err
+    found = last_json(out)
+    assert found["recording"]["n_records"] == 5
+    assert found["recording"]["n_read"] == 4
+    shift = next(m for m in found["metrics"] if m["metric"] == "shift")
+    assert (shift["value"], shift["n"], shift["n_unread"]) == (1.5, 2, 0)

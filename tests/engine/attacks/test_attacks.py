@@ -123,7 +123,7 @@ def test_the_planted_judge_obeys_inflation_and_not_its_opposite(name):
 def test_position_of_the_own_text():
     assert own_text("hello").apply(request("x")) == "x\nhello"
     assert own_text("hello", before=True).apply(request("x")) == "hello\nx"
-    assert make_attack("own@before", "hello") == make_attack("own", "hello", before=True)
+    assert make_attack("own@before", "hello").apply(request("x")) == "hello\nx"
 
 
 @given(st.text(alphabet="ab \n", max_size=40), st.text(alphabet="ab \n", max_size=40))

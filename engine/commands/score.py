@@ -1,0 +1,97 @@
+"""`judgescope score`, and what it shares with the studies: plan, run, report."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from engine.catalog import ATTACKS, DEFENSES, JUDGES
+from engine.commands.arms import arm_table, arms_of
+from engine.commands.common import INCONCLUSIVE, OK, add_json, show_progress
+from engine.commands.files import add_file_options, dataset_of
+from engine.data.dataset import Dataset
+from engine.judges.registry import make_judge
+from engine.runs import create_run
+from engine.schema import NONE
+from engine.settings import get_settings
+from engine.studies.load import settings_of
+from engine.studies.plan import OutOfBudget, Plan
+from engine.studies.score import ScoreConfig, plan_score, run_score
+
+
+def add(commands: Any) -> None:
+    """Add the command."""
+    score = commands.add_parser("score", help="score responses under attacks and defenses")
+    score.add_argument("data", help="a data file, or the id of a saved dataset such as demo-dialogue")
+    score.add_argument("--judge", default="bundled:judge", help=f"a judge spec, for example {', '.join(JUDGES)}")
+    score.add_argument("--attack", action="append", default=[], metavar="NAME", help=", ".join(ATTACKS))
+    score.add_argument(
+        "--defense", action="append", default=[], metavar="NAME", help=f"{', '.join(DEFENSES)}; joined by +"
+    )
+    score.add_argument("--own-text", default="", help="the text of the attack 'own'")
+    score.add_argument("--seed", type=int, default=0, help="seed of bootstrap intervals")
+    add_file_options(score)
+    add_run_options(score)
+    score.set_defaults(run=run)
+
+
+def add_run_options(parser: argparse.ArgumentParser) -> None:
+    """How much is run, where it goes, and what is said before."""
+    parser.add_argument("--judge-card", type=Path, metavar="FILE", help="a TOML card that replaces the prompts")
+    parser.add_argument("--limit", type=int, metavar="N", help="only the first N responses")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="where run folders go")
+    parser.add_argument("--run-id", help="name of the run; the same name resumes it")
+    parser.add_argument("--dry-run", action="store_true", help="say what it would take: calls, tokens, seconds")
+    parser.add_argument("--budget-seconds", type=float, metavar="S", help="stop after S seconds and keep what is done")
+    parser.add_argument("--recorded", action="store_true", help="mark the run as a recording to be shown as such")
+    parser.add_argument("--no-cache", action="store_true", help="ask the judge again even where an answer is kept")
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> dict[str, Any]:
+    """Score a file or a saved dataset."""
+    dataset = dataset_of(args.data, args)
+    settings = {
+        "judge": args.judge,
+        "data": dataset.dataset_id,
+        "attacks": args.attack,
+        "defenses": args.defense or [NONE],
+        "own_text": args.own_text,
+        "limit": args.limit,
+        "budget_seconds": args.budget_seconds,
+        "run_id": args.run_id,
+        "seed": args.seed,
+    }
+    config = settings_of(ScoreConfig, settings, "judgescope score")
+    assert isinstance(config, ScoreConfig)
+    return run_arms("score", config, dataset, args)
+
+
+def run_arms(study: str, config: ScoreConfig, dataset: Dataset, args: argparse.Namespace) -> dict[str, Any]:
+    """Plan only, or run all arms and print them; what the JSON object holds."""
+    settings = get_settings()
+    judge = make_judge(config.judge, settings, card=args.judge_card, cache=not args.no_cache)
+    if args.dry_run:
+        return _say_plan(plan_score(config, dataset, judge))
+    run_folder = create_run(args.out or settings.runs, study, config.model_dump(), config.run_id)
+    code = OK
+    try:
+        run_score(config, dataset, judge, run_folder, show_progress)
+    except OutOfBudget:
+        code = INCONCLUSIVE
+        print(f"Stopped at the budget of {config.budget_seconds:g} s; the arms below hold what was done.")
+    run_folder.update_manifest(recorded=args.recorded)
+    arms = arms_of(run_folder.table("metrics"))
+    print(arm_table(arms))
+    print(f"Run {run_folder.run_id}: judge {judge.spec}, data {dataset.name}. Tables are in its run folder.")
+    done = {"run_id": run_folder.run_id, "judge": judge.spec, "fingerprint": judge.fingerprint}
+    return {**done, "state": run_folder.manifest()["state"], "arms": arms, "exit_code": code}
+
+
+def _say_plan(plan: Plan) -> dict[str, Any]:
+    print(f"{plan.verdicts:,} verdicts: {plan.known:,} known already, {plan.calls:,} calls of {plan.tokens:,} tokens.")
+    if plan.calls:
+        pace = f"{plan.tokens_per_second:,.0f} tokens/s, measured on {plan.measured_on:,} tokens of it"
+        print(f"About {plan.seconds:,.0f} s at {pace}. Screening defenses are counted roughly.")
+    return plan._asdict()
