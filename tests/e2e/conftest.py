@@ -109,8 +109,9 @@ def _wait(url: str, process: subprocess.Popen, log: Path) -> None:
 @pytest.fixture(scope="session")
 def browser(tmp_path_factory):
     """One browser with a fresh profile; a request that leaves the machine fails the test that caused it."""
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
+    expect.set_options(timeout=30_000)  # a busy machine is slow, not wrong
     with sync_playwright() as play:
         context = play.chromium.launch_persistent_context(
             str(tmp_path_factory.mktemp("profile")),
