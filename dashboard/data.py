@@ -16,7 +16,7 @@ import streamlit as st
 from dashboard.panels.findings import label_values
 from engine import jobs, runs
 from engine.data.dataset import Dataset, summarize
-from engine.data.store import DEMO_NAMES, list_datasets, load_dataset, save_dataset
+from engine.data.store import DEMO_DIALOGUE, DEMO_NAMES, list_datasets, load_dataset, save_dataset
 from engine.errors import EngineError, RunError
 from engine.figures.text import plural
 from engine.metrics.gains import defense_gains
@@ -24,8 +24,8 @@ from engine.metrics.shifts import paired_shifts, shift_metrics
 from engine.schema import METRICS
 from engine.settings import get_settings
 
-DEMO_RUN = "recorded-demo"
-"""Stands for the recorded run that ships with the project."""
+RECORDED = "recorded:"
+"""Ahead of a data set's id: the recorded run on it that ships with the project."""
 
 
 @dataclass(frozen=True)
@@ -125,10 +125,10 @@ def counts(dataset: Dataset) -> str:
     return ", ".join(parts)
 
 
-def demo_run() -> RunView | None:
-    """The recorded run, or None where it is not installed."""
+def demo_run(dataset_id: str = DEMO_DIALOGUE) -> RunView | None:
+    """The recorded run on a demo set, or None where there is none."""
     try:
-        return _run(DEMO_RUN, "recorded", str(get_settings().assets))
+        return _run(RECORDED + dataset_id, "recorded", str(get_settings().assets))
     except RunError:
         return None
 
@@ -157,7 +157,8 @@ def run_or_none(run_id: str, version: str) -> RunView | None:
 @st.cache_resource(max_entries=12, show_spinner=False)
 def _run(run_id: str, version: str, root: str) -> RunView:
     del version, root  # part of the cache key only
-    folder = runs.demo_run() if run_id == DEMO_RUN else runs.open_run(get_settings().runs, run_id)
+    demo = run_id.removeprefix(RECORDED)
+    folder = runs.demo_run(demo) if demo != run_id else runs.open_run(get_settings().runs, run_id)
     manifest = folder.manifest()
     verdicts = folder.table("verdicts")
     shifts = paired_shifts(verdicts)
@@ -178,13 +179,8 @@ def latest_run(judge: str, dataset_id: str) -> RunView | None:
             continue  # a damaged run must not hide an older good one
         if len(view.verdicts):
             return view
-    demo = demo_run()
-    if demo and (demo.manifest["judge"].get("spec"), demo.manifest["data"].get("dataset_id")) == (
-        judge,
-        dataset_id,
-    ):
-        return demo
-    return None
+    demo = demo_run(dataset_id) if dataset_id in DEMO_NAMES else None
+    return demo if demo and demo.manifest["judge"].get("spec") == judge else None
 
 
 @st.cache_data(max_entries=256, show_spinner=False)

@@ -130,9 +130,14 @@ def open_run(root: Path, run_id: str) -> RunFolder:
     return RunFolder(folder)
 
 
-def demo_run() -> RunFolder:
-    """The recorded run of the bundled judge on the demo dialogues, which ships with the project."""
-    return RunFolder(get_settings().assets / "demo" / "dialogue" / "run")
+def demo_run(dataset_id: str = "demo-dialogue") -> RunFolder:
+    """The recorded run of the bundled judge on a demo set, which ships with the project.
+
+    Raises:
+        RunError: this set has no recorded run.
+    """
+    name = dataset_id.removeprefix("demo-")
+    return open_run(_folder(get_settings().assets / "demo", name), "run")
 
 
 def list_runs(root: Path) -> list[dict[str, Any]]:

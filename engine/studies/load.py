@@ -10,8 +10,9 @@ from pydantic import BaseModel, ValidationError
 
 from engine.errors import InputError
 from engine.studies.score import ScoreConfig
+from engine.studies.verify import VerifyConfig
 
-STUDIES: dict[str, type[BaseModel]] = {"grid": ScoreConfig}
+STUDIES: dict[str, type[BaseModel]] = {"grid": ScoreConfig, "verify": VerifyConfig}
 """Each study with its settings."""
 
 

@@ -59,7 +59,7 @@ def test_start_says_that_its_numbers_are_recorded(app):
 
 
 def test_start_without_the_recorded_run_says_what_to_do(app, monkeypatch, tmp_path):
-    monkeypatch.setattr(runs, "demo_run", lambda: runs.RunFolder(tmp_path / "absent"))
+    monkeypatch.setattr(runs, "demo_run", lambda *_: runs.RunFolder(tmp_path / "absent"))
     at = go(app, PAGES[0])
     assert "recorded run is missing" in html_of(at)
 

@@ -75,9 +75,7 @@ def test_one_response_under_options(settings):
     assert result["device"] == "no model"
     empty = attack_one(made.model_copy(update={"attack": "empty"}), settings, no_checkpoint)
     assert [kind for kind, _ in empty["diff"]] == ["removed"]
-    own = attack_one(
-        made.model_copy(update={"attack": "own@before", "own_text": "hi"}), settings, no_checkpoint
-    )
+    own = attack_one(made.model_copy(update={"attack": "own@before", "own_text": "hi"}), settings, no_checkpoint)
     assert own["attacked_text"].startswith("hi\n")
 
 

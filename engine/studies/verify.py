@@ -1,0 +1,88 @@
+"""Study `verify`: a verifier on responses that are known to be right or wrong."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+from pydantic import BaseModel, ConfigDict, Field
+
+from engine.data.dataset import Dataset
+from engine.errors import Cancelled, InputError
+from engine.judges.base import Checkpoint, Judge, verdict_table
+from engine.metrics.clusters import cluster_codes
+from engine.metrics.intervals import cluster_rate
+from engine.metrics.shifts import metric_row
+from engine.runs import RunFolder, now
+from engine.schema import METRICS, NONE, Outcome, Protocol
+from engine.studies.plan import within
+from engine.studies.requests import build_requests
+
+RIGHT = "correct"
+"""The `quality` of a response whose answer is right; any other is wrong."""
+
+
+class VerifyConfig(BaseModel):
+    """What to run; the run's manifest holds it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    judge: str
+    data: str
+    limit: int | None = Field(default=None, ge=1)
+    budget_seconds: float | None = Field(default=None, gt=0)
+    run_id: str | None = None
+    seed: int = 0
+    level: float = Field(default=0.95, gt=0.5, lt=1)
+
+
+def run_verify(
+    config: VerifyConfig, dataset: Dataset, judge: Judge, run: RunFolder, checkpoint: Checkpoint
+) -> pd.DataFrame:
+    """Ask for every response whether it agrees with the reference; returns the metrics table.
+
+    Raises:
+        InputError: the data says of no response whether it is right.
+        Cancelled: from the checkpoint; finished calls are in the cache and the run is marked stopped.
+    """
+    known = dataset.responses.dropna(subset=["quality"])
+    if not len(known):
+        raise InputError(f"The data {dataset.name} has no column quality that says which responses are {RIGHT!r}.")
+    requests = build_requests(dataset, response_ids=list(known["response_id"]))[: config.limit]
+    requests = [replace(request, protocol=Protocol.VERIFIER) for request in requests]
+    names = {"dataset_id": dataset.dataset_id, "name": dataset.name}
+    counts = {"n_items": len({r.item_id for r in requests}), "n_responses": len(requests)}
+    labels = judge.labels(requests[0])
+    run.update_manifest(
+        data=names | counts, judge={"spec": judge.spec, "fingerprint": judge.fingerprint, "labels": labels}
+    )
+    try:
+        verdicts = verdict_table(judge, requests, judge.judge(requests, within(config.budget_seconds, checkpoint)))
+    except Cancelled:
+        run.update_manifest(state="stopped", finished=now())
+        raise
+    metrics = verify_metrics(verdicts, dataset.responses, level=config.level, seed=config.seed)
+    run.write_table("verdicts", verdicts)
+    run.write_table("metrics", metrics)
+    run.update_manifest(state="done", finished=now())
+    return metrics
+
+
+def verify_metrics(
+    verdicts: pd.DataFrame, responses: pd.DataFrame, *, level: float = 0.95, seed: int = 0
+) -> pd.DataFrame:
+    """accuracy, and the share of YES among right and among wrong responses, as a table `metrics`."""
+    right = verdicts["response_id"].map(responses.set_index("response_id")["quality"]) == RIGHT
+    yes = verdicts["outcome"].map({Outcome.YES.value: 1.0, Outcome.NO.value: 0.0}).to_numpy(dtype=np.float64)
+    hit = np.where(np.isnan(yes), np.nan, (yes == right.to_numpy()).astype(float))
+    rows = []
+    for name, values, part in (
+        ("accuracy", hit, np.ones(len(verdicts), dtype=bool)),
+        ("yes_rate_right", yes, right.to_numpy()),
+        ("yes_rate_wrong", yes, ~right.to_numpy()),
+    ):
+        own = verdicts[part]
+        interval = cluster_rate(values[part], cluster_codes(own), level=level, seed=seed)
+        rows.append(metric_row(name, NONE, NONE, interval, len(own)))
+    return METRICS.conform(pd.DataFrame(rows))

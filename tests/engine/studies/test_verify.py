@@ -1,0 +1,52 @@
+"""Study verify: rates on responses known to be right or wrong, with a verifier that can be read off."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.data.store import DEMO_DIALOGUE, DEMO_VERIFICATION, load_dataset
+from engine.errors import InputError
+from engine.judges.base import Verdict, no_checkpoint, unread
+from engine.runs import create_run
+from engine.schema import Outcome, Protocol
+from engine.studies.verify import VerifyConfig, run_verify
+
+
+class Matcher:
+    """Says YES where the reference stands in the response; leaves one response unread."""
+
+    spec, fingerprint, protocols = "planted:matcher", "matcher", frozenset({Protocol.VERIFIER})
+
+    def labels(self, request):
+        return ("Yes", "No")
+
+    def judge(self, requests, checkpoint=no_checkpoint):
+        assert all(r.protocol is Protocol.VERIFIER for r in requests)
+        found = [Verdict(p_yes=float(r.reference in r.response)) for r in requests]
+        verdicts = [Verdict(p_yes=v.p_yes, outcome=Outcome.YES if v.p_yes else Outcome.NO) for v in found]
+        return [unread(verdicts[0], "lost"), *verdicts[1:]]
+
+
+def test_rates_are_those_of_the_verdicts(settings):
+    dataset = load_dataset(DEMO_VERIFICATION, settings.datasets)
+    run = create_run(settings.runs, "verify", {})
+    config = VerifyConfig(judge="planted:matcher", data=DEMO_VERIFICATION)
+    metrics = run_verify(config, dataset, Matcher(), run, no_checkpoint).set_index("metric")
+    verdicts = run.table("verdicts")
+    truth = dataset.responses.set_index("response_id")["quality"] == "correct"
+    read = verdicts[verdicts["unread_reason"].isna()]
+    said = read["outcome"].eq("yes").to_numpy()
+    right = read["response_id"].map(truth).to_numpy()
+    assert metrics.loc["accuracy", "value"] == pytest.approx((said == right).mean())
+    assert metrics.loc["yes_rate_wrong", "value"] == pytest.approx(said[~right].mean())
+    assert metrics.loc["accuracy", "n_unread"] == 1
+    assert metrics.loc["yes_rate_right", "n"] + metrics.loc["yes_rate_wrong", "n"] == 119
+    assert run.manifest()["state"] == "done"
+
+
+def test_data_without_known_answers_are_refused(settings):
+    dataset = load_dataset(DEMO_DIALOGUE, settings.datasets)
+    bare = type(dataset)(**{**dataset.__dict__, "responses": dataset.responses.assign(quality=None)})
+    config = VerifyConfig(judge="planted:matcher", data=DEMO_DIALOGUE)
+    with pytest.raises(InputError, match="no column quality"):
+        run_verify(config, bare, Matcher(), create_run(settings.runs, "verify", {}), no_checkpoint)
