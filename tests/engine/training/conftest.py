@@ -18,6 +18,8 @@ ASSETS = Path(__file__).resolve().parents[3] / "assets"
 def data() -> Path:
     if not (DEFAULT_DATA / "summeval").is_dir():
         pytest.skip("the public data sets (../shared/data) are absent")
+    if not (ASSETS / "training" / "drafts.jsonl").is_file():
+        pytest.skip("the base model's drafts are not sampled; run `python -m engine.training drafts` (a GPU helps)")
     return DEFAULT_DATA
 
 

@@ -1,0 +1,136 @@
+"""Checks of format rules: does a response do what the prompt asks of its form?
+
+Own, simple versions of IFEval's rules ("Instruction-following evaluation for large language models", 2023), under
+IFEval's rule names and argument names. They decide the targets of the constructed responses, so each is strict and
+exact; a rule that needs a language detector is not among them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+Arguments = Mapping[str, Any]
+Checker = Callable[[str, Arguments], bool]
+
+_SENTENCE_END = re.compile(r"[.!?]+(?:\s|$)")
+OPTIONS = ("My answer is yes.", "My answer is no.", "My answer is maybe.")
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text: runs of letters, digits, apostrophes and hyphens."""
+    return re.findall(r"[\w'’-]*\w[\w'’-]*", text)
+
+
+def sentence_count(text: str) -> int:
+    """Sentences: runs that end in `.`, `!` or `?`, and a last one without an end."""
+    return len([part for part in _SENTENCE_END.split(text) if words_of(part)])
+
+
+def occurrences(word: str, text: str) -> int:
+    """How often a word or phrase stands in a text as a whole, whatever its case."""
+    return len(re.findall(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE))
+
+
+def holds(count: int, relation: str, bound: int) -> bool:
+    """Whether a count is `at least` or `less than` a bound."""
+    return count >= bound if relation == "at least" else count < bound
+
+
+def _is_json(text: str) -> bool:
+    body = re.sub(r"^```(?:json)?\s*|\s*```$", "", text.strip(), flags=re.IGNORECASE)
+    try:
+        return isinstance(json.loads(body), (dict, list))
+    except ValueError:
+        return False
+
+
+def _letter_count(text: str, letter: str) -> int:
+    return text.lower().count(letter.lower())
+
+
+def _paragraphs(text: str, splitter: str) -> list[str]:
+    return [part.strip() for part in re.split(splitter, text)]
+
+
+def _nth_word(text: str, k: Arguments) -> bool:
+    parts = [p for p in _paragraphs(text, r"\n\n+") if p]
+    n = k["nth_paragraph"]
+    if len(parts) != k["num_paragraphs"] or n > len(parts):
+        return False
+    first = words_of(parts[n - 1])[:1]
+    return bool(first) and first[0].lower() == str(k["first_word"]).lower()
+
+
+def _two_responses(text: str, _: Arguments) -> bool:
+    parts = [p for p in _paragraphs(text, r"\*{6}") if p]
+    return len(parts) == 2 and parts[0] != parts[1]
+
+
+def _repeats(text: str, k: Arguments) -> bool:
+    def plain(value: str) -> str:
+        return " ".join(value.lower().split())
+
+    return plain(text).startswith(plain(k["prompt_to_repeat"]))
+
+
+def _quoted(text: str, _: Arguments) -> bool:
+    body = text.strip()
+    return len(body) > 1 and body[0] == '"' == body[-1]
+
+
+def _paragraph_count(text: str, k: Arguments) -> bool:
+    parts = _paragraphs(text, r"\s*\*{3}\s*")
+    return all(parts) and len(parts) == k["num_paragraphs"]
+
+
+def _sections(text: str, k: Arguments) -> bool:
+    found = re.findall(rf"(?m)^\s*\W{{0,3}}{re.escape(k['section_spliter'])}\s+\w+", text)
+    return len(found) >= int(k["num_sections"])
+
+
+CHECKERS: dict[str, Checker] = {
+    "punctuation:no_comma": lambda t, _: bool(words_of(t)) and "," not in t,
+    "length_constraints:number_words": lambda t, k: holds(len(words_of(t)), k["relation"], k["num_words"]),
+    "length_constraints:number_sentences": lambda t, k: holds(sentence_count(t), k["relation"], k["num_sentences"]),
+    "length_constraints:number_paragraphs": _paragraph_count,
+    "length_constraints:nth_paragraph_first_word": _nth_word,
+    "keywords:existence": lambda t, k: all(occurrences(w, t) for w in k["keywords"]),
+    "keywords:forbidden_words": lambda t, k: not any(occurrences(w, t) for w in k["forbidden_words"]),
+    "keywords:frequency": lambda t, k: holds(occurrences(k["keyword"], t), k["relation"], k["frequency"]),
+    "keywords:letter_frequency": lambda t, k: holds(
+        _letter_count(t, k["letter"]), k["let_relation"], k["let_frequency"]
+    ),
+    "detectable_format:number_highlighted_sections": lambda t, k: (
+        len(re.findall(r"\*[^*\n]*[^*\s][^*\n]*\*", t)) >= k["num_highlights"]
+    ),
+    "detectable_format:title": lambda t, _: bool(re.search(r"<<[^\n<>]*\w[^\n<>]*>>", t)),
+    "detectable_format:number_bullet_lists": lambda t, k: len(re.findall(r"(?m)^\s*[*-]\s+\S", t)) == k["num_bullets"],
+    "detectable_format:json_format": lambda t, _: _is_json(t),
+    "detectable_format:multiple_sections": _sections,
+    "detectable_format:constrained_response": lambda t, _: any(o in t for o in OPTIONS),
+    "detectable_content:number_placeholders": lambda t, k: len(re.findall(r"\[[^\]\n]+\]", t)) >= k["num_placeholders"],
+    "detectable_content:postscript": lambda t, k: bool(
+        re.search(rf"(?mi)^\s*{re.escape(k['postscript_marker'])}.*\S", t)
+    ),
+    "startend:quotation": _quoted,
+    "startend:end_checker": lambda t, k: t.strip().strip('"').lower().endswith(k["end_phrase"].strip().lower()),
+    "change_case:english_capital": lambda t, _: bool(words_of(t)) and t == t.upper(),
+    "change_case:english_lowercase": lambda t, _: bool(words_of(t)) and t == t.lower(),
+    "change_case:capital_word_frequency": lambda t, k: holds(
+        sum(w.isupper() for w in words_of(t)), k["capital_relation"], k["capital_frequency"]
+    ),
+    "combination:repeat_prompt": _repeats,
+    "combination:two_responses": _two_responses,
+}
+
+
+def rule_met(rule: str, arguments: Arguments, response: str) -> bool:
+    """Whether a response meets one rule.
+
+    Raises:
+        KeyError: there is no checker of that name.
+    """
+    return CHECKERS[rule](response, arguments)

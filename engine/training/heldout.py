@@ -1,0 +1,45 @@
+"""Which item may be trained on: one rule for training, tuning and the final measurement.
+
+Residue 0 is the test side: it is read once, by `judgescope bench judge`, after the recipe is frozen. Residue 1 is
+the tuning side: recipes are compared on it, so it stays out of training until the recipe is frozen. Everything
+else is the training side.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from enum import StrEnum
+
+GSM8K_TEST_FROM = 1000
+"""GSM8K questions from this number on are the test side (the rule of the data's README)."""
+_SIDES = 5
+
+
+class Side(StrEnum):
+    """What an item may be used for."""
+
+    TEST = "test"
+    TUNE = "tune"
+    TRAIN = "train"
+
+
+def side_of_number(number: int) -> Side:
+    """The side of a numbered document or dialogue: its number modulo 5."""
+    return {0: Side.TEST, 1: Side.TUNE}.get(number % _SIDES, Side.TRAIN)
+
+
+def side_of_prompt(prompt: str) -> Side:
+    """The side of a prompt: the md5 of its UTF-8 bytes, read as a number, modulo 5."""
+    return side_of_number(int(hashlib.md5(prompt.encode(), usedforsecurity=False).hexdigest(), 16))
+
+
+def side_of_question(number: int) -> Side:
+    """The side of a GSM8K question: from 1000 on the test side, below that residue 1 is the tuning side."""
+    if number >= GSM8K_TEST_FROM:
+        return Side.TEST
+    return Side.TUNE if number % _SIDES == 1 else Side.TRAIN
+
+
+def same_text(text: str) -> str:
+    """A text without the differences that do not make it another one (case, white space)."""
+    return " ".join(text.casefold().split())
