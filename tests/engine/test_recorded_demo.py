@@ -5,11 +5,14 @@ from __future__ import annotations
 import pytest
 
 from engine.attacks.registry import make_attack
-from engine.data.store import DEMO_DIALOGUE, load_dataset
+from engine.data.store import DEMO_DIALOGUE, DEMO_INSTRUCTION, DEMO_SUMMARY, DEMO_VERIFICATION, load_dataset
 from engine.defenses.registry import defend
 from engine.judges.registry import make_judge
 from engine.runs import demo_run
 from engine.studies.requests import build_requests, with_attack
+
+
+SCORED = (DEMO_DIALOGUE, DEMO_SUMMARY, DEMO_INSTRUCTION)
 
 
 @pytest.fixture
@@ -17,15 +20,17 @@ def recorded():
     return demo_run()
 
 
-def test_it_is_marked_recorded_whole_and_covers_every_response(recorded, settings):
-    manifest = recorded.manifest()
+@pytest.mark.parametrize("name", [*SCORED, DEMO_VERIFICATION])
+def test_every_demo_set_has_a_whole_recorded_run(name, settings):
+    run = demo_run(name)
+    manifest = run.manifest()
     assert manifest["recorded"] is True
     assert manifest["state"] == "done"
-    verdicts = recorded.table("verdicts")
-    responses = load_dataset(DEMO_DIALOGUE, settings.datasets).responses
+    assert manifest["data"]["dataset_id"] == name
+    verdicts = run.table("verdicts")
     arms = verdicts.groupby(["attack", "defense"])["response_id"].apply(set)
-    assert all(seen == set(responses["response_id"]) for seen in arms)
-    assert verdicts["unread_reason"].isna().all()
+    assert all(seen == set(load_dataset(name, settings.datasets).responses["response_id"]) for seen in arms)
+    assert len(run.table("metrics"))
 
 
 @pytest.mark.weights
