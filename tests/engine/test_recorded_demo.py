@@ -11,7 +11,6 @@ from engine.judges.registry import make_judge
 from engine.runs import demo_run
 from engine.studies.requests import build_requests, with_attack
 
-
 SCORED = (DEMO_DIALOGUE, DEMO_SUMMARY, DEMO_INSTRUCTION)
 
 
