@@ -1,7 +1,7 @@
 """Drafts of the base model: fluent, weak texts that widen the range of quality the judge is trained on.
 
-They were sampled once, on a GPU, and are kept in `assets/training/drafts.jsonl`, since sampling depends on the machine
-in the last bits; `python -m engine.training drafts` samples those that are missing.
+`python -m engine.training drafts` samples them into `assets/training/drafts.jsonl`, which stays on the machine: the
+texts are about the data's articles, and sampling depends on the machine in the last bits.
 """
 
 from __future__ import annotations

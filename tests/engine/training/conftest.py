@@ -15,11 +15,16 @@ ASSETS = Path(__file__).resolve().parents[3] / "assets"
 
 
 @pytest.fixture(scope="session")
-def data() -> Path:
-    if not (DEFAULT_DATA / "summeval").is_dir():
-        pytest.skip("the public data sets (../shared/data) are absent")
+def drafts() -> None:
+    """Skip where the base model's drafts are absent: they are about the data's articles and not in the project."""
     if not (ASSETS / "training" / "drafts.jsonl").is_file():
         pytest.skip("the base model's drafts are not sampled; run `python -m engine.training drafts` (a GPU helps)")
+
+
+@pytest.fixture(scope="session")
+def data(drafts: None) -> Path:
+    if not (DEFAULT_DATA / "summeval").is_dir():
+        pytest.skip("the public data sets (../shared/data) are absent")
     return DEFAULT_DATA
 
 
@@ -60,7 +65,7 @@ def _write(path: Path, rows: list[dict[str, object]]) -> None:
 
 
 @pytest.fixture
-def toy_data(tmp_path: Path) -> Path:
+def toy_data(tmp_path: Path, drafts: None) -> Path:
     """Two documents, dialogues, prompts and questions on the test side, in the formats of the public data."""
     root = tmp_path / "data"
     aspects = ("coherence", "consistency", "fluency", "relevance")
