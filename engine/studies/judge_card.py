@@ -65,6 +65,7 @@ def figures_markdown(shipped: Mapping[str, Record], second: Mapping[str, Record]
     lines += [
         f"| {title} | {_cell(shipped[key])} | {_cell(second[key])} | {shipped[key]['n']} |"
         for key, title in REPORTED.items()
+        if key in shipped and key in second
     ]
     lines += ["", f"| mean score, seed 0 / seed 1 | {' | '.join(x.replace('_', ' ') for x in LEVELS)} |"]
     lines.append("|---" * (len(LEVELS) + 1) + "|")

@@ -32,7 +32,7 @@ Row = tuple[str, str, str, str]
 
 
 def measure_range(bench: Bench) -> None:
-    """Mean scores by constructed level, and how well format rules are scored."""
+    """Mean scores by constructed level and, where the base model's drafts are at hand, how format rules are scored."""
     assets = get_settings().assets / "training"
     generic = (assets / "generic_replies.txt").read_text(encoding="utf-8").splitlines()
     summaries = [r for r in read_summaries(bench.data) if r.side is bench.side]
@@ -43,7 +43,8 @@ def measure_range(bench: Bench) -> None:
     for dress in (Dress.TOKENISED, Dress.MARKED):
         _levels(bench, f"dialogue_{dress}", Task.DIALOGUE, list(_dialogue_rows(best, dress, names, generic)))
     _levels(bench, "dialogue_written", Task.DIALOGUE, list(_written_rows(bench, assets / "dialogues.jsonl", generic)))
-    _rules(bench, read_drafts(assets / "drafts.jsonl"))
+    if (assets / "drafts.jsonl").is_file():  # sampled, not part of the project; without them this figure is left out
+        _rules(bench, read_drafts(assets / "drafts.jsonl"))
 
 
 def _best(bench: Bench, rated: Sequence[Rated]) -> list[Rated]:

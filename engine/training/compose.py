@@ -24,8 +24,15 @@ from engine.training.pools_dialogue import DIALOGUE_POOLS
 from engine.training.pools_instruction import INSTRUCTION_POOLS
 from engine.training.pools_pairs import PAIR_POOLS
 from engine.training.pools_summary import SUMMARY_POOLS
+from engine.training.pools_verifier import VERIFIER_POOLS
 
-POOLS: dict[str, Pool] = {**SUMMARY_POOLS, **DIALOGUE_POOLS, **INSTRUCTION_POOLS, **PAIR_POOLS}
+POOLS: dict[str, Pool] = {
+    **SUMMARY_POOLS,
+    **DIALOGUE_POOLS,
+    **INSTRUCTION_POOLS,
+    **PAIR_POOLS,
+    **VERIFIER_POOLS,
+}
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,10 @@ import numpy as np
 from engine.judges.cards import Card, fill, read_card
 from engine.training.corrupt import Random
 
-CARDS = ("summary", "summary-anchored", "dialogue", "dialogue-anchored", "instruction", "pairwise", "verifier")
+CARDS = (
+    *("summary", "summary-anchored", "dialogue", "dialogue-anchored", "instruction", "pairwise"),
+    *("verifier", "verifier-no-question", "verifier-reference-last"),
+)
 LOW_ANCHOR, HIGH_ANCHOR = 2.0, 4.0
 MIRROR = {"A": "B", "B": "A", "C": "C"}
 

@@ -15,8 +15,6 @@ Pool = Callable[[Material, Asker, Random], Iterator[Unit]]
 
 OFF_TOPIC, GENERIC, DRAFT, PARROT = 1.4, 2.3, 2.3, 1.5
 """Targets by construction, on 1-5."""
-PADDING_COST = 1.3
-"""What a rating loses where sentences about something else were added."""
 ANCHOR_WORDS = {Task.SUMMARY: 95, Task.DIALOGUE: 45}
 """About 128 and 64 tokens, CAP's lengths of a reference text."""
 
@@ -43,13 +41,7 @@ def broken(text: str, rng: Random) -> tuple[str, float]:
 def cut_off(text: str, rating: float, rng: Random) -> tuple[str, float]:
     """The text broken off; the more is left, the more of its rating."""
     cut, share = truncated(text, rng)
-    return cut, 1.1 + 0.5 * share * (rating - 1)
-
-
-def padded(text: str, rating: float, other: str, rng: Random) -> tuple[str, float]:
-    """The text with another one, about something else, put after or before it: longer and worse."""
-    joined = f"{text} {other}" if rng.random() < 0.6 else f"{other} {text}"
-    return joined, max(1.2, rating - PADDING_COST)
+    return cut, 1.1 + (0.2 + 0.6 * share) * (rating - 1)
 
 
 def choose_anchors(

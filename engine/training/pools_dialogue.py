@@ -19,7 +19,6 @@ from engine.training.pools_base import (
     by_cluster,
     choose_anchors,
     cut_off,
-    padded,
     pick,
     with_anchors,
 )
@@ -94,8 +93,6 @@ def _turn_replies(
         yield pick(material.generic, rng), GENERIC, "ordinary"
     elif draw < 0.8:
         yield turns[spot - 1], PARROT, "tokenised"
-    elif draw < 0.9:
-        yield *padded(said, SAID, pick(others, rng), rng), "tokenised"
     elif spot > 3:
         yield turns[int(rng.integers(0, spot - 2))], ELSEWHERE_IN_DIALOGUE, "tokenised"
 
@@ -140,8 +137,6 @@ def _written_replies(one: WrittenDialogue, material: Material, rng: Random) -> I
         yield one.turns[-1], PARROT
     elif draw < 0.75:
         yield word_salad(good, list(material.vocabulary), rng), 1.0
-    elif draw < 0.9:
-        yield padded(good, WRITTEN_GOOD, pick(others, rng), rng)
 
 
 def dialogue_written(material: Material, asker: Asker, rng: Random) -> Iterator[Unit]:

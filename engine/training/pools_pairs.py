@@ -72,7 +72,7 @@ def pair_rules(material: Material, asker: Asker, rng: Random) -> Iterator[Unit]:
         )
 
 
-def _swapped(one: Solution, every: Sequence[Solution], rng: Random) -> str:
+def swapped_reference(one: Solution, every: Sequence[Solution], rng: Random) -> str:
     """A reference that the solution does not match: another question's, or the right one changed in one digit."""
     if rng.random() < 0.5:
         digits = [i for i, c in enumerate(one.reference) if c.isdigit()]
@@ -94,7 +94,7 @@ def verification(material: Material, asker: Asker, rng: Random) -> Iterator[Unit
         label = "Yes" if one.correct else "No"
         yield asker.answer("verification", cluster, "verifier", label, CERTAIN, reference=one.reference, **slots)
         if one.correct and rng.random() < 0.5:
-            wrong = _swapped(one, every, rng)
+            wrong = swapped_reference(one, every, rng)
             yield asker.answer("verification", cluster, "verifier", "No", CERTAIN, reference=wrong, **slots)
 
 

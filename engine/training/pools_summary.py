@@ -15,7 +15,6 @@ from engine.training.pools_base import (
     by_cluster,
     choose_anchors,
     cut_off,
-    padded,
     pick,
     with_anchors,
 )
@@ -53,7 +52,6 @@ def _bad(one: Rated, other: Rated, material: Material, rng: Random) -> Iterator[
     text, elsewhere = _dress(one, material, rng), _dress(other, material, rng)
     yield broken(text, rng)
     yield elsewhere, OFF_TOPIC
-    yield padded(text, one.rating, elsewhere, rng)
     if one.cluster in material.drafts:
         yield material.drafts[one.cluster], DRAFT
     last = rng.random()

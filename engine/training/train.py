@@ -67,7 +67,10 @@ def train_adapter(
         InputError: the checkpoint is of another recipe or seed, or the loss became infinite.
     """
     import torch
+    from torch.nn.attention import SDPBackend, sdpa_kernel
 
+    # cuDNN's attention would build a new plan for each shape of batch, and nearly every batch has its own
+    kernels = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
     folder.mkdir(parents=True, exist_ok=True)
     model = LoraLlama(base, config.rank, config.alpha, seed)
     weights = model.parameters
@@ -77,7 +80,8 @@ def train_adapter(
     started = saved = time.monotonic()
     losses: list[Any] = []
     while done < len(batches) and time.monotonic() - started < seconds and done != stop_after:
-        losses.append(_step(model, [units[i] for i in batches[done]], config, optimizer, done, len(batches)))
+        with sdpa_kernel(kernels):
+            losses.append(_step(model, [units[i] for i in batches[done]], config, optimizer, done, len(batches)))
         done += 1
         if done % _LOG_EVERY == 0:
             line = f"seed {seed} step {done}/{len(batches)} loss {_mean(losses, done):.4f}"

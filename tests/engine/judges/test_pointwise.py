@@ -10,6 +10,7 @@ import pytest
 
 from engine.attacks.registry import ATTACKS, make_attack
 from engine.cache import CallCache
+from engine.defenses.anchors import GivenAnchors
 from engine.defenses.registry import DEFENSES, defend
 from engine.errors import InputError
 from engine.judges.base import Request
@@ -38,7 +39,7 @@ def test_known_scores_on_three_rows(judge):
     np.testing.assert_allclose(scores, KNOWN, atol=1e-3)
 
 
-KNOWN = [3.30675, 3.63010, 3.49208]
+KNOWN = [3.76219, 1.12334, 1.32529]
 
 
 def test_score_is_the_expectation_over_the_labels(judge):
@@ -73,9 +74,9 @@ def test_identical_prompts_are_asked_once(judge):
     assert seen[-1] == (3, 3)
 
 
-@pytest.mark.parametrize("defense", DEFENSES)
+@pytest.mark.parametrize("defense", [name for name, card in DEFENSES.items() if not card.anchored])
 def test_no_attack_is_no_shift(judge, defense):
-    defended = defend(judge, defense)
+    defended = defend(judge, "cot?tokens=8" if defense == "cot" else defense)
     attacked = replace(ROWS[0], response=make_attack(NONE).apply(ROWS[0]))
     assert defended.judge([ROWS[0]])[0].score == defended.judge([attacked])[0].score
 
@@ -91,8 +92,9 @@ def test_attack_and_defense_compose_in_the_prompt(judge):
 def test_every_listed_attack_and_defense_can_be_made(judge):
     for name, card in ATTACKS.items():
         assert (ROWS[0].response in make_attack(name, "own words").apply(ROWS[0])) != card.replaces
+    given = GivenAnchors("given", {})
     for name in DEFENSES:
-        assert defend(judge, name).spec == judge.spec
+        assert defend(judge, name, sources={name: given}).spec == judge.spec
 
 
 @pytest.mark.parametrize("text", ["{context}", "{reference}", "{response}", "{{context}}"])

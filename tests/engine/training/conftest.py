@@ -65,7 +65,7 @@ def _write(path: Path, rows: list[dict[str, object]]) -> None:
 
 
 @pytest.fixture
-def toy_data(tmp_path: Path, drafts: None) -> Path:
+def toy_data(tmp_path: Path) -> Path:
     """Two documents, dialogues, prompts and questions on the test side, in the formats of the public data."""
     root = tmp_path / "data"
     aspects = ("coherence", "consistency", "fluency", "relevance")
