@@ -1,0 +1,45 @@
+"""Reference swap: which empty answers does my verifier accept, and does max_p_cf tell them apart?"""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from dashboard import data, state, ui
+from dashboard.panels import refswap_data
+from dashboard.panels.refswap_choose import NOBODY, pick_judges, verifier_title
+from dashboard.panels.refswap_run import setup, watched
+from dashboard.panels.refswap_view import results
+from engine.data.store import DEMO_VERIFICATION
+from engine.errors import EngineError
+from engine.schema import Task
+
+st.title("Reference swap", anchor=False)
+ui.note(
+    "A master key is a response without content, such as “Solution” or a space, that a reference verifier accepts. "
+    "RefSwap asks again under K references that are not the right one: a YES stays only if the largest of those "
+    "probabilities, max_p_cf, reaches γ (paper 003, eq. 4)."
+)
+try:
+    chosen = data.dataset(state.text(state.DATA))
+    dataset = chosen if chosen.task == Task.VERIFICATION else data.dataset(DEMO_VERIFICATION)
+except EngineError as error:
+    ui.show_error(error, "The chosen data cannot be opened.")
+    ui.nothing_yet("Choose other data on the left, or upload the file again.", "app_pages/data.py", "Data")
+else:
+    if dataset is not chosen:
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            ui.note("The data on the left have no reference answers; shown are the demo questions.")
+            st.button("Use the demo questions", key="swap_demo", on_click=state.choose_data, args=(DEMO_VERIFICATION,))
+    first, second = pick_judges()
+    setup(first, dataset, watched(first, dataset.dataset_id))
+    shown = []
+    for spec in dict.fromkeys((first, second)):
+        found = None if spec == NOBODY else refswap_data.latest(spec, dataset.dataset_id)
+        if found:
+            shown.append(found)
+        elif spec != NOBODY:
+            ui.nothing_yet(
+                f"“{verifier_title(spec)}” has not been run on these data here yet. Choose it first, then Run."
+            )
+    if shown:
+        results(shown, dataset)

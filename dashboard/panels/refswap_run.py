@@ -1,0 +1,152 @@
+"""What a new run of the Reference swap page asks: keys, pool, form of the prompt; and the run while it goes."""
+
+from __future__ import annotations
+
+import json
+
+import streamlit as st
+
+from dashboard import data, state, ui
+from dashboard.panels.progress import progress
+from dashboard.panels.refswap_data import STUDY
+from engine import catalog, jobs
+from engine.data.dataset import Dataset
+from engine.errors import EngineError
+from engine.figures.text import plural
+from engine.jobs import Job
+from engine.schema import Task
+
+KEYS, OWN, POOL, FORM, K_MAX, BOTH = "swap_keys", "swap_own", "swap_pool", "swap_form", "swap_k_max", "swap_both"
+OWN_POOL = "data"
+FORMS = {
+    "reference last": "Question, response, reference last",
+    "plain": "Question, reference, response",
+    "no question": "Without the question",
+}
+"""Forms of the verifier's prompt; all but the plain one are variants by name."""
+
+
+def variant(form: str) -> str:
+    """The card's variant behind a form."""
+    return "" if form == "plain" else form
+
+
+def watched(judge: str, dataset_id: str) -> Job | None:
+    """The newest job about this verifier and these data that is going or has ended in this session."""
+    mine = [j for j in jobs.manager().recent(20) if j.kind == STUDY and _about(j, judge, dataset_id)]
+    return next((j for j in mine if j.active), mine[0] if mine else None)
+
+
+def _about(job: Job, judge: str, dataset_id: str) -> bool:
+    return (job.params.get("judge"), job.params.get("data")) == (judge, dataset_id)
+
+
+def setup(judge: str, dataset: Dataset, job: Job | None) -> None:
+    """The choices for a run and its button, folded; the progress of a run below."""
+    busy = bool(job and job.active)
+    with st.expander("Run this verifier here", expanded=False, key="swap_setup"):
+        left, right = st.columns(2, gap="medium")
+        with left:
+            keys = _keys()
+        with right:
+            form = _choice("Form of the prompt", FORM, list(FORMS), lambda f: FORMS[f])
+            pool = _pool()
+            k_max = int(st.slider("References asked for each YES", 1, 10, 5, key=K_MAX, persist_state="session"))
+            both = st.toggle(
+                "Also references of the same answer type", key=BOTH, help="The harder arm.", persist_state="session"
+            )
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            go = st.button(
+                "Run", type="primary", icon=":material/play_arrow:", key="swap_run", disabled=busy or not keys
+            )
+            ui.note(_cost(dataset, keys, k_max * (2 if both else 1), busy=busy))
+    if go:
+        _start(judge, dataset, keys, form, pool, k_max, both=both)
+    if job:
+        progress(job)
+
+
+def _keys() -> list[str]:
+    chosen = st.pills(
+        "Master keys",
+        catalog.KEY_TEXTS,
+        selection_mode="multi",
+        default=catalog.KEY_TEXTS,
+        format_func=catalog.shown_key,
+        key=KEYS,
+        help="Each stands in place of a response to every question; a space is one of them.",
+        persist_state="session",
+        wrap=True,
+    )
+    typed = st.text_area(
+        "Your own keys, one a line",
+        key=OWN,
+        height=80,
+        placeholder='For example: As shown above.\n"  " (in quotes where spaces matter)',
+        persist_state="session",
+    )
+    return list(dict.fromkeys([*(chosen or []), *own_keys(str(typed or ""))]))
+
+
+def own_keys(typed: str) -> list[str]:
+    """The keys of a text, one a line and unchanged; a line in double quotes is read as a JSON string."""
+    keys = []
+    for line in typed.split("\n"):
+        text: object = line
+        if len(line) > 1 and line[0] == line[-1] == '"':
+            try:
+                text = json.loads(line)
+            except ValueError:
+                text = line
+        if line.strip():
+            keys.append(str(text))
+    return [key for key in keys if key]
+
+
+def _choice(name: str, key: str, options: list[str], title) -> str:  # noqa: ANN001
+    state.seed(key, options, options[0])
+    return ui.pick(name, options, key=key, title=title)
+
+
+def _pool() -> str:
+    titles = {OWN_POOL: "The references of these data"} | {
+        name: title for name, title in data.dataset_titles().items() if _has_references(name)
+    }
+    return _choice("Counterfactual references from", POOL, list(titles), lambda p: titles[p])
+
+
+@st.cache_data(max_entries=64, show_spinner=False)
+def _has_references(dataset_id: str) -> bool:
+    try:
+        found = data.dataset(dataset_id)
+    except EngineError:
+        return False
+    return found.task == Task.VERIFICATION and bool(found.items["reference"].notna().any())
+
+
+def _cost(dataset: Dataset, keys: list[str], checks: int, *, busy: bool) -> str:
+    if busy:
+        return "A run is going; stop it or let it finish before you start another."
+    if not keys:
+        return "Choose at least one key, or type one."
+    calls = len(dataset.responses) + len(keys) * len(dataset.items)
+    return f"{plural(calls, 'judge call')}, and {checks} more for each YES, which share most of their tokens."
+
+
+def _start(judge: str, dataset: Dataset, keys: list[str], form: str, pool: str, k_max: int, *, both: bool) -> None:
+    params = {
+        "judge": judge,
+        "data": dataset.dataset_id,
+        "keys": keys,
+        "variant": variant(form),
+        "pool": pool,
+        "k": min(5, k_max),
+        "k_max": k_max,
+        "arms": ["other", "same"] if both else ["other"],
+    }
+    try:
+        jobs.manager().submit(STUDY, params)
+    except EngineError as error:
+        ui.show_error(error, "The run could not be started.")
+        return
+    st.rerun()

@@ -1,0 +1,189 @@
+"""The results of the Reference swap page: one or two verifiers side by side, re-read at the sliders' setting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pandas as pd
+import streamlit as st
+
+from dashboard import ui
+from dashboard.panels import findings
+from dashboard.panels import refswap_data as swaps
+from dashboard.panels.refswap_choose import Setting, pick_setting, verifier_title
+from dashboard.panels.refswap_data import SwapRun
+from dashboard.spreadsheet import safe_csv
+from engine.data.dataset import Dataset
+from engine.figures import refswap as distribution
+from engine.figures import refswap_curves as curves
+from engine.figures import refswap_keys as keys
+from engine.figures.text import fixed, interval_text, three_digits
+from engine.metrics.intervals import Interval
+from engine.metrics.refswap import Summary
+
+TABS = ("Swapped references", "Keys", "Operating points", "Baselines", "False positives")
+
+
+@st.fragment
+def results(runs: Sequence[SwapRun], dataset: Dataset) -> None:
+    """Sliders on top, then a column for each verifier; a slider redraws only this panel."""
+    arms = tuple(arm for arm in swaps.ARMS if all(arm in run.arms for run in runs)) or ("other",)
+    k_max = min(run.tables[arms[0]].samples.k_max or 1 for run in runs)
+    setting = pick_setting(arms, k_max, max(run.threshold for run in runs))
+    found = [
+        swaps.summary(run, setting.arm, setting.k, setting.delta, setting.gamma, setting.threshold) for run in runs
+    ]
+    columns = st.columns(len(runs), gap="large")
+    for column, run, one in zip(columns, runs, found, strict=True):
+        with column:
+            _heading(run, one, setting)
+    draws: dict[str, Callable[[SwapRun, Summary, Setting, str], None]] = {
+        TABS[0]: _distribution,
+        TABS[1]: _keys,
+        TABS[2]: _points,
+    }
+    wide = {TABS[3]: _baselines, TABS[4]: _false_positives}
+    tabs = st.tabs(TABS, key="swap_tab", on_change="rerun")
+    for name, tab in zip(TABS, tabs, strict=True):
+        if not tab.open:
+            continue
+        with tab:
+            if name in wide:
+                for i, (run, one) in enumerate(zip(runs, found, strict=True)):
+                    ui.note(verifier_title(run.judge))
+                    wide[name](run, one, setting, dataset, f"swap_{i}")
+                continue
+            parts = st.columns(len(runs), gap="large")
+            for i, (part, run, one) in enumerate(zip(parts, runs, found, strict=True)):
+                with part:
+                    draws[name](run, one, setting, f"swap_{i}")
+
+
+def _heading(run: SwapRun, found: Summary, setting: Setting) -> None:
+    st.subheader(ui.plain(verifier_title(run.judge)), anchor=False)
+    st.badge(findings.provenance(run.manifest, recorded=run.recorded), icon=":material/history:", color="gray")
+    ui.finding(swaps.headline(run, found))
+    ui.note(swaps.mechanism(run, setting.arm, found, setting.threshold))
+    ui.facts(_facts(found))
+    if unread := swaps.unread_note(found, run):
+        ui.warn(unread)
+    if remark := run.manifest.get("judge", {}).get("remark"):
+        ui.note(str(remark))
+
+
+def _facts(found: Summary) -> dict[str, str]:
+    clean, key = found.cost_clean, found.cost_key
+    facts = {
+        "AUC (signed)": _text(found.auc),
+        "Cohen's d": _text(found.cohens_d),
+        "Reach γ, correct / keys": f"{_percent(found.pass_right.value)} / {_percent(found.pass_fooled.value)}",
+        "γ in use": three_digits(found.gamma),
+        "γ* (eq. 5)": f"{three_digits(found.cut.value)} from {found.cut.n} responses",
+        "Passes, clean / key": f"{fixed(clean.passes, 2)} / {fixed(key.passes, 2)}",
+    }
+    if clean.tokens_ratio == clean.tokens_ratio:
+        facts["Tokens, clean / key"] = f"×{fixed(clean.tokens_ratio, 2)} / ×{fixed(key.tokens_ratio, 2)}"
+    return facts
+
+
+def _percent(share: float) -> str:
+    return f"{fixed(100 * share, 0)} %" if share == share else "–"
+
+
+def _text(one: Interval) -> str:
+    return interval_text(one.value, one.lower, one.upper)
+
+
+def _origin(run: SwapRun) -> str:
+    return findings.origin(run.manifest, recorded=run.recorded)
+
+
+def _distribution(run: SwapRun, found: Summary, setting: Setting, key: str) -> None:
+    if not found.n_fooled:
+        ui.note("No key was accepted, so there is only the distribution of correct responses to draw.")
+    prepared = swaps.swaps(run, setting.arm, setting.k, setting.threshold)
+    ui.show_figure(
+        lambda mode: distribution.plot_swaps(prepared, gamma=found.gamma, mode=mode, note=_origin(run)),
+        prepared,
+        key=f"{key}_max_p_cf",
+    )
+
+
+def _keys(run: SwapRun, found: Summary, setting: Setting, key: str) -> None:
+    if not found.n_fooled:
+        ui.note(f"No key was accepted anywhere: {swaps.percent(found.before.fpr)} on the test part.")
+        return
+    names = run.tables[setting.arm].keys
+    pairs = zip(names, found.before.per_key, found.after.per_key, strict=True)
+    rows = [(swaps.key_title(name), b.n, b.value, b.lower, b.upper, a.value, a.lower, a.upper) for name, b, a in pairs]
+    prepared = keys.prepare_keys(rows)
+    ui.show_figure(
+        lambda mode: keys.plot_keys(prepared, mode=mode, note=f"test part, {_origin(run)}"),
+        prepared,
+        key=f"{key}_keys",
+        caption=swaps.by_answer_type(run, setting.threshold),
+    )
+
+
+def _points(run: SwapRun, found: Summary, setting: Setting, key: str) -> None:
+    if not found.n_fooled or not found.n_right:
+        ui.note("A trade-off needs accepted keys and accepted correct responses; one of the two is missing here.")
+        return
+    line = swaps.points(run, setting.arm, setting.k, setting.threshold)
+    frontier = curves.prepare_frontier(line.cut, line.accuracy, line.fpr, line.worst, line.best)
+    passing = curves.prepare_passing(swaps.swaps(run, setting.arm, setting.k, setting.threshold))
+    note, gamma = f"all items, {_origin(run)}", found.gamma
+    ui.show_figure(
+        lambda mode: curves.plot_frontier(frontier, gamma=gamma, mode=mode, note=note), frontier, key=f"{key}_frontier"
+    )
+    ui.show_figure(
+        lambda mode: curves.plot_passing(passing, gamma=gamma, mode=mode, note=note), passing, key=f"{key}_passing"
+    )
+    auc = _text(found.auc)
+    ui.show_figure(
+        lambda mode: curves.plot_roc(passing, gamma=gamma, auc=auc, mode=mode, note=note), passing, key=f"{key}_roc"
+    )
+
+
+def _baselines(_: SwapRun, found: Summary, setting: Setting, __: Dataset, key: str) -> None:
+    """The defenses that RefSwap is compared with, all calibrated on the same items with the same δ."""
+    cuts = {
+        "Undefended": ("", found.before),
+        f"RefSwap, K = {setting.k}": (f"max_p_cf ≥ {three_digits(found.gamma)}", found.after),
+        "s-score, K = 1": (f"s ≥ {three_digits(found.s_cut.value)}", found.s_after),
+        "Length filter": (f"at least {fixed(found.length_cut.value, 0)} characters", found.length_after),
+    }
+    rows = [
+        {
+            "Defense": name,
+            "Keeps a YES if": cut,
+            "Accuracy": swaps.percent(rates.accuracy),
+            "Keys accepted, mean": swaps.percent(rates.fpr),
+            "Worst key": swaps.percent(rates.fpr_worst),
+            "Unread": rates.n_unread,
+        }
+        for name, (cut, rates) in cuts.items()
+    ]
+    st.dataframe(pd.DataFrame(rows), hide_index=True, key=f"{key}_baselines")
+    dev = f"{swaps.percent(found.dev_before.accuracy)} before, {swaps.percent(found.dev_after.accuracy)} behind RefSwap"
+    ui.note(
+        f"Rates of the test part. On the calibration part, where eq. 5 holds, accuracy is {dev}. The s-score is p(YES) "
+        f"under the true reference minus p(YES) under one other (eq. 3); its AUC is {_text(found.s_auc)}. A length "
+        "filter knows nothing of content: any key longer than its threshold passes."
+    )
+
+
+def _false_positives(run: SwapRun, found: Summary, setting: Setting, dataset: Dataset, key: str) -> None:
+    table = swaps.false_positives(run, setting.arm, found, dataset.items)
+    ui.note(f"{len(table):,} accepted keys and wrong responses, the most robust first.")
+    if not len(table):
+        return
+    numbers = {name: st.column_config.NumberColumn(name, format="%.3g") for name in ("p(YES)", "max_p_cf")}
+    st.dataframe(
+        table,
+        hide_index=True,
+        height=360 if len(table) > 8 else "auto",
+        key=f"{key}_false",
+        column_config=numbers | {"Question": st.column_config.TextColumn("Question", width="medium")},
+    )
+    ui.download("Data (CSV)", lambda: safe_csv(table), "false_positives.csv", "text/csv", key=f"{key}_false_csv")

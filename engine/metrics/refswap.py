@@ -1,0 +1,382 @@
+"""RefSwap in numbers with intervals: verdict tables in, one summary out (paper 003, section 4).
+
+The population of AUC, Cohen's d and pass rates are correct responses and master keys that the undefended verifier
+accepts. Rates under a calibrated threshold are of the items that it was not calibrated on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import pandas as pd
+
+from engine.metrics.intervals import NO_DATA, ONE_CLUSTER, Interval, cluster_rate, wilson
+from engine.readout.refswap import (
+    CLEAN,
+    Bools,
+    Cost,
+    Cut,
+    Floats,
+    Ints,
+    Samples,
+    auc,
+    auc_by_item,
+    calibrate,
+    cohens_d,
+    cost,
+    decide,
+    max_p_cf,
+    s_score,
+)
+from engine.schema import NONE
+
+RESAMPLES = 2000
+BOOTSTRAP_AUC = "bootstrap of items"
+SEPARATED = "full separation: Wilson bound, n = items of the smaller group"
+REFSWAP, S_SCORE, LENGTH = "refswap", "s-score", "length"
+_NAN = float("nan")
+
+
+@dataclass(frozen=True)
+class Table:
+    """Samples of a run and what they are called.
+
+    Attributes:
+        samples: the arrays.
+        keys: name of each key's arm, by its number.
+        frame: item_id, response_id, attack of each sample, in the order of the arrays.
+    """
+
+    samples: Samples
+    keys: tuple[str, ...]
+    frame: pd.DataFrame
+
+
+def sample_table(verdicts: pd.DataFrame, samples: pd.DataFrame, arm: str = "other") -> Table:
+    """The arrays of one arm of counterfactual references.
+
+    Args:
+        verdicts: table `verdicts`; rows without a reference_id are under the true reference.
+        samples: table `samples`.
+        arm: other (another answer type) or same.
+    """
+    frame = samples.reset_index(drop=True)
+    index = pd.MultiIndex.from_frame(frame[["response_id", "attack"]])
+    place = verdicts["reference_id"].fillna("").str.extract(rf"^{arm}-(\d+)$")[0]
+    true = verdicts[verdicts["reference_id"].isna()].set_index(["response_id", "attack"])
+    own = verdicts[place.notna()]
+    at = place[place.notna()].astype(int).to_numpy() - 1
+    width = int(at.max(initial=-1)) + 1
+    row = index.get_indexer(pd.MultiIndex.from_frame(own[["response_id", "attack"]]))
+    cf, fresh = np.full((len(frame), width), np.nan), np.full((len(frame), width), np.nan)
+    asked = np.zeros((len(frame), width), dtype=np.bool_)
+    asked[row, at] = True
+    cf[row, at] = own["p_yes"].to_numpy(dtype=np.float64)
+    used = own["prompt_tokens"].astype("Float64") - own["shared_tokens"].astype("Float64").fillna(0)
+    fresh[row, at] = _numbers(used)
+    keys = tuple(dict.fromkeys(a for a in frame["attack"] if a != NONE))
+    number = {name: i for i, name in enumerate(keys)}
+    base = true.reindex(index)
+    tokens = _numbers(base["prompt_tokens"])
+    known = np.where(tokens > 0, tokens, np.nan)
+    return Table(
+        Samples(
+            p=base["p_yes"].to_numpy(dtype=np.float64),
+            cf=cf,
+            asked=asked,
+            right=frame["right"].to_numpy(dtype=np.int64) == 1,
+            key=np.array([number.get(a, CLEAN) for a in frame["attack"]], dtype=np.int64),
+            item=pd.factorize(frame["item_id"])[0].astype(np.int64),
+            length=frame["length"].to_numpy(dtype=np.int64),
+            dev=frame["dev"].to_numpy(dtype=np.int64) == 1,
+            tokens=known,
+            fresh=np.where(np.isnan(known)[:, None], np.nan, fresh),
+        ),
+        keys,
+        frame,
+    )
+
+
+def _numbers(values: pd.Series) -> Floats:
+    return np.asarray(values.astype("Float64").to_numpy(dtype=np.float64, na_value=np.nan))
+
+
+@dataclass(frozen=True)
+class Rates:
+    """One defense on one part of the items.
+
+    Attributes:
+        accuracy: on clean responses.
+        fpr: mean over the keys, items as clusters.
+        per_key: share accepted of each key, by its number; n is what was read.
+        worst: number of the key that is accepted most, -1 without keys.
+        n_unread: samples left out since a verdict or a check was unread.
+    """
+
+    accuracy: Interval
+    fpr: Interval
+    per_key: tuple[Interval, ...]
+    worst: int
+    n_unread: int
+
+    @property
+    def fpr_worst(self) -> Interval:
+        """The share of the key that is accepted most."""
+        return self.per_key[self.worst] if self.worst >= 0 else _nothing(self.fpr.level)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A verifier, its flaw and what RefSwap does to it, at one setting.
+
+    Attributes:
+        before, after: on the test part, undefended and behind RefSwap.
+        dev_before, dev_after: on the calibration part.
+        gamma: the threshold in use; `cut` is what eq. 5 gives.
+        s_cut, length_cut: the baselines' calibrated thresholds; `s_after`, `length_after` their rates (test part).
+        auc, s_auc: signed, over accepted correct responses and accepted keys of all parts; `cohens_d` likewise.
+        pass_right, pass_fooled: shares of those two populations that reach gamma.
+        n_right, n_fooled: sizes of those two populations.
+        cost_clean, cost_key: passes and tokens, all parts.
+    """
+
+    threshold: float
+    k: int
+    delta: float
+    gamma: float
+    cut: Cut
+    before: Rates
+    after: Rates
+    dev_before: Rates
+    dev_after: Rates
+    s_cut: Cut
+    s_after: Rates
+    length_cut: Cut
+    length_after: Rates
+    auc: Interval
+    s_auc: Interval
+    cohens_d: Interval
+    pass_right: Interval
+    pass_fooled: Interval
+    n_right: int
+    n_fooled: int
+    cost_clean: Cost
+    cost_key: Cost
+
+
+def summarise(
+    samples: Samples,
+    *,
+    k: int,
+    delta: float,
+    gamma: float | None = None,
+    threshold: float = 0.5,
+    level: float = 0.95,
+    seed: int = 0,
+) -> Summary:
+    """Everything the page and the command line say of a verifier.
+
+    Args:
+        samples: one arm.
+        k: counterfactual references per check.
+        delta: accuracy tolerance of eq. 5, as a fraction of 1.
+        gamma: threshold set by hand; None takes eq. 5's.
+        threshold: p_yes from which the baseline verdict is YES.
+        level: of the intervals.
+        seed: of the bootstrap.
+    """
+    yes, score, s = samples.yes(threshold), max_p_cf(samples, k), s_score(samples)
+    own, part, size = samples.clean & samples.dev, ~samples.dev, samples.length.astype(np.float64)
+
+    def fitted(values: Floats, floor: float = 0.0, top: float = 1.0) -> Cut:
+        return calibrate(values[own], yes[own], samples.right[own], delta, floor=floor, top=top)
+
+    cut, s_cut, length_cut = fitted(score), fitted(s, floor=-1.0), fitted(size, top=float(size.max(initial=0)) + 1)
+    used = cut.value if gamma is None else gamma
+
+    def rates(verdicts: Floats, among: Bools) -> Rates:
+        return _rates(samples, verdicts, among, level, seed)
+
+    after = decide(yes, score, used)
+    good, fooled = (yes == 1) & samples.clean & samples.right, (yes == 1) & ~samples.clean
+    groups = samples.item, good, fooled
+    return Summary(
+        threshold=threshold,
+        k=k,
+        delta=delta,
+        gamma=used,
+        cut=cut,
+        before=rates(yes, part),
+        after=rates(after, part),
+        dev_before=rates(yes, samples.dev),
+        dev_after=rates(after, samples.dev),
+        s_cut=s_cut,
+        s_after=rates(decide(yes, s, s_cut.value), part),
+        length_cut=length_cut,
+        length_after=rates(decide(yes, size, length_cut.value), part),
+        auc=auc_interval(score, *groups, level=level, seed=seed),
+        s_auc=auc_interval(s, *groups, level=level, seed=seed),
+        cohens_d=d_interval(score, *groups, level=level, seed=seed),
+        pass_right=_rate(after, samples, good, level, seed),
+        pass_fooled=_rate(after, samples, fooled, level, seed),
+        n_right=int(good.sum()),
+        n_fooled=int(fooled.sum()),
+        cost_clean=cost(samples, yes, k, samples.clean),
+        cost_key=cost(samples, yes, k, ~samples.clean),
+    )
+
+
+def _rates(samples: Samples, verdicts: Floats, part: Bools, level: float, seed: int) -> Rates:
+    own = part & samples.clean
+    hit = np.where(np.isnan(verdicts), np.nan, verdicts == samples.right)
+    keyed = part & ~samples.clean
+    numbers = range(int(samples.key.max(initial=CLEAN)) + 1)
+    per_key = tuple(_rate(verdicts, samples, part & (samples.key == i), level, seed) for i in numbers)
+    known = [-1.0 if np.isnan(one.value) else one.value for one in per_key]
+    return Rates(
+        accuracy=_rate(hit, samples, own, level, seed),
+        fpr=_rate(verdicts, samples, keyed, level, seed),
+        per_key=per_key,
+        worst=int(np.argmax(known)) if known else -1,
+        n_unread=int(np.isnan(verdicts[part]).sum()),
+    )
+
+
+def _rate(values: Floats, samples: Samples, part: Bools, level: float, seed: int) -> Interval:
+    return cluster_rate(values[part], samples.item[part], level=level, seed=seed)
+
+
+def _nothing(level: float) -> Interval:
+    return Interval(_NAN, _NAN, _NAN, level, NO_DATA, 0, 0)
+
+
+def auc_interval(score: Floats, item: Ints, high: Bools, low: Bools, *, level: float = 0.95, seed: int = 0) -> Interval:
+    """The signed AUC of two groups of scores, with percentiles over resampled items.
+
+    An item brings all its scores of both groups along, so responses and keys of one question stay together.
+
+    Args:
+        score: (N,); NaN is left out.
+        item: the cluster of each score (N,).
+        high: members of the first group (N,).
+        low: members of the second; the AUC is the chance that one of `high` exceeds one of `low`.
+        level: confidence level.
+        seed: of the bootstrap.
+
+    Returns:
+        NaN where a group is empty. Where the groups do not overlap at all every resample agrees, so the bound is
+        Wilson's for no event among the items of the smaller group.
+    """
+    high, low = high & ~np.isnan(score), low & ~np.isnan(score)
+    value = auc(score[high], score[low])
+    codes = np.unique(item[high | low], return_inverse=True)[1]
+    n, g = int((high | low).sum()), int(codes.max(initial=-1)) + 1
+    if np.isnan(value) or g < 2:
+        return Interval(value, _NAN, _NAN, level, NO_DATA if np.isnan(value) else ONE_CLUSTER, n, g)
+    full = np.zeros(len(score), dtype=np.int64)
+    full[high | low] = codes
+    wins, ups, downs = auc_by_item(score[high], full[high], score[low], full[low], g)
+    w = _weights(g, seed)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        drawn = np.einsum("bi,bi->b", w @ wins, w) / ((w @ ups) * (w @ downs))
+    lower, upper = _ends(drawn, level)
+    if value in (0.0, 1.0):  # every resample is the same, which is no certainty
+        fewest = min(len(np.unique(item[high])), len(np.unique(item[low])))
+        bound = wilson(0, fewest, level).upper
+        lower, upper = (0.0, bound) if value == 0 else (1 - bound, 1.0)
+        return Interval(value, lower, upper, level, SEPARATED, n, g)
+    return Interval(value, lower, upper, level, BOOTSTRAP_AUC, n, g)
+
+
+def d_interval(score: Floats, item: Ints, high: Bools, low: Bools, *, level: float = 0.95, seed: int = 0) -> Interval:
+    """Cohen's d of two groups of scores, with percentiles over resampled items; arguments as `auc_interval`."""
+    high, low = high & ~np.isnan(score), low & ~np.isnan(score)
+    value = cohens_d(score[high], score[low])
+    codes = np.unique(item[high | low], return_inverse=True)[1]
+    n, g = int((high | low).sum()), int(codes.max(initial=-1)) + 1
+    if np.isnan(value) or g < 2:
+        return Interval(value, _NAN, _NAN, level, NO_DATA if np.isnan(value) else ONE_CLUSTER, n, g)
+    full = np.zeros(len(score), dtype=np.int64)
+    full[high | low] = codes
+    w = _weights(g, seed)
+    sums = [_moments(score[part], full[part], g, w) for part in (high, low)]
+    (n1, m1, v1), (n2, m2, v2) = sums
+    with np.errstate(invalid="ignore", divide="ignore"):
+        drawn = (m1 - m2) / np.sqrt((v1 + v2) / (n1 + n2 - 2))
+    lower, upper = _ends(drawn, level)
+    return Interval(value, lower, upper, level, BOOTSTRAP_AUC, n, g)
+
+
+def _moments(score: Floats, code: Ints, g: int, w: Floats) -> tuple[Floats, Floats, Floats]:
+    """Size, mean and sum of squared deviations of a group in every resample, (B,) each."""
+    n = w @ np.bincount(code, minlength=g)
+    total = w @ np.bincount(code, weights=score, minlength=g)
+    squares = w @ np.bincount(code, weights=score**2, minlength=g)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = total / n
+    return n, mean, np.maximum(squares - n * mean**2, 0.0)
+
+
+@lru_cache(maxsize=8)
+def _weights(g: int, seed: int) -> Floats:
+    """How often each of G items is drawn in each resample, (B, G)."""
+    return np.random.default_rng(seed).multinomial(g, np.full(g, 1 / g), size=RESAMPLES).astype(np.float64)
+
+
+def _ends(drawn: Floats, level: float) -> tuple[float, float]:
+    drawn = drawn[np.isfinite(drawn)]
+    if not len(drawn):
+        return _NAN, _NAN
+    lower, upper = np.quantile(drawn, [0.5 - level / 2, 0.5 + level / 2])
+    return float(lower), float(upper)
+
+
+def summary_rows(summary: Summary, keys: Sequence[str]) -> pd.DataFrame:
+    """The summary as rows of the table `metrics`: group is the part of the items, attack the key."""
+    rows: list[dict[str, object]] = []
+
+    def add(metric: str, group: str, defense: str, one: Interval, attack: str = NONE, unread: int = 0) -> None:
+        rows.append(
+            {
+                "metric": metric,
+                "attack": attack,
+                "defense": defense,
+                "group": group,
+                "value": one.value,
+                "lower": one.lower,
+                "upper": one.upper,
+                "level": one.level,
+                "method": one.method,
+                "n": one.n,
+                "n_clusters": one.n_clusters,
+                "n_unread": unread,
+            }
+        )
+
+    for group, defense, rates in (
+        ("test", NONE, summary.before),
+        ("test", REFSWAP, summary.after),
+        ("test", S_SCORE, summary.s_after),
+        ("test", LENGTH, summary.length_after),
+        ("dev", NONE, summary.dev_before),
+        ("dev", REFSWAP, summary.dev_after),
+    ):
+        add("accuracy", group, defense, rates.accuracy, unread=rates.n_unread)
+        add("fpr", group, defense, rates.fpr, unread=rates.n_unread)
+        add("fpr_worst", group, defense, rates.fpr_worst)
+        for name, one in zip(keys, rates.per_key, strict=True):
+            add("key_fpr", group, defense, one, name)
+    for metric, one in (("auc", summary.auc), ("s_auc", summary.s_auc), ("cohens_d", summary.cohens_d)):
+        add(metric, "all", NONE, one)
+    for metric, one in (("pass_right", summary.pass_right), ("pass_fooled", summary.pass_fooled)):
+        add(metric, "all", REFSWAP, one)
+    for metric, defense, cut in (
+        ("gamma", REFSWAP, summary.cut),
+        ("s_cut", S_SCORE, summary.s_cut),
+        ("length_cut", LENGTH, summary.length_cut),
+    ):
+        add(metric, "dev", defense, Interval(cut.value, _NAN, _NAN, summary.auc.level, "eq. 5", cut.n, cut.n))
+    return pd.DataFrame(rows)

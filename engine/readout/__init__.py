@@ -1,0 +1,1 @@
+"""Numpy only: re-reduces stored arrays for the sliders; no model, no torch."""

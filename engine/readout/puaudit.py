@@ -1,0 +1,257 @@
+"""What an audit by partial transport says at a mass, beside its controls; numpy only, from stored arrays.
+
+A split has labelled pairs as positives and others as unlabelled; of the unlabelled ones the truth is known where a
+human preference is held back. Agreement is 1 where a verdict is the human's, 0 where it is not, NaN where unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from engine.readout.transport import TransportPath, kept
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+GEOMETRY = ("centroid", "nearest", "top10")
+"""Scores that need no transport; higher looks more like a verified preference."""
+CONTROLS = ("nothing", "all", "random", *GEOMETRY)
+"""What the audit is held against, at the same number of flips."""
+RESAMPLES = 1000
+
+
+@dataclass(frozen=True)
+class Split:
+    """One division of the pairs, with its transport path.
+
+    Attributes:
+        number: -1 where every labelled pair is a positive, else the seeded split's number.
+        part: the question type it is about; empty where all types share one transport.
+        pair: code of each unlabelled pair (n_U,), the same in every split of an audit.
+        agrees: agreement of each unlabelled pair's verdict (n_U,), as above.
+        scores: the baselines of `GEOMETRY`, each (n_U,).
+        estimate: agreement of the clean verdicts with the people on the positives: the mass of paper 002, 5.1.
+        estimate_attacked: the same of the attacked verdicts; NaN without an attack.
+        n_estimate: positives that the estimate rests on.
+    """
+
+    number: int
+    part: str
+    path: TransportPath
+    pair: Ints
+    agrees: Floats
+    scores: dict[str, Floats]
+    estimate: float
+    estimate_attacked: float
+    n_estimate: int
+
+    @property
+    def oracle(self) -> float:
+        """Agreement of the unlabelled verdicts themselves; NaN where no truth is known. Hidden from the audit."""
+        known = self.agrees[~np.isnan(self.agrees)]
+        return float(known.mean()) if len(known) else float("nan")
+
+    def mass(self, wanted: float | None = None) -> float:
+        """The mass asked for, else the estimate; at least one unit, so that a judge that is never right has one."""
+        if wanted is not None:
+            return wanted
+        return float(np.clip(np.nan_to_num(self.estimate, nan=1.0), 1 / self.path.n_unlabelled, 1.0))
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The audit of one split at one mass.
+
+    Attributes:
+        mass: transported.
+        flips: whether each unlabelled verdict is flipped (n_U,): s_bar < eta.
+        after: agreement after the flips (n_U,).
+        controls: expected agreement under each control of `CONTROLS`, at as many flips (n_U,).
+    """
+
+    mass: float
+    flips: Bools
+    after: Floats
+    controls: dict[str, Floats]
+
+
+def decide(split: Split, mass: float | None = None, eta: float = 0.5) -> Decision:
+    """Flip what the plan of a mass does not reach (paper 002, algorithm 1), and what the controls would do.
+
+    Args:
+        split: with its path.
+        mass: in (0, 1]; None takes the split's own estimate.
+        eta: in (0, 1]; items are used in whole or not at all but for a few, so it hardly acts.
+
+    Raises:
+        InputError: mass or eta outside its range.
+    """
+    used = split.mass(mass)
+    flips = ~kept(split.path.scores(used), eta)
+    return Decision(used, flips, flipped(split.agrees, flips), controls(split, int(flips.sum())))
+
+
+def flipped(agrees: Floats, flips: Bools) -> Floats:
+    """Agreement after some verdicts on pairs without ties are turned round; unknown stays unknown."""
+    return np.where(flips, 1 - agrees, agrees)
+
+
+def controls(split: Split, n_flips: int) -> dict[str, Floats]:
+    """Expected agreement of each pair when as many verdicts are flipped without transport.
+
+    nothing: none is flipped; all: all are; random: any, with closed form a (1 - q) + (1 - a) q at a share q; the others
+    flip those with the lowest score, ties by position.
+    """
+    agrees, n = split.agrees, len(split.agrees)
+    share = n_flips / n
+    made = {"nothing": agrees, "all": 1 - agrees, "random": agrees * (1 - share) + (1 - agrees) * share}
+    for name in GEOMETRY:
+        chosen = np.zeros(n, dtype=bool)
+        chosen[np.argsort(split.scores[name], kind="stable")[:n_flips]] = True
+        made[name] = flipped(agrees, chosen)
+    return made
+
+
+def random_band(agrees: Floats, n_flips: int, z: float = 1.96) -> tuple[float, float, float]:
+    """Consistency when `n_flips` verdicts, drawn at random, are flipped: expectation, and the ends of a band.
+
+    The number of flipped verdicts that agreed, X, is hypergeometric, and consistency is a + (k - 2 X) / n.
+    """
+    known = agrees[~np.isnan(agrees)]
+    n = len(known)
+    if n == 0:
+        return (float("nan"),) * 3
+    a, k = float(known.mean()), n_flips * n / len(agrees)
+    expected = a + (k - 2 * k * a) / n
+    variance = k * a * (1 - a) * (n - k) / (n - 1) if n > 1 else 0.0
+    half = z * 2 * float(np.sqrt(variance)) / n
+    return expected, expected - half, expected + half
+
+
+def per_pair(splits: Sequence[Split], values: Sequence[Floats], n_pairs: int) -> Floats:
+    """Mean of a value over the splits that had a pair unlabelled (n_pairs,); NaN where none had, or it is unknown."""
+    total, count = np.zeros(n_pairs), np.zeros(n_pairs)
+    for split, value in zip(splits, values, strict=True):
+        known = ~np.isnan(value)
+        np.add.at(total, split.pair[known], value[known])
+        np.add.at(count, split.pair[known], 1.0)
+    means: Floats = np.divide(total, count, out=np.full(n_pairs, np.nan), where=count > 0)
+    return means
+
+
+def auc(score: Floats, agrees: Floats, weights: Floats | None = None) -> Floats:
+    """Chance that a verdict that agrees scores higher than one that does not, ties half; NaN where one side is empty.
+
+    Args:
+        score: higher should mean agreement (n,).
+        agrees: 1 or 0 (n,); NaN rows are left out.
+        weights: how often each row counts, in each of B resamples (B, n); once by default.
+
+    Returns:
+        One value per resample (B,).
+    """
+    known = ~np.isnan(agrees)
+    s, y = score[known], agrees[known]
+    w = np.ones((1, len(s))) if weights is None else np.atleast_2d(weights)[:, known]
+    if not len(s):
+        return np.full(len(w), np.nan)
+    order = np.argsort(s, kind="stable")
+    starts = np.flatnonzero(np.r_[True, np.diff(s[order]) != 0])  # of each run of equal scores
+    good = np.add.reduceat((w * y)[:, order], starts, axis=1)
+    bad = np.add.reduceat((w * (1 - y))[:, order], starts, axis=1)
+    below = np.cumsum(bad, axis=1) - bad / 2
+    sides = good.sum(axis=1) * bad.sum(axis=1)
+    values: Floats = np.divide((good * below).sum(axis=1), sides, out=np.full(len(w), np.nan), where=sides > 0)
+    return values
+
+
+class Mean(NamedTuple):
+    """A mean over pairs; the bounds are NaN for fewer than two items.
+
+    Attributes:
+        n: pairs that entered.
+        n_items: items that entered.
+    """
+
+    value: float
+    lower: float
+    upper: float
+    n: int
+    n_items: int
+
+
+class ItemBootstrap:
+    """Intervals of means over pairs, items resampled whole, all of one draw: fast enough for a slider.
+
+    Percentiles of 1000 ratios, spread by t / z * sqrt(G / (G - 1)) around the estimate for few items, as
+    `engine.metrics.intervals` does for its own (Hesterberg 2015, section 5.3).
+
+    Args:
+        items: the item of each pair (n,).
+        seed: of the draw.
+    """
+
+    def __init__(self, items: Sequence[object] | npt.NDArray[np.object_], seed: int = 0) -> None:
+        self.codes = np.unique(np.asarray(items, dtype=str), return_inverse=True)[1]
+        self._g = int(self.codes.max()) + 1 if len(self.codes) else 0
+        rng = np.random.default_rng(seed)
+        self.weights = rng.multinomial(self._g, np.full(self._g, 1 / self._g), size=RESAMPLES).astype(np.float64)
+
+    def mean(self, values: Floats, level: float = 0.95) -> Mean:
+        """As `means`, of one."""
+        return self.means([values], level)[0]
+
+    def means(self, columns: Sequence[Floats], level: float = 0.95) -> list[Mean]:
+        """Mean over pairs of each column with its interval; one multiplication serves them all.
+
+        Args:
+            columns: each one number a pair (n,); NaN is left out.
+            level: confidence level in (0, 1).
+        """
+        if not columns:
+            return []
+        known = [~np.isnan(column) for column in columns]
+        pairs = zip(known, columns, strict=True)
+        sums = [np.bincount(self.codes[k], v[k], self._g).astype(np.float64) for k, v in pairs]
+        sizes = [np.bincount(self.codes[k], minlength=self._g).astype(np.float64) for k in known]
+        drawn = self.weights @ np.stack([*sums, *sizes], axis=1)  # (RESAMPLES, 2 K)
+        k = len(columns)
+        return [self._one(sums[c], sizes[c], drawn[:, c], drawn[:, k + c], level) for c in range(k)]
+
+    def _one(self, sums: Floats, sizes: Floats, top: Floats, below: Floats, level: float) -> Mean:
+        n, g = int(sizes.sum()), int((sizes > 0).sum())
+        nan = float("nan")
+        if not n:
+            return Mean(nan, nan, nan, 0, 0)
+        value = float(sums.sum()) / n
+        if g < 2:
+            return Mean(value, nan, nan, n, g)
+        ratios = np.sort(top[below > 0] / below[below > 0])
+        low, high = (float(ratios[round(q * (len(ratios) - 1))]) for q in ((1 - level) / 2, (1 + level) / 2))
+        wider = _spread(g, level)
+        return Mean(value, value - (value - low) * wider, value + (high - value) * wider, n, g)
+
+
+def _spread(g: int, level: float) -> float:
+    """Widening t / z * sqrt(g / (g - 1)), with t by the Cornish-Fisher expansion of its quantile."""
+    z = {0.9: 1.6448536, 0.95: 1.9599640, 0.99: 2.5758293}.get(level, 1.9599640)
+    df = g - 1
+    t = z + (z**3 + z) / (4 * df) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * df**2)
+    return float(t / z * np.sqrt(g / df))
+
+
+def stability(resampled: Floats, mass: float) -> Floats:
+    """Share of the bootstraps of the positives in which each unlabelled pair is kept at this mass (n_U,).
+
+    Args:
+        resampled: entry mass of each pair under each bootstrap (n_U, B).
+        mass: in (0, 1].
+    """
+    share: Floats = (resampled < mass - 1e-12).mean(axis=1)
+    return share

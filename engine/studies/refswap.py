@@ -1,0 +1,290 @@
+"""Study `refswap`: master keys against a reference verifier, and what RefSwap makes of it (paper 003).
+
+Every response and every key on every item is asked under the true reference; each YES is then asked under k_max
+counterfactual references of every arm. All probabilities are stored, so that thresholds and K are read off later.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from engine.attacks.master_keys import MasterKeyAttack, checked_keys
+from engine.data.dataset import Dataset
+from engine.data.references import ReferencePool, answer_type, make_pool
+from engine.data.store import load_dataset
+from engine.errors import Cancelled, InputError
+from engine.judges.base import Checkpoint, Judge, Request, verdict_table
+from engine.judges.registry import make_judge
+from engine.judges.verifier import has_text
+from engine.metrics.refswap import sample_table, summarise, summary_rows
+from engine.models.trie import trie_tokens
+from engine.readout.refswap import dev_items
+from engine.runs import RunFolder, create_run, now
+from engine.schema import METRICS, NONE, Outcome, Protocol
+from engine.schema_refswap import REFERENCES, SAMPLES
+from engine.settings import Settings
+from engine.studies.attack_one import device_of, remark_of
+from engine.studies.plan import Plan, make_plan, within
+from engine.studies.refswap_config import OWN_REFERENCES, RefSwapConfig
+from engine.studies.requests import build_requests, with_attack
+from engine.studies.verify import RIGHT
+
+ITEMS_PER_CHUNK = 6
+"""Items between two looks at the results; their prompts are asked together, so that they share beginnings."""
+SECONDS_BETWEEN_WRITES = 3.0
+KEY = "-key"
+"""Ends the response id of a key sample."""
+
+
+@dataclass(frozen=True)
+class Material:
+    """What is asked, made ready.
+
+    Attributes:
+        requests: responses and keys under the true reference, item by item.
+        swaps: item, then arm, to its counterfactual references.
+        samples: table `samples`.
+        references: table `references`.
+        left_out: items without a reference.
+    """
+
+    requests: dict[str, list[Request]]
+    swaps: dict[str, dict[str, tuple[str, ...]]]
+    samples: pd.DataFrame
+    references: pd.DataFrame
+    left_out: int
+
+
+def refswap_job(config: RefSwapConfig, settings: Settings, checkpoint: Checkpoint) -> dict[str, Any]:
+    """The study as a job of the worker; a file as pool is for the command line only."""
+    dataset = load_dataset(config.data, settings.datasets)
+    pool = pool_of(config.pool, dataset, settings, files=False)
+    run = create_run(settings.runs, "refswap", config.model_dump(), config.run_id)
+    judge = make_judge(config.judge, settings, threshold=config.threshold)
+    run_refswap(config, dataset, judge, run, checkpoint, pool)
+    return {"run_id": run.run_id}
+
+
+def pool_of(name: str, dataset: Dataset, settings: Settings, *, files: bool = True) -> ReferencePool:
+    """The pool a name stands for: the data's own references, another data set's, or a file's lines.
+
+    Raises:
+        InputError: no such data or file, or no reference in it.
+    """
+    if name == OWN_REFERENCES:
+        return make_pool(dataset.items["reference"].dropna(), f"of {dataset.name}")
+    path = Path(name)
+    if files and path.suffix:
+        try:
+            return make_pool(path.read_text(encoding="utf-8-sig").splitlines(), path.name)
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"The pool {name} cannot be read as UTF-8 text: {error}.") from None
+    other = load_dataset(name, settings.datasets)
+    return make_pool(other.items["reference"].dropna(), f"of {other.name}")
+
+
+def run_refswap(
+    config: RefSwapConfig, dataset: Dataset, judge: Judge, run: RunFolder, checkpoint: Checkpoint, pool: ReferencePool
+) -> pd.DataFrame:
+    """Ask everything, writing partial tables; returns the metrics of the first arm.
+
+    Raises:
+        InputError: the data do not say which responses are correct, have no reference, or the pool has too few.
+        Cancelled: from the checkpoint; whole items that are done are kept and the run is marked stopped.
+    """
+    checkpoint = within(config.budget_seconds, checkpoint)
+    material = prepare(config, dataset, pool)
+    _describe(run, config, dataset, judge, material, pool)
+    run.write_table("references", material.references)
+    total = sum(map(len, material.requests.values()))
+    done, tables, written = 0, [], time.monotonic()
+    try:
+        for chunk in _chunks(list(material.requests)):
+            requests = [r for item in chunk for r in material.requests[item]]
+            tables.append(_ask(judge, requests, material.swaps, _offset(checkpoint, done, total)))
+            done += len(requests)
+            if time.monotonic() - written > SECONDS_BETWEEN_WRITES:
+                _write(run, tables, material, config)
+                written = time.monotonic()
+        checkpoint(total, total)
+    except Cancelled:
+        _write(run, tables, material, config)
+        run.update_manifest(state="stopped", finished=now())
+        raise
+    except BaseException:
+        run.update_manifest(state="failed", finished=now())
+        raise
+    metrics = _write(run, tables, material, config)
+    run.update_manifest(state="done", finished=now())
+    return metrics
+
+
+def plan_refswap(config: RefSwapConfig, dataset: Dataset, judge: Judge, pool: ReferencePool) -> Plan:
+    """What the first stage would cost; the second is known only when verdicts are, at most k_max calls a YES."""
+    material = prepare(config, dataset, pool)
+    return make_plan([(judge, [r for own in material.requests.values() for r in own])])
+
+
+def prepare(config: RefSwapConfig, dataset: Dataset, pool: ReferencePool) -> Material:
+    """Requests, counterfactual references and the split.
+
+    Raises:
+        InputError: as `run_refswap`.
+    """
+    known = dataset.responses.dropna(subset=["quality"])
+    if not len(known):
+        raise InputError(f"The data {dataset.name} has no column quality that says which responses are {RIGHT!r}.")
+    keys = [MasterKeyAttack(text) for text in checked_keys(config.keys)]
+    every = build_requests(dataset, response_ids=list(known["response_id"]))[: config.limit]
+    every = [replace(r, protocol=Protocol.VERIFIER, variant=config.variant) for r in every]
+    responses = [r for r in every if has_text(r.reference)]
+    if not responses:
+        raise InputError(f"The data {dataset.name} has no item with a reference answer; a verifier needs one.")
+    right = dict(zip(known["response_id"], known["quality"] == RIGHT, strict=True))
+    dev = dev_items([r.item_id for r in responses], config.dev_share, config.seed)
+    requests: dict[str, list[Request]] = {}
+    for one in responses:
+        requests.setdefault(one.item_id, []).append(one)
+    swaps: dict[str, dict[str, tuple[str, ...]]] = {}
+    rows: list[dict[str, Any]] = []
+    for item, own in requests.items():
+        bare = replace(own[0], response_id=item + KEY, system="")
+        own += [with_attack(bare, key) for key in keys]
+        swaps[item] = {
+            arm: pool.draw(bare.reference, config.k_max, key=item, seed=config.seed, same_type=arm == "same")
+            for arm in config.arms
+        }
+        rows += [_sample(r, right=bool(right.get(r.response_id, False)), dev=item in dev) for r in own]
+    return Material(
+        requests,
+        swaps,
+        SAMPLES.conform(pd.DataFrame(rows)),
+        _reference_table(requests, swaps),
+        len({r.item_id for r in every}) - len(requests),
+    )
+
+
+def _sample(request: Request, *, right: bool, dev: bool) -> dict[str, Any]:
+    return {
+        "item_id": request.item_id,
+        "response_id": request.response_id,
+        "attack": request.attack,
+        "right": int(right and request.attack == NONE),
+        "length": len(request.response),
+        "dev": int(dev),
+    }
+
+
+def _reference_table(requests: dict[str, list[Request]], swaps: dict[str, dict[str, tuple[str, ...]]]) -> pd.DataFrame:
+    rows = []
+    for item, own in requests.items():
+        every = [("true", "true", own[0].reference)]
+        for arm, texts in swaps[item].items():
+            every += [(arm, f"{arm}-{i}", text) for i, text in enumerate(texts, start=1)]
+        for arm, name, text in every:
+            kind = answer_type(text).value
+            rows.append({"item_id": item, "reference_id": name, "arm": arm, "reference": text, "answer_type": kind})
+    return REFERENCES.conform(pd.DataFrame(rows))
+
+
+def _chunks(items: Sequence[str]) -> Iterator[Sequence[str]]:
+    for start in range(0, len(items), ITEMS_PER_CHUNK):
+        yield items[start : start + ITEMS_PER_CHUNK]
+
+
+def _offset(checkpoint: Checkpoint, before: int, total: int) -> Checkpoint:
+    """Progress counts samples: the checks of a chunk move it no further."""
+    return lambda done, of: checkpoint(before if done == of else min(before + done, total - 1), total)
+
+
+def _ask(
+    judge: Judge, requests: Sequence[Request], swaps: dict[str, dict[str, tuple[str, ...]]], checkpoint: Checkpoint
+) -> pd.DataFrame:
+    """Both stages of some samples as rows of the table `verdicts`."""
+    base = judge.judge(requests, checkpoint)
+    checks: list[list[Request]] = []
+    for request, verdict in zip(requests, base, strict=True):
+        accepted = verdict.read and verdict.outcome is Outcome.YES
+        checks.append(
+            [
+                replace(request, reference=text, reference_id=f"{arm}-{i}")
+                for arm, texts in swaps[request.item_id].items()
+                for i, text in enumerate(texts, start=1)
+            ]
+            if accepted
+            else []
+        )
+    flat = [r for own in checks for r in own]
+    answers = judge.judge(flat, lambda _done, _of: checkpoint(1, 1))
+    table = verdict_table(judge, [*requests, *flat], [*base, *answers])
+    shared = [n for request, own in zip(requests, checks, strict=True) for n in _shared(judge, request, own)]
+    return table.assign(shared_tokens=[0] * len(requests) + shared)
+
+
+def _shared(judge: Judge, request: Request, checks: Sequence[Request]) -> list[int]:
+    """Tokens of each check's prompt that the base prompt or an earlier check of its arm begins with."""
+    token_ids = getattr(judge, "token_ids", None)
+    if not checks or token_ids is None:
+        return [0] * len(checks)
+    base = tuple(token_ids(request))
+    out: list[int] = []
+    seen: dict[str, list[tuple[int, ...]]] = {}
+    for check in checks:
+        ids = tuple(token_ids(check))
+        earlier = seen.setdefault(check.reference_id.partition("-")[0], [base])
+        out.append(max(_common(ids, other) for other in earlier))
+        earlier.append(ids)
+    return out
+
+
+def _common(a: tuple[int, ...], b: tuple[int, ...]) -> int:
+    """Tokens that two prompts begin with alike."""
+    return len(a) + len(b) - trie_tokens([a, b])
+
+
+def _write(run: RunFolder, tables: Sequence[pd.DataFrame], material: Material, config: RefSwapConfig) -> pd.DataFrame:
+    """Verdicts, the samples that have one, and the metrics of the first arm at the study's setting."""
+    if not tables:
+        return METRICS.empty()
+    verdicts = pd.concat(tables, ignore_index=True)
+    asked = set(verdicts["item_id"])
+    samples = material.samples[material.samples["item_id"].isin(asked)]
+    table = sample_table(verdicts, samples, config.arms[0])
+    summary = summarise(
+        table.samples, k=config.k, delta=config.delta / 100, threshold=config.threshold, level=config.level
+    )
+    metrics = METRICS.conform(summary_rows(summary, table.keys))
+    run.write_table("verdicts", verdicts)
+    run.write_table("samples", samples)
+    run.write_table("metrics", metrics)
+    return metrics
+
+
+def _describe(
+    run: RunFolder, config: RefSwapConfig, dataset: Dataset, judge: Judge, material: Material, pool: ReferencePool
+) -> None:
+    first = next(iter(material.requests.values()))[0]
+    run.update_manifest(
+        data={
+            "dataset_id": dataset.dataset_id,
+            "name": dataset.name,
+            "n_items": len(material.requests),
+            "n_responses": int((material.samples["attack"] == NONE).sum()),
+            "n_without_reference": material.left_out,
+        },
+        judge={
+            "spec": judge.spec,
+            "fingerprint": judge.fingerprint,
+            "labels": judge.labels(first),
+            "device": device_of(judge),
+            "variant": config.variant,
+            "remark": remark_of(judge, first),
+        },
+        pool={"name": pool.name, "counts": {kind.value: n for kind, n in pool.counts.items()}},
+    )

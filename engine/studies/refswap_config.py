@@ -1,0 +1,51 @@
+"""What the study `refswap` runs, as a frozen value."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from engine.attacks.master_keys import KEY_TEXTS
+from engine.data.references import K_MAX
+
+Arm = Literal["other", "same"]
+OWN_REFERENCES = "data"
+"""Name of the pool made of the data's own references."""
+
+
+class RefSwapConfig(BaseModel):
+    """What to run; the run's manifest holds it.
+
+    Attributes:
+        judge: spec of a verifier.
+        data: items with a reference, and responses whose column quality says which are correct.
+        keys: master keys, each tried in place of a response to every item.
+        variant: form of the verifier's prompt; empty for the plain one. Reference last is the cheap one.
+        pool: where counterfactual references come from: `data`, the id of another data set, or a file with one a line.
+        k: counterfactual references of a check. k_max: how many are asked and stored, so that K can be changed later.
+        arms: counterfactual references of another answer type (the paper's), and of the same one (harder).
+        delta: accuracy tolerance of eq. 5 [points of 100].
+        threshold: p_yes from which the baseline verdict is YES.
+        seed: of the draw of references and of the split. dev_share: of the items, for calibration.
+        limit: only the first so many responses, and their items.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    judge: str
+    data: str
+    keys: tuple[str, ...] = KEY_TEXTS
+    variant: str = ""
+    pool: str = OWN_REFERENCES
+    k: int = Field(default=5, ge=1, le=K_MAX)
+    k_max: int = Field(default=K_MAX, ge=1, le=K_MAX)
+    arms: tuple[Arm, ...] = Field(default=("other",), min_length=1)
+    delta: float = Field(default=2.0, ge=0, le=100)
+    threshold: float = Field(default=0.5, gt=0, le=1)
+    seed: int = 42
+    dev_share: float = Field(default=0.2, gt=0, lt=1)
+    limit: int | None = Field(default=None, ge=1)
+    budget_seconds: float | None = Field(default=None, gt=0)
+    run_id: str | None = None
+    level: float = Field(default=0.95, gt=0.5, lt=1)

@@ -1,0 +1,54 @@
+"""Reference swap in a real browser: run a planted verifier, move the sliders, reload, look at a key in the lab."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from playwright.sync_api import expect
+
+from tests.e2e.steps import SETTLED, choose, finding, open_page, settle
+
+FOOLED = "planted:verifier?self_solve=0.9&leak=0.4&ref_sensitivity=0.9"
+QUERY = {"data": "demo-verification", "verifier": FOOLED, "verifier_b": "nobody"}
+
+
+def test_run_read_and_reload(page, server):
+    open_page(page, server.url, "reference-swap", **QUERY)
+    expect(finding(page)).to_contain_text("has not been run on these data")
+    page.get_by_text("Run this verifier here").click()
+    page.get_by_label("Your own keys, one a line").fill("As shown above.")
+    page.get_by_label("Your own keys, one a line").blur()
+    settle(page)
+    expect(page.get_by_text("780 judge calls")).to_be_visible()
+    page.get_by_role("button", name="Run", exact=True).click()
+    expect(finding(page)).to_contain_text(re.compile(r"accepts master keys on [\d.]+"), timeout=SETTLED)
+    expect(page.get_by_test_id("stPlotlyChart")).to_contain_text("What survives a swap of the reference?")
+    page.get_by_text("by hand").click()
+    settle(page)
+    gamma = page.get_by_role("slider", name="γ")
+    gamma.focus()
+    for _ in range(12):
+        gamma.press("ArrowRight")
+    expect(page).to_have_url(re.compile(r"swap_gamma=0\.\d+"))
+    shown = finding(page).inner_text()
+    page.reload()
+    settle(page)
+    expect(finding(page)).to_have_text(shown, timeout=SETTLED)
+    page.get_by_role("tab", name="Keys").click()
+    keys = page.get_by_role("figure", name=re.compile("on which each key is accepted"))
+    expect(keys).to_contain_text("(space)")
+    expect(keys).to_contain_text("As shown above.")
+    with page.expect_download() as got:
+        page.get_by_role("tabpanel", name="Keys").get_by_role("button", name="Data (CSV)").click()
+    assert "(space)" in Path(got.value.path()).read_text(encoding="utf-8-sig")
+
+
+def test_a_key_in_the_attack_lab(page, server):
+    leaking = "planted:verifier?leak=1&ref_sensitivity=1"
+    open_page(page, server.url, "attack-lab", data="demo-verification", verifier=leaking)
+    expect(finding(page).first).to_contain_text("The verifier", timeout=SETTLED)
+    choose(page, "What is verified", "Master key: (space)")
+    expect(finding(page).first).to_contain_text("accepts the master key (space)", timeout=SETTLED)
+    page.get_by_text("RefSwap", exact=True).first.click()
+    expect(finding(page).first).to_contain_text("the YES falls", timeout=SETTLED)
