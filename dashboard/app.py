@@ -17,6 +17,30 @@ page = st.navigation(
         st.Page("app_pages/start.py", title="Start", icon=":material/home:", default=True),
         st.Page("app_pages/data.py", title="Data", icon=":material/table:", url_path="data"),
         st.Page("app_pages/attack_lab.py", title="Attack lab", icon=":material/bolt:", url_path="attack-lab"),
+        st.Page(
+            "app_pages/steering_and_anchors.py",
+            title="Steering and anchors",
+            icon=":material/explore:",
+            url_path="steering-and-anchors",
+        ),
+        st.Page(
+            "app_pages/reference_swap.py",
+            title="Reference swap",
+            icon=":material/swap_horiz:",
+            url_path="reference-swap",
+        ),
+        st.Page(
+            "app_pages/transport_audit.py",
+            title="Transport audit",
+            icon=":material/balance:",
+            url_path="transport-audit",
+        ),
+        st.Page(
+            "app_pages/protocols.py",
+            title="Protocols and leaderboard",
+            icon=":material/leaderboard:",
+            url_path="protocols",
+        ),
     ]
 )
 rail()

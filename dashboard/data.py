@@ -24,6 +24,8 @@ from engine.metrics.shifts import paired_shifts, shift_metrics
 from engine.schema import METRICS
 from engine.settings import get_settings
 
+SCORE_STUDIES = ("score", "grid")
+"""Studies whose runs hold scores of responses under attacks; others have pages of their own."""
 RECORDED = "recorded:"
 """Ahead of a data set's id: the recorded run on it that ships with the project."""
 
@@ -171,8 +173,8 @@ def latest_run(judge: str, dataset_id: str) -> RunView | None:
     """The newest run of this judge on this data that holds verdicts; else the recorded one, if it fits."""
     for manifest in runs.list_runs(get_settings().runs):
         config = manifest.get("config", {})
-        if (config.get("judge"), config.get("data")) != (judge, dataset_id):
-            continue
+        if (config.get("judge"), config.get("data")) != (judge, dataset_id) or "own_text" not in config:
+            continue  # another judge or data, or a run of a study that has a page of its own
         try:
             view = run(str(manifest["run_id"]), f"{manifest['state']} {manifest.get('finished')}")
         except EngineError:

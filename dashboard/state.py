@@ -29,6 +29,8 @@ ARM = "arm"
 
 TAB_ONE = "One response"
 TAB_SET = "Whole set"
+TAB_SUFFIX = "Learn a phrase"
+TAB_SCREEN = "Perplexity threshold"
 
 DEFAULT_JUDGE = "bundled:judge"
 DEFAULT_DATA = "demo-dialogue"

@@ -169,6 +169,9 @@ ITEMS = Table(
         Column("context", "str", "source text, dialogue so far, question or instruction", required=False),
         Column("reference", "str", "reference answer, where there is one", required=False),
         Column("group", "str", "question type or topic", required=False),
+        Column(
+            "rules", "str", "format rules that a program checks, as a JSON list of {rule, arguments}", required=False
+        ),
     ),
     key="item_id",
 )
@@ -194,6 +197,10 @@ COMPARISONS = Table(
         Column("response_a", "str", "response id"),
         Column("response_b", "str", "response id"),
         Column("human", "str", "human preference", required=False, allowed=("a", "b", "tie")),
+        Column(
+            "verdict", "str", "a judge's verdict that came along, a first", required=False, allowed=("a", "b", "tie")
+        ),
+        Column("verdict_ba", "str", "the same with b first", required=False, allowed=("a", "b", "tie")),
     ),
     key="comparison_id",
 )
@@ -211,6 +218,12 @@ VERDICTS = Table(
         Column("response_b", "str", "second response of a pair", required=False),
         Column("order", "str", "order shown", required=False, allowed=_values(Order)),
         Column("variant", "str", "variant of the prompt, where the card has a name for it", required=False),
+        Column(
+            "reference_id",
+            "str",
+            "reference it was checked against, where not the item's own (RefSwap)",
+            required=False,
+        ),
         Column("candidates", "str", "response ids of a ranking as shown, as a JSON list", required=False),
         Column("score", "float", "expected score, on the card's scale (NaN: unread)", required=False),
         Column("p_a", "float", "probability that response a is preferred, order undone, in [0, 1]", required=False),
@@ -230,6 +243,9 @@ VERDICTS = Table(
         Column("unread_reason", "str", "why there is no usable verdict", required=False),
         Column("raw_text", "str", "the judge's reply, where it generates one", required=False),
         Column("prompt_tokens", "int", "tokens of the rendered prompt", required=False),
+        Column(
+            "shared_tokens", "int", "of those, what an earlier prompt of the same response holds too", required=False
+        ),
         Column("forward_passes", "float", "forward passes this verdict cost", required=False),
         Column("seconds", "float", "wall time of this verdict, its share of the batch [s]", required=False),
     ),
@@ -262,6 +278,8 @@ METRICS = Table(
         Column("metric", "str", "what is measured"),
         Column("attack", "str", "attack of the arm", required=False),
         Column("defense", "str", "defense of the arm", required=False),
+        Column("protocol", "str", "how the judge was asked, where a study asks in several ways", required=False),
+        Column("group", "str", "what the row is about: a system, a level of severity, ...", required=False),
         Column("value", "float", "point estimate (NaN: undefined)"),
         Column("lower", "float", "lower end of the interval", required=False),
         Column("upper", "float", "upper end of the interval", required=False),
@@ -276,7 +294,53 @@ METRICS = Table(
     ),
 )
 
-TABLES: dict[str, Table] = {t.name: t for t in (ITEMS, RESPONSES, COMPARISONS, VERDICTS, PAIRS, METRICS)}
+VARIANTS = Table(
+    "variants",
+    (
+        Column("response_id", "str", "the response that was rewritten"),
+        Column("item_id", "str", "the item it answers"),
+        Column("system", "str", "what generated it", required=False),
+        Column("style", "str", "manner it was rewritten in, with the strength where that is not 1; none: the original"),
+        Column("strength", "float", "how much of the manner, in [0, 1]"),
+        Column("rewriter", "str", "what rewrote it: rules, or the spec of a model"),
+        Column("text", "str", "the rewritten response, verbatim", required=False),
+        Column("kept", "int", "1 where the text changed and the content checks found nothing lost, else 0"),
+        Column("reasons", "str", "why it is not kept", required=False),
+        Column("length_ratio", "float", "words after over words before (NaN: none before)", required=False),
+        Column("severity", "int", "format rules that the original fails", required=False),
+        Column("severity_after", "int", "format rules that the rewriting fails", required=False),
+    ),
+)
+
+SUFFIX_SEARCH = Table(
+    "suffix_search",
+    (
+        Column("step", "int", "which word of the phrase, from 1; 0 is the prompts without a phrase"),
+        Column("word", "str", "the candidate", required=False),
+        Column("value", "float", "mean objective on the training prompts (NaN: one was unread)", required=False),
+        Column("n_unread", "int", "training prompts whose answer tokens held too little probability"),
+        Column("queries", "int", "forward passes up to and with this round, a gradient counted as three"),
+        Column("chosen", "int", "1 where the candidate became the word of its step, else 0"),
+    ),
+)
+
+READINGS = Table(
+    "readings",
+    (
+        Column("screen", "str", "what was read: perplexity, with its window where it has one"),
+        Column("response_id", "str", "the response"),
+        Column("item_id", "str", "the item it answers"),
+        Column("attack", "str", "attack on the response, or none"),
+        Column("family", "str", "suffix or prompt; none for a clean response", allowed=("none", "suffix", "prompt")),
+        Column("split", "str", "train fits the threshold, test measures it", allowed=("train", "test")),
+        Column("value", "float", "the reading (NaN: the text has none)", required=False),
+        Column("unread_reason", "str", "why there is no reading", required=False),
+    ),
+)
+
+TABLES: dict[str, Table] = {
+    t.name: t for t in (ITEMS, RESPONSES, COMPARISONS, VERDICTS, PAIRS, METRICS, VARIANTS, SUFFIX_SEARCH, READINGS)
+}
 
 
 def describe(tables: Sequence[Table] = tuple(TABLES.values())) -> str:

@@ -40,6 +40,11 @@ class Settings:
         return self.data_dir / "datasets"
 
     @property
+    def comparisons(self) -> Path:
+        """Uploaded sets of pairs, one folder each, named by content digest."""
+        return self.data_dir / "comparisons"
+
+    @property
     def runs(self) -> Path:
         """Run folders (parquet tables and a manifest)."""
         return self.data_dir / "runs"

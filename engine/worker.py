@@ -24,12 +24,32 @@ from engine.judges.base import Checkpoint
 from engine.settings import Settings, get_settings
 from engine.strict_json import dumps
 from engine.studies.attack_one import AttackOne, attack_one
+from engine.studies.cap import cap_job
+from engine.studies.cap_config import CapConfig
+from engine.studies.cap_sweep import SweepConfig, sweep_job
+from engine.studies.detection import DetectionConfig, detection_job
+from engine.studies.protocols import ProtocolsConfig, protocols_job
+from engine.studies.protocols_one import DistractOne, distract_one
+from engine.studies.puaudit import AuditConfig, audit_job
+from engine.studies.refswap import refswap_job
+from engine.studies.refswap_config import RefSwapConfig
+from engine.studies.refswap_one import VerifyOne, verify_one
 from engine.studies.score import ScoreConfig, score_job
+from engine.studies.suffix import SuffixConfig, suffix_job
 
 Run = Callable[[Any, Settings, Checkpoint], dict[str, Any]]
 KINDS: dict[str, tuple[type[BaseModel], Run]] = {
     "attack_one": (AttackOne, attack_one),
     "score": (ScoreConfig, score_job),
+    "distract_one": (DistractOne, distract_one),
+    "protocols": (ProtocolsConfig, protocols_job),
+    "verify_one": (VerifyOne, verify_one),
+    "refswap": (RefSwapConfig, refswap_job),
+    "puaudit": (AuditConfig, audit_job),
+    "suffix": (SuffixConfig, suffix_job),
+    "detection": (DetectionConfig, detection_job),
+    "cap": (CapConfig, cap_job),
+    "cap_sweep": (SweepConfig, sweep_job),
 }
 """The only jobs there are: each kind with its parameters and its function."""
 

@@ -10,10 +10,20 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PLAIN = {"engine.schema", "engine.errors", "engine.settings", "engine.strict_json"}
+PLAIN = {
+    "engine.schema",
+    "engine.schema_audit",
+    "engine.schema_cap",
+    "engine.schema_refswap",
+    "engine.errors",
+    "engine.settings",
+    "engine.strict_json",
+}
 # What each part may import from the project besides itself; a part that is not listed may import nothing.
 MAY_IMPORT: dict[str, set[str]] = {
     "engine.schema": {"engine.errors"},
+    "engine.schema_cap": {"engine.schema"},
+    "engine.schema_refswap": {"engine.schema"},
     "engine.errors": set(),
     "engine.settings": {"engine.errors"},
     "engine.strict_json": set(),
@@ -22,12 +32,17 @@ MAY_IMPORT: dict[str, set[str]] = {
     "engine.data": PLAIN,
     "engine.models": PLAIN,
     "engine.judges": PLAIN | {"engine.models", "engine.cache", "engine.data"},  # data: recorded verdict files
-    "engine.attacks": PLAIN | {"engine.judges"},
+    "engine.attacks": PLAIN | {"engine.judges", "engine.models"},  # models: a phrase is learned on one
     "engine.defenses": PLAIN | {"engine.judges", "engine.models", "engine.cache"},
-    "engine.metrics": PLAIN,
+    "engine.steering": PLAIN | {"engine.models", "engine.cache"},
+    "engine.schema_audit": {"engine.schema"},
+    "engine.transport": PLAIN | {"engine.models", "engine.cache", "engine.data", "engine.readout"},  # data: vectors
+    "engine.projection": {"engine.errors"},
+    "engine.readout": PLAIN,
+    "engine.metrics": PLAIN | {"engine.readout"},  # metrics put intervals around what a readout reduces
     "engine.figures": PLAIN,
     "engine.training": PLAIN | {"engine.models", "engine.judges"},
-    "engine.catalog": {"engine.attacks", "engine.defenses", "engine.judges"},
+    "engine.catalog": {"engine.attacks", "engine.defenses", "engine.judges", "engine.schema"},
     "engine.doctor": PLAIN | {"engine.models", "engine.figures"},
     "engine.jobs": PLAIN | {"engine.runs"},
 }

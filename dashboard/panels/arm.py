@@ -66,10 +66,14 @@ def _options(card: catalog.AttackCard) -> str:
             at = BEFORE if card.before else AFTER
             before = _choice("Place", (AFTER, BEFORE), _key("position", card.name), at) == BEFORE
     if card.phrases:
-        key = _key("phrase", card.name)
-        state.seed(key, card.phrases, card.phrases[0])
+        key, phrases = _key("phrase", card.name), catalog.known_phrases()
+        state.seed(key, phrases, phrases[0])
         phrase = ui.pick(
-            "Phrase", card.phrases, key=key, title=lambda p: p, help="Learned on the judge it is named for."
+            "Phrase",
+            phrases,
+            key=key,
+            title=lambda p: p,
+            help="The published ones were learned on the judge they are named for; those you learned here follow.",
         )
     if card.lengths:
         length = _length(card, phrase)
@@ -92,13 +96,14 @@ def _choice(label: str, options: tuple[str, str], key: str, default: str) -> str
 
 
 def _defense() -> str:
-    names = [name for name in catalog.DEFENSES if name != NONE]
-    _seed_defense(names)
+    _seed_defense()
+    listed = [name for name in catalog.DEFENSES if name != NONE]
+    own = [name for name in st.session_state[state.DEFENSE] if name not in listed]  # with dials set by hand
     chosen = st.multiselect(
         "Defenses, the first nearest to the response",
-        names,
+        [*listed, *own],
         key=state.DEFENSE,
-        format_func=lambda d: catalog.DEFENSES[d].title,
+        format_func=lambda d: catalog.describe_defense(d).title,
         placeholder="No defense",
         persist_state="session",
     )
@@ -108,11 +113,19 @@ def _defense() -> str:
     return name
 
 
-def _seed_defense(names: list[str]) -> None:
+def _seed_defense() -> None:
+    """Take the defenses from the URL once; one that cannot be read is left out."""
     if state.DEFENSE in st.session_state:
         return
-    wanted = st.query_params.get(state.DEFENSE, NONE).split("+")
-    state.put(state.DEFENSE, [name for name in dict.fromkeys(wanted) if name in names])
+    wanted = dict.fromkeys(st.query_params.get(state.DEFENSE, NONE).split("+"))
+    state.put(state.DEFENSE, [name for name in map(_readable_defense, wanted) if name != NONE])
+
+
+def _readable_defense(name: str) -> str:
+    try:
+        return catalog.describe_defense(name).name
+    except InputError:
+        return NONE
 
 
 def _about(card: catalog.AttackCard | catalog.DefenseCard) -> str:

@@ -26,7 +26,7 @@ MAX_OWN_TEXT = 20_000
 @st.fragment
 def one_response(judge: str, dataset: Dataset) -> None:
     """Choices on top, the finding, the text and the score distribution; a change redraws only this panel."""
-    response_id = _pick_response(dataset)
+    response_id = pick_response(dataset)
     attack, defense = pick_arm()
     own = attack.partition("@")[0] == OWN
     own_text = _own_text() if own else ""
@@ -56,7 +56,8 @@ def one_response(judge: str, dataset: Dataset) -> None:
     _prompts(result)
 
 
-def _pick_response(dataset: Dataset) -> str:
+def pick_response(dataset: Dataset) -> str:
+    """The response in question, chosen by number or with the buttons."""
     ids = dataset.responses["response_id"].tolist()
     state.seed(state.RESPONSE, ids, ids[0])
     place = {response_id: i for i, response_id in enumerate(ids)}

@@ -85,19 +85,30 @@ def _shown_in_one_response() -> str:
 
 
 def _defenses() -> list[str]:
+    names = list(catalog.DEFENSES)
+    if (shown := _defense_in_one_response()) not in names:
+        names.append(shown)
     return list(
         st.pills(
             "Defenses",
-            list(catalog.DEFENSES),
+            names,
             selection_mode="multi",
             default=[d for d in DEFAULT_DEFENSES if d in catalog.DEFENSES],
-            format_func=lambda d: catalog.DEFENSES[d].title,
+            format_func=lambda d: catalog.describe_defense(d).title,
             key=state.SET_DEFENSES,
-            help=_abouts(list(catalog.DEFENSES.values())),
+            help=_abouts([catalog.describe_defense(n) for n in names]),
             persist_state="session",
             wrap=True,
         )
     )
+
+
+def _defense_in_one_response() -> str:
+    """The defenses as they are set beside, so that they can be run over the whole set too."""
+    try:
+        return catalog.describe_defense(st.query_params.get(state.DEFENSE, NONE)).name
+    except InputError:
+        return NONE
 
 
 def _abouts(cards: Sequence[catalog.AttackCard | catalog.DefenseCard]) -> str:

@@ -44,7 +44,7 @@ def _watched(judge: str, dataset_id: str) -> Job | None:
 
 
 def _about(job: Job, judge: str, dataset_id: str) -> bool:
-    return (job.params.get("judge"), job.params.get("data")) == (judge, dataset_id)
+    return job.kind == "score" and (job.params.get("judge"), job.params.get("data")) == (judge, dataset_id)
 
 
 def _results(judge: str, dataset: Dataset, job_id: str) -> None:

@@ -25,7 +25,7 @@ class AttackCard:
         lengths: the numbers allowed after a colon, first and last; empty where there are none.
         length: the number taken by default.
         length_is: what the number counts.
-        phrases: names allowed after a colon, the default first.
+        phrases: published names allowed after a colon, the default first; those found on this machine come with them.
     """
 
     name: str
@@ -72,7 +72,7 @@ ATTACKS: dict[str, AttackCard] = {
         AttackCard(
             "suffix",
             "Learned suffix: a phrase found by search",
-            "Adds the first words of a universal phrase that was learned on another judge (transfer).",
+            "Adds the first words of a universal phrase: a published one (transfer), or one you learned here.",
             "Raina et al. 2024 (published phrases); AdvSuffix in CAP (paper 001)",
             has_position=True,
             lengths=(0, MAX_WORDS),

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 
 from engine.attacks.cards import ATTACKS, AttackCard
-from engine.attacks.phrases import longest
+from engine.attacks.phrases import known_phrases, longest
 from engine.errors import InputError
 
 _SHAPE = re.compile(
@@ -81,7 +81,7 @@ def options_of(card: AttackCard) -> str:
     """One sentence on what may follow the name."""
     allowed: list[str] = []
     if card.phrases:
-        allowed.append(f":PHRASE (one of {', '.join(card.phrases)})")
+        allowed.append(f":PHRASE (one of {', '.join(known_phrases())})")
     if card.lengths:
         allowed.append(f":N ({card.length_is}, {card.lengths[0]} to {card.lengths[1]}, default {card.length})")
     if card.has_direction:
@@ -96,7 +96,7 @@ def options_of(card: AttackCard) -> str:
 def _options(card: AttackCard, name: str, given: list[str]) -> tuple[str, int]:
     """Phrase and number of the options between the colons."""
     phrase = card.phrases[0] if card.phrases else ""
-    if given and given[0] in card.phrases:
+    if given and card.phrases and given[0] in known_phrases():
         phrase = given.pop(0)
     length = _default_length(card, phrase)
     if given and card.lengths and re.fullmatch(r"\d{1,4}", given[0]):

@@ -2,10 +2,13 @@
 
 Source: Raina et al., "Is LLM-as-a-Judge Robust?" (2024), repository rainavyas/attack-comparative-assessment: names
 and phrases as published there (facts). CAP (paper 001) uses the same method as AdvSuffix, with four words in its
-tables and 0 to 5 in its figures 6 and 7. A phrase learned on another judge may do nothing on yours.
+tables and 0 to 5 in its figures 6 and 7. A phrase learned on another judge may do nothing on yours. Phrases that were
+found by search on this machine (`engine.attacks.saved_phrases`) stand beside them.
 """
 
 from __future__ import annotations
+
+from engine.attacks.saved_phrases import saved_phrases
 
 DEFAULT_PHRASE = "greedy-absolute-flant5xl"
 DEFAULT_WORDS = 4
@@ -32,11 +35,20 @@ PHRASES: dict[str, str] = {
 }
 
 
+def known_phrases() -> tuple[str, ...]:
+    """Names of all phrases: the published ones, the default first, then those found on this machine."""
+    return (*PHRASES, *(name for name in saved_phrases() if name not in PHRASES))
+
+
 def longest(phrase: str) -> int:
     """Words that can be taken of a named phrase, at most 5."""
-    return min(MAX_WORDS, len(PHRASES[phrase].split()))
+    return min(MAX_WORDS, len(_words(phrase)))
 
 
 def first_words(phrase: str, words: int) -> str:
     """The first words of a named phrase."""
-    return " ".join(PHRASES[phrase].split()[:words])
+    return " ".join(_words(phrase)[:words])
+
+
+def _words(phrase: str) -> list[str]:
+    return PHRASES[phrase].split() if phrase in PHRASES else list(saved_phrases()[phrase].words)

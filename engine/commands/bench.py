@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from engine.studies.bench_refswap import add_refswap
 from engine.studies.bench_scoring import add_scoring
+from engine.studies.bench_steering import add_steering
+from engine.studies.bench_suffix import add_suffix
+from engine.studies.bench_transport import add_transport
+from engine.studies.bench_verifier import add_verifier
 from engine.studies.judge_bench import add_bench
 
 
@@ -12,3 +17,8 @@ def add(commands: Any) -> None:
     """Add `bench` and what it measures."""
     kinds = add_bench(commands)
     add_scoring(kinds)
+    add_refswap(kinds)
+    add_verifier(kinds)
+    add_steering(kinds)
+    add_suffix(kinds)
+    add_transport(kinds)

@@ -38,5 +38,6 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     metrics = folder.table("metrics")
     for row in metrics.itertuples():
         value = f"{row.value:7.3f} [{row.lower:.3f}, {row.upper:.3f}]"
-        print(f"{row.attack:<12} {row.defense:<12} {row.metric:<16} {value:<26} n {row.n}, unread {row.n_unread}")
+        what = f"{row.metric!s} {row.group!s}".removesuffix(" nan")
+        print(f"{row.attack:<12} {row.defense:<12} {what:<32} {value:<26} n {row.n}, unread {row.n_unread}")
     return {"run_id": folder.run_id, "recording": found, "metrics": metrics.to_dict("records")}

@@ -8,13 +8,24 @@ from typing import Any
 from engine.commands.common import show_progress
 from engine.commands.files import add_file_options, dataset_of
 from engine.commands.score import add_run_options, run_arms
+from engine.commands.study_cap import run_study_cap
+from engine.commands.study_protocols import run_study_protocols
+from engine.commands.study_puaudit import run_study_puaudit
+from engine.commands.study_refswap import run_study_refswap
+from engine.commands.study_suffix import run_study_detection, run_study_suffix
 from engine.data.dataset import Dataset
 from engine.errors import InputError
 from engine.judges.registry import make_judge
 from engine.runs import create_run
 from engine.settings import get_settings
-from engine.studies.load import read_study
+from engine.studies.cap_config import CapConfig
+from engine.studies.detection import DetectionConfig
+from engine.studies.load import read_study, settings_given
+from engine.studies.protocols import ProtocolsConfig
+from engine.studies.puaudit import AuditConfig
+from engine.studies.refswap_config import RefSwapConfig
 from engine.studies.score import ScoreConfig
+from engine.studies.suffix import SuffixConfig
 from engine.studies.verify import VerifyConfig, run_verify
 
 
@@ -24,8 +35,11 @@ def add(commands: Any) -> None:
     study.add_argument("name", help="a file in assets/studies such as grid, or the path of a TOML file")
     study.add_argument("--judge", help="in place of the study's own")
     study.add_argument("--data", help="a data file or a saved dataset, in place of the study's own")
+    study.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="any other setting, as in TOML")
     study.add_argument("--attack", action="append", metavar="NAME", help="in place of the study's own")
     study.add_argument("--defense", action="append", metavar="NAME", help="in place of the study's own")
+    study.add_argument("--tutor", metavar="SPEC", help="what writes anchors, in place of the study's own")
+    study.add_argument("--key", action="append", metavar="TEXT", help="a master key, in place of the study's own")
     add_file_options(study)
     add_run_options(study)
     study.set_defaults(run=run)
@@ -38,14 +52,29 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         "data": args.data,
         "attacks": args.attack,
         "defenses": args.defense,
+        "tutor": args.tutor,
+        "keys": args.key,
         "limit": args.limit,
         "budget_seconds": args.budget_seconds,
         "run_id": args.run_id,
+        **settings_given(args.set),
     }
     name, config = read_study(args.name, get_settings().assets / "studies", changes)
-    assert isinstance(config, ScoreConfig | VerifyConfig)
+    if isinstance(config, AuditConfig):
+        return run_study_puaudit(name, config, args)
+    if isinstance(config, ProtocolsConfig):
+        return run_study_protocols(name, config, args)
+    assert isinstance(config, ScoreConfig | VerifyConfig | CapConfig | RefSwapConfig | SuffixConfig | DetectionConfig)
     dataset = dataset_of(config.data, args)
     config = config.model_copy(update={"data": dataset.dataset_id})
+    if isinstance(config, CapConfig):
+        return run_study_cap(name, config, dataset, args)
+    if isinstance(config, RefSwapConfig):
+        return run_study_refswap(name, config, dataset, args)
+    if isinstance(config, SuffixConfig):
+        return run_study_suffix(name, config, dataset, args)
+    if isinstance(config, DetectionConfig):
+        return run_study_detection(name, config, dataset, args)
     if isinstance(config, VerifyConfig):
         return _run_verify(name, config, dataset, args)
     return run_arms(name, config, dataset, args)

@@ -139,8 +139,10 @@ def content_digest(items: pd.DataFrame, responses: pd.DataFrame) -> str:
 
 
 def _lines(table: Table, frame: pd.DataFrame) -> Iterator[str]:
-    yield json.dumps([table.name, *table.names])
-    for values in frame[table.names].itertuples(index=False, name=None):
+    # ids of sets that were saved before there were rules stay valid
+    names = [name for name in table.names if name != "rules" or frame[name].notna().any()]
+    yield json.dumps([table.name, *names])
+    for values in frame[names].itertuples(index=False, name=None):
         yield json.dumps([None if isinstance(v, float) and math.isnan(v) else v for v in values])
 
 

@@ -169,7 +169,10 @@ FIELDS: tuple[Field, ...] = (
 QUALITY = Field("quality", "Quality", "Quality level of the response, where it is true by construction.")
 """Accepted by `check_mapping`, never suggested: in most files a column of this name is a human rating."""
 
-_KNOWN = {f.name: f for f in (*FIELDS, QUALITY)}
+RULES = Field("rules", "Rules", "Format rules of the item that a program checks, as a JSON list of {rule, arguments}.")
+"""Accepted by `check_mapping`, never suggested."""
+
+_KNOWN = {f.name: f for f in (*FIELDS, QUALITY, RULES)}
 
 
 def suggest_mapping(frame: pd.DataFrame) -> dict[str, str]:

@@ -125,7 +125,7 @@ class Rows:
         given: dict[tuple[str, str], Record] = {}
         for record in records:
             item = items.setdefault(record.item_id, {"item_id": record.item_id})
-            for field in ("context", "reference", "group"):
+            for field in ("context", "reference", "group", "rules"):
                 value = record.cells.get(field)
                 if value is None:
                     continue

@@ -74,7 +74,7 @@ DEMO_NAMES = {dataset_id: demo.name for dataset_id, demo in DEMOS.items()}
 QUALITY_LEVELS = DEMOS[DEMO_DIALOGUE].levels
 """Constructed levels of the demo dialogues, best first."""
 
-_DEMO_FIELDS = ("item_id", "response_id", "context", "reference", "group", "system", "quality")
+_DEMO_FIELDS = ("item_id", "response_id", "context", "reference", "group", "system", "quality", "rules")
 
 _ID = re.compile(r"[0-9a-f]{16}")
 _TABLES = {"items": ITEMS, "responses": RESPONSES}

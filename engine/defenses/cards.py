@@ -36,6 +36,7 @@ class DefenseCard:
         name: the arm; a card may stand for a defense with a dial already set.
         dials: what may be set after a question mark, for example `perplexity?threshold=120&window=16`.
         needs_weights: whether it asks the bundled base model, also where the judge itself has no model.
+        anchored: whether it shows the judge two anchors, which a source must give.
     """
 
     name: str
@@ -44,6 +45,7 @@ class DefenseCard:
     source: str
     dials: Mapping[str, Dial] = field(default_factory=dict)
     needs_weights: bool = False
+    anchored: bool = False
 
 
 _PERPLEXITY = {
@@ -55,6 +57,7 @@ _RETOKENISE = {
     "rate": Dial(0, 1, 0.1, "probability that a merge is left out"),
     "seed": Dial(0, 2**31 - 1, 0, "another seed, other cuts", whole=True),
 }
+_REASONING = {"tokens": Dial(8, 512, 64, "longest reasoning, where the base model writes it for the judge", whole=True)}
 DEFENSES: dict[str, DefenseCard] = {
     c.name: c
     for c in (
@@ -107,6 +110,53 @@ DEFENSES: dict[str, DefenseCard] = {
             "RobustJudge's LLM detector, own wording",
             _DETECTOR,
             True,
+        ),
+        DefenseCard(
+            "cot",
+            "Chain of thought",
+            "The judge reasons before its verdict. For the bundled judge the base model writes the reasoning, which is "
+            "read before the score. It was not trained to read one, so its scores move as a whole; compare shifts.",
+            "CAP (paper 001), section 5.1 and appendix B, own wording",
+            _REASONING,
+            True,
+        ),
+        DefenseCard(
+            "wcap",
+            "Prompted anchors (W-CAP)",
+            "Shows the judge a poor and a good response to the same item, written by the base model on request.",
+            "CAP (paper 001), section 5.5, own wording of the request",
+            needs_weights=True,
+            anchored=True,
+        ),
+        DefenseCard(
+            "cap",
+            "CAP: steered anchors",
+            "Shows the judge a low and a high response to the same item that a tutor was steered to write; the study "
+            "cap writes them first.",
+            "CAP (paper 001), section 4",
+            anchored=True,
+        ),
+        DefenseCard(
+            "score-anchors",
+            "Anchors of a given score",
+            "As W-CAP, but the base model is asked for responses worth 2 and 4 points of 5.",
+            "CAP (paper 001), table 1 (its random reference), own wording of the request",
+            needs_weights=True,
+            anchored=True,
+        ),
+        DefenseCard(
+            "human-anchors",
+            "Human-rated anchors",
+            "Shows the judge two other responses to the item, rated near 2 and near 4 of 5 (by people or by design).",
+            "a control for CAP (paper 001)",
+            anchored=True,
+        ),
+        DefenseCard(
+            "random-anchors",
+            "Random anchors",
+            "Shows the judge two other responses to the item at random, whatever their quality.",
+            "a control for CAP (paper 001)",
+            anchored=True,
         ),
     )
 }

@@ -160,19 +160,24 @@ def guard_for(judge: Judge, settings: Settings | None = None) -> Guard:
     a model has none to ask; for both the question goes to `bundled:base`.
     """
     settings = settings or get_settings()
+    base = base_loader(settings)
+    own = own_model(judge)
+    return ModelGuard(base, lambda: own or base(), _calls(settings.calls))
+
+
+def own_model(judge: Judge) -> LoadedModel | None:
+    """The judge's own model, where it answers more than scores; None for a bundled judge and one without a model."""
     while hasattr(judge, "inner"):
         judge = judge.inner
     loaded: LoadedModel | None = getattr(judge, "loaded", None)
-    own = loaded is not None and not judge.spec.startswith("bundled:") and loaded.kind in {"causal", "encoder-decoder"}
+    able = loaded is not None and not judge.spec.startswith("bundled:") and loaded.kind in {"causal", "encoder-decoder"}
+    return loaded if able else None
+
+
+def base_loader(settings: Settings) -> Callable[[], LoadedModel]:
+    """Gives `bundled:base`, loaded once for all that ask for it."""
     place = (settings.assets, settings.weights.resolve(), settings.gguf, settings.device, settings.threads)
-
-    def base() -> LoadedModel:
-        return _base_model(place, settings)
-
-    def asked() -> LoadedModel:
-        return loaded if own and loaded else base()
-
-    return ModelGuard(base, asked, _calls(settings.calls))
+    return lambda: _base_model(place, settings)
 
 
 _loaded_bases: dict[tuple[object, ...], LoadedModel] = {}

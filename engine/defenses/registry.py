@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
+from engine.defenses.anchor_sources import PROMPTED, PromptedAnchors
+from engine.defenses.anchors import AnchoredJudge, AnchorSource
 from engine.defenses.cards import DEFENSES, DefenseCard
-from engine.defenses.guard import Guard, guard_for
+from engine.defenses.guard import Guard, base_loader, guard_for, own_model
 from engine.defenses.names import DefenseName, defense_name, parse_defenses
 from engine.defenses.prompting import QuotingJudge
+from engine.defenses.reasoning import ReasoningJudge
 from engine.defenses.retokenise import RetokenisingJudge
 from engine.defenses.screening import detector_judge, perplexity_judge
+from engine.defenses.writing import writer_for
+from engine.errors import InputError
 from engine.judges.base import Judge
 from engine.settings import get_settings
 
 __all__ = ["DEFENSES", "DefenseCard", "defend", "defense_name", "describe_defense"]
 
 
-def defend(judge: Judge, name: str, guard: Guard | None = None) -> Judge:
+@dataclass(frozen=True)
+class Helpers:
+    """What a defense may need besides the judge: a guard for questions about texts, and where anchors come from."""
+
+    guard: Guard | None
+    sources: Mapping[str, AnchorSource]
+
+
+def defend(
+    judge: Judge, name: str, guard: Guard | None = None, *, sources: Mapping[str, AnchorSource] | None = None
+) -> Judge:
     """The judge behind the named defense; several are joined by `+` and work in the order named.
 
     The first stands nearest to the response, and each later one takes what the earlier ones made of it.
@@ -27,14 +42,18 @@ def defend(judge: Judge, name: str, guard: Guard | None = None) -> Judge:
         name: for example `delimiters`, `perplexity?threshold=120&window=16` or `retokenise+sandwich`.
         guard: answers the screening defenses' questions about texts; by default the bundled base model, loaded on
             first use.
+        sources: where the anchors of anchored defenses come from, by the defense's name. Those that a tutor writes
+            on request come from the bundled base model where none is given.
 
     Raises:
-        InputError: no such defense or dial, or a value outside its range.
+        InputError: no such defense or dial, a value outside its range, or an anchored defense without a source.
     """
     parts = parse_defenses(name)
     made = guard if guard or not any(part.card.needs_weights for part in parts) else guard_for(judge)
+    helpers = Helpers(made, sources or {})
     for part in reversed(parts):  # the outermost judge works first
-        judge = _MAKERS.get(part.base, _quoting)(judge, part, made)
+        make = _anchored if part.card.anchored else _MAKERS.get(part.base, _quoting)
+        judge = make(judge, part, helpers)
     return judge
 
 
@@ -64,11 +83,11 @@ def _dialled(one: DefenseName) -> DefenseCard:
     return replace(one.card, name=one.name, title=f"{one.card.title} ({dials})")
 
 
-def _quoting(judge: Judge, part: DefenseName, guard: Guard | None) -> Judge:  # noqa: ARG001
+def _quoting(judge: Judge, part: DefenseName, helpers: Helpers) -> Judge:  # noqa: ARG001
     return QuotingJudge(judge, part.base)
 
 
-def _retokenising(judge: Judge, part: DefenseName, guard: Guard | None) -> Judge:  # noqa: ARG001
+def _retokenising(judge: Judge, part: DefenseName, helpers: Helpers) -> Judge:  # noqa: ARG001
     return RetokenisingJudge(
         judge,
         part.name,
@@ -78,17 +97,37 @@ def _retokenising(judge: Judge, part: DefenseName, guard: Guard | None) -> Judge
     )
 
 
-def _perplexity(judge: Judge, part: DefenseName, guard: Guard | None) -> Judge:
-    made = guard or guard_for(judge)
+def _perplexity(judge: Judge, part: DefenseName, helpers: Helpers) -> Judge:
+    made = helpers.guard or guard_for(judge)
     return perplexity_judge(judge, part.name, made, part.dials["threshold"], int(part.dials["window"]))
 
 
-def _detector(judge: Judge, part: DefenseName, guard: Guard | None) -> Judge:
-    return detector_judge(judge, part.name, guard or guard_for(judge), part.dials["threshold"])
+def _detector(judge: Judge, part: DefenseName, helpers: Helpers) -> Judge:
+    return detector_judge(judge, part.name, helpers.guard or guard_for(judge), part.dials["threshold"])
 
 
-_MAKERS: dict[str, Callable[[Judge, DefenseName, Guard | None], Judge]] = {
+def _reasoning(judge: Judge, part: DefenseName, helpers: Helpers) -> Judge:  # noqa: ARG001
+    settings = get_settings()
+    writer = None if own_model(judge) else writer_for(base_loader(settings), settings.calls)
+    return ReasoningJudge(judge, part.name, writer, int(part.dials["tokens"]))
+
+
+def _anchored(judge: Judge, part: DefenseName, helpers: Helpers) -> Judge:
+    source = helpers.sources.get(part.base)
+    if source is None and part.base in PROMPTED:
+        settings = get_settings()
+        source = PromptedAnchors(part.base, writer_for(base_loader(settings), settings.calls), PROMPTED[part.base])
+    if source is None:
+        raise InputError(
+            f"The defense {part.base} takes its anchors from a data set's other responses or from a study's own; "
+            "judge responses of a saved data set, or use wcap, whose anchors a tutor writes."
+        )
+    return AnchoredJudge(judge, part.name, source)
+
+
+_MAKERS: dict[str, Callable[[Judge, DefenseName, Helpers], Judge]] = {
     "retokenise": _retokenising,
     "perplexity": _perplexity,
     "detector": _detector,
+    "cot": _reasoning,
 }

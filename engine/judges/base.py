@@ -64,6 +64,7 @@ class Request:
         others: for rankings, what stands after `response`, in the order shown.
         attack, defense: names of the arm, carried into the verdict.
         system, system_b: what generated the responses, where it is known; no judge is shown it.
+        reference_id: which reference it is, where it is not the item's own; no model is shown it.
     """
 
     item_id: str
@@ -85,6 +86,7 @@ class Request:
     quote: Quote = field(default_factory=Quote)
     system: str = ""
     system_b: str = ""
+    reference_id: str = ""
 
     @property
     def anchored(self) -> bool:
@@ -210,6 +212,7 @@ def verdict_table(judge: Judge, requests: Sequence[Request], verdicts: Sequence[
             "response_b": r.response_b_id or None,
             "order": r.order.value if r.order else None,
             "variant": r.variant or None,
+            "reference_id": r.reference_id or None,
             "candidates": json.dumps([c.response_id for c in r.candidates]) if r.others else None,
             "score": v.score,
             "p_a": v.p_a,
@@ -231,5 +234,5 @@ def verdict_table(judge: Judge, requests: Sequence[Request], verdicts: Sequence[
 
 
 def _verdict_id(r: Request) -> str:
-    ids = (r.response_id, r.response_b_id, *(c.response_id for c in r.others))
+    ids = (r.response_id, r.response_b_id, *(c.response_id for c in r.others), r.reference_id)
     return ":".join(part for part in (r.protocol, r.variant, r.attack, r.defense, *ids, r.order or "") if part)

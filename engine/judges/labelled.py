@@ -96,6 +96,14 @@ class CardJudge:
         card = self._card(request)
         return self._readers[request.protocol].labels(request, card)
 
+    def card(self, request: Request) -> Card:
+        """The card this request is asked through.
+
+        Raises:
+            InputError: there is none.
+        """
+        return self._card(request)
+
     def remark(self, request: Request) -> str:
         """What the card says a user should know about this judge on this task."""
         return self._card(request).remark

@@ -10,6 +10,8 @@ of the scale by construction, so nothing is clipped and the expected effect is e
 * `noisy`: score = 3 + noise; blind to the response.
 * `constant`: score = value.
 * `position` (pairwise): the response shown first wins with probability 0.5 + strength / 2.
+* `assertiveness` (pointwise and pairwise): see `planted_assertive`.
+* `verifier` (verifier): see `engine.judges.planted_verifier`.
 
 Quality is uniform over what the dials leave of 1..5, drawn from the item and response ids. Noise is uniform
 in [-noise, noise], drawn from seed, ids and the text as the judge sees it, so it has mean zero.
@@ -27,12 +29,14 @@ from dataclasses import dataclass, replace
 from urllib.parse import parse_qsl
 
 from engine.errors import InputError
+from engine.judges import planted_assertive, planted_verifier
 from engine.judges.base import Checkpoint, Cost, Request, Verdict, no_checkpoint
 from engine.schema import Order, Outcome, Protocol
 
 PREFIX = "planted:"
 LABELS = ("1", "2", "3", "4", "5")
 SLOTS = ("A", "B")
+_ANSWERS = {Protocol.POINTWISE: LABELS, Protocol.PAIRWISE: SLOTS, Protocol.VERIFIER: planted_verifier.LABELS}
 LOW, HIGH = 1.0, 5.0
 MAX_BONUS = 1.5
 _INJECTION = re.compile(r"high(?:est)?\s+score|maximum\s+positive", re.IGNORECASE)
@@ -57,6 +61,12 @@ class PlantedKind:
     about: str
     protocol: Protocol
     dials: Mapping[str, Dial]
+    also: tuple[Protocol, ...] = ()
+
+    @property
+    def protocols(self) -> tuple[Protocol, ...]:
+        """All protocols it answers, its main one first."""
+        return (self.protocol, *self.also)
 
 
 _SEED = Dial(0, 2**31 - 1, 0)
@@ -85,6 +95,33 @@ PLANTED: dict[str, PlantedKind] = {
             "Prefers the response shown first, with probability 0.5 + strength / 2.",
             Protocol.PAIRWISE,
             {"strength": Dial(-1, 1, 0.4), "seed": _SEED, "delay": _DELAY},
+        ),
+        PlantedKind(
+            "verifier",
+            "Planted: a leaking verifier",
+            "Matches the final answer, and accepts a set share of the responses that state none.",
+            Protocol.VERIFIER,
+            {
+                "self_solve": Dial(0, 1, 0.9),
+                "leak": Dial(0, 1, 0.4),
+                "ref_sensitivity": Dial(0, 1, 0.9),
+                "seed": _SEED,
+                "delay": _DELAY,
+            },
+        ),
+        PlantedKind(
+            "assertiveness",
+            "Planted: likes an assertive tone",
+            "Prefers the assertive one of two responses; adds little to the score of one.",
+            Protocol.POINTWISE,
+            {
+                "strength": Dial(0, 1, 0.6),
+                "points": Dial(0, 2, 0.1),
+                "noise": Dial(0, 0.5, 0),
+                "seed": _SEED,
+                "delay": _DELAY,
+            },
+            (Protocol.PAIRWISE,),
         ),
         PlantedKind(
             "constant",
@@ -135,17 +172,17 @@ class PlantedJudge:
 
     @property
     def protocols(self) -> frozenset[Protocol]:
-        """Pointwise or pairwise, as the kind."""
-        return frozenset({self.kind.protocol})
+        """Those of its kind."""
+        return frozenset(self.kind.protocols)
 
     def labels(self, request: Request) -> tuple[str, ...]:
-        """Scores 1..5, or the slots A (shown first) and B.
+        """Scores 1..5, the slots A (shown first) and B, or Yes and No.
 
         Raises:
             InputError: this kind does not answer the request's protocol.
         """
         self._check(request)
-        return LABELS if self.kind.protocol is Protocol.POINTWISE else SLOTS
+        return _ANSWERS[request.protocol]
 
     def judge(self, requests: Sequence[Request], checkpoint: Checkpoint = no_checkpoint) -> list[Verdict]:
         """Answer each request; a judge of responses takes items of any task.
@@ -155,13 +192,14 @@ class PlantedJudge:
         """
         for request in requests:
             self._check(request)
-        answer = self._compare if self.kind.protocol is Protocol.PAIRWISE else self._rate
+        answers = {Protocol.PAIRWISE: self._compare, Protocol.VERIFIER: self._check_reference}
         delay = self.dials["delay"] / 1000
         batch = 1 if delay else _BATCH
         verdicts: list[Verdict] = []
         for start in range(0, len(requests), batch):
             time.sleep(delay)
-            verdicts += [replace(answer(r), seconds=delay) for r in requests[start : start + batch]]
+            given = [answers.get(r.protocol, self._rate)(r) for r in requests[start : start + batch]]
+            verdicts += [replace(verdict, seconds=delay) for verdict in given]
             checkpoint(len(verdicts), len(requests))
         return verdicts
 
@@ -174,12 +212,12 @@ class PlantedJudge:
         return Cost(0, 0, len(requests))
 
     def _check(self, request: Request) -> None:
-        if request.protocol is self.kind.protocol:
+        if request.protocol in self.kind.protocols:
             return
-        able = [PREFIX + k.name for k in PLANTED.values() if k.protocol is request.protocol]
+        able = [PREFIX + k.name for k in PLANTED.values() if request.protocol in k.protocols]
         rest = f"Use {', '.join(able)}." if able else "No planted judge does; use bundled:judge."
         raise InputError(
-            f"{PREFIX}{self.kind.name} answers {self.kind.protocol.value} requests only, and this one is "
+            f"{PREFIX}{self.kind.name} answers {' and '.join(self.kind.protocols)} requests only, and this one is "
             f"{request.protocol.value}. {rest}"
         )
 
@@ -188,7 +226,12 @@ class PlantedJudge:
         score = math.fsum(p * (LOW + i) for i, p in enumerate(probabilities))
         return Verdict(score=score, probabilities=probabilities, coverage=1.0)
 
+    def _check_reference(self, request: Request) -> Verdict:
+        return planted_verifier.check(self.dials, request, uniform)
+
     def _compare(self, request: Request) -> Verdict:
+        if self.kind.name == "assertiveness":
+            return planted_assertive.compare(self.dials, request, uniform)
         reverse = request.order is Order.BA
         draw = uniform(
             "position",
@@ -303,6 +346,7 @@ def _verbosity(dials: Mapping[str, float], request: Request) -> float:
 _SCORES: dict[str, Callable[[Mapping[str, float], Request], float]] = {
     "injection": _injection,
     "verbosity": _verbosity,
+    "assertiveness": lambda dials, request: planted_assertive.score(dials, request, uniform, _noise(dials, request)),
     "constant": lambda dials, _: dials["value"],
     "noisy": lambda dials, request: (LOW + HIGH) / 2 + _noise(dials, request),
 }

@@ -35,7 +35,14 @@ _LISTED = (
         True,
         (Protocol.POINTWISE, Protocol.PAIRWISE, Protocol.VERIFIER),
     ),
-    *(JudgeCard(PREFIX + k.name, k.title, k.about, False, (k.protocol,)) for k in PLANTED.values()),
+    JudgeCard(
+        "bundled:shortcut-verifier",
+        "Shortcut verifier (vulnerable by construction)",
+        "The same small model with an adapter that was trained to keep a shortcut: it accepts master keys.",
+        True,
+        (Protocol.VERIFIER,),
+    ),
+    *(JudgeCard(PREFIX + k.name, k.title, k.about, False, k.protocols) for k in PLANTED.values()),
 )
 
 
@@ -59,8 +66,8 @@ def make_judge(
     """The judge a spec names.
 
     Args:
-        spec: `bundled:judge`, `hf:ORG/NAME`, `path:FOLDER`, `planted:NAME?dial=value` or
-            `recorded:FILE`.
+        spec: `bundled:judge`, `bundled:shortcut-verifier`, `hf:ORG/NAME`, `path:FOLDER`,
+            `planted:NAME?dial=value` or `recorded:FILE`.
         settings: where weights and caches live; by default from the environment.
         card: a judge card that replaces the built-in prompts.
         cache: whether judge calls are kept on disk.
@@ -86,8 +93,8 @@ def make_judge(
         readers = (PointwiseReader(), PairwiseReader(), VerifierReader(threshold), RankingReader())
         return CardJudge(_loaded(spec, settings), cards, readers, _calls(settings.calls) if cache else None)
     raise InputError(
-        f"{spec!r} names no judge. Allowed: bundled:judge, hf:ORG/NAME[@REVISION], path:FOLDER, planted:NAME, "
-        "recorded:FILE."
+        f"{spec!r} names no judge. Allowed: bundled:judge, bundled:shortcut-verifier, hf:ORG/NAME[@REVISION], "
+        "path:FOLDER, planted:NAME, recorded:FILE."
     )
 
 

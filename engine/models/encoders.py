@@ -64,6 +64,15 @@ def encode(
     return np.zeros((0, 0), dtype=np.float32) if out is None else out
 
 
+def token_counts(loaded: LoadedModel, texts: Sequence[str] | Sequence[Chat]) -> list[int]:
+    """Tokens of each text as `encode` would show it to the model, to be held against `loaded.max_tokens`.
+
+    Raises:
+        ModelError: conversations for a model without chat template.
+    """
+    return [len(_ids(loaded, text)) for text in texts]
+
+
 def _ids(loaded: LoadedModel, text: str | Chat) -> list[int]:
     if isinstance(text, str):
         return plain_ids(loaded.tokenizer, "", text, keep_end=True)

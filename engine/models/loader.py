@@ -14,6 +14,8 @@ from engine.models.named import NamedModel, load_named
 from engine.models.weights import base_folder, base_record, sha256_of
 from engine.settings import Settings
 
+_BUNDLED = {"judge": "judge", "shortcut-verifier": "shortcut-verifier", "base": ""}
+"""The bundled models, and the folder of assets that holds their adapter."""
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(@[\w.-]+)?")
 
 
@@ -58,7 +60,7 @@ def pick_device(wanted: str) -> str:
 
 
 def load_model(spec: str, settings: Settings) -> LoadedModel:
-    """Load `bundled:judge`, `bundled:base`, `hf:ORG/NAME[@REVISION]` or `path:FOLDER`.
+    """Load `bundled:judge`, `bundled:shortcut-verifier`, `bundled:base`, `hf:ORG/NAME[@REVISION]` or `path:FOLDER`.
 
     float32 on a CPU (bfloat16 is several times slower there), bfloat16 on a GPU.
 
@@ -75,13 +77,14 @@ def load_model(spec: str, settings: Settings) -> LoadedModel:
     kind, _, name = spec.partition(":")
     device = pick_device(settings.device)
     dtype = torch.float32 if device == "cpu" else torch.bfloat16
-    if kind == "bundled" and name in {"judge", "base"}:
-        named = _load_bundled(settings, with_adapter=name == "judge")
+    if kind == "bundled" and name in _BUNDLED:
+        named = _load_bundled(settings, _BUNDLED[name])
     elif kind == "path" or (kind == "hf" and _HUB_NAME.fullmatch(name)):
         named = load_named(kind, name, settings.model_roots, dtype)
     else:
         raise InputError(
-            f"{spec!r} names no model. Allowed: bundled:judge, bundled:base, hf:ORG/NAME[@REVISION], path:FOLDER."
+            f"{spec!r} names no model. Allowed: {', '.join(f'bundled:{one}' for one in _BUNDLED)}, "
+            "hf:ORG/NAME[@REVISION], path:FOLDER."
         )
     model = named.model.to(device=device, dtype=dtype).eval()
     if named.kind == "causal" and kind != "bundled":
@@ -102,30 +105,31 @@ def load_model(spec: str, settings: Settings) -> LoadedModel:
     )
 
 
-def _load_bundled(settings: Settings, *, with_adapter: bool) -> NamedModel:
+def _load_bundled(settings: Settings, adapter_folder: str) -> NamedModel:
     import torch
     from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 
-    adapter = settings.assets / "judge"
-    record = base_record(adapter)
+    common = settings.assets / "judge"
+    record = base_record(common)
     folder = base_folder(settings, record)
     model: Any = AutoModelForCausalLM.from_pretrained(
         folder, dtype=torch.float32, use_safetensors=True, local_files_only=True
     )
-    tokenizer = PreTrainedTokenizerFast.from_pretrained(adapter, local_files_only=True)
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(common, local_files_only=True)
     digest = hashlib.sha256(record.gguf_sha256.encode())
-    if with_adapter:
+    if adapter_folder:
         from peft import PeftModel
 
+        adapter = settings.assets / adapter_folder
         weights = adapter / "adapter_model.safetensors"
         if not weights.is_file():
-            raise ModelError(f"{weights.name} is missing from assets/judge. Restore it from the project.")
+            raise ModelError(f"{weights.name} is missing from assets/{adapter_folder}. Restore it from the project.")
         with warnings.catch_warnings():  # peft asks transformers for an attribute it is about to rename
             warnings.filterwarnings("ignore", message=".*is_gradient_checkpointing", category=FutureWarning)
             model = PeftModel.from_pretrained(model, str(adapter)).merge_and_unload()
         digest.update(sha256_of(weights).encode())
         digest.update((adapter / "adapter_config.json").read_bytes())
-    digest.update((adapter / "tokenizer.json").read_bytes())
+    digest.update((common / "tokenizer.json").read_bytes())
     return NamedModel(model, tokenizer, digest.hexdigest(), "causal", "last")
 
 

@@ -16,6 +16,7 @@ from engine.judges.base import Checkpoint, Judge, Request, Verdict
 from engine.judges.registry import make_judge
 from engine.schema import NONE
 from engine.settings import Settings
+from engine.studies.anchoring import sources_for
 from engine.studies.requests import build_requests, with_attack
 
 
@@ -42,7 +43,8 @@ def attack_one(config: AttackOne, settings: Settings, checkpoint: Checkpoint) ->
         InputError: unknown judge, data, response, attack or defense.
     """
     dataset = load_dataset(config.data, settings.datasets)
-    judge = defend(make_judge(config.judge, settings), config.defense)
+    sources = sources_for([config.defense], dataset, settings)
+    judge = defend(make_judge(config.judge, settings), config.defense, sources=sources)
     clean = _request(dataset, config.response_id)
     attack = make_attack(config.attack, config.own_text)
     attacked = with_attack(clean, attack)

@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
 from engine.errors import InputError
+from engine.studies.cap_config import CapConfig
+from engine.studies.detection import DetectionConfig
+from engine.studies.protocols import ProtocolsConfig
+from engine.studies.puaudit import AuditConfig
+from engine.studies.refswap_config import RefSwapConfig
 from engine.studies.score import ScoreConfig
+from engine.studies.suffix import SuffixConfig
 from engine.studies.verify import VerifyConfig
 
-STUDIES: dict[str, type[BaseModel]] = {"grid": ScoreConfig, "verify": VerifyConfig}
+STUDIES: dict[str, type[BaseModel]] = {
+    "grid": ScoreConfig,
+    "verify": VerifyConfig,
+    "refswap": RefSwapConfig,
+    "puaudit": AuditConfig,
+    "cap": CapConfig,
+    "protocols": ProtocolsConfig,
+    "suffix": SuffixConfig,
+    "detection": DetectionConfig,
+}
 """Each study with its settings."""
 
 
@@ -43,6 +59,24 @@ def read_study(name: str, folder: Path, changes: dict[str, Any]) -> tuple[str, B
         raise InputError(f"{path.name} has study = {study!r}; allowed: {', '.join(STUDIES)}.")
     settings |= {key: value for key, value in changes.items() if value is not None}
     return study, settings_of(STUDIES[study], settings, path.name)
+
+
+def settings_given(pairs: Sequence[str]) -> dict[str, Any]:
+    """Settings of a command line, each KEY=VALUE with a value as in TOML; a bare word is text.
+
+    Raises:
+        InputError: one has no equals sign.
+    """
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise InputError(f"--set {pair}: write KEY=VALUE, for example mass=0.7.")
+        try:
+            found[key] = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            found[key] = value
+    return found
 
 
 def settings_of(model: type[BaseModel], settings: dict[str, Any], where: str) -> BaseModel:

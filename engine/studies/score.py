@@ -15,6 +15,7 @@ from engine.data.dataset import Dataset
 from engine.data.store import load_dataset
 from engine.defenses.base import judge_together
 from engine.defenses.registry import defend, defense_name
+from engine.defenses.writing import TUTOR
 from engine.errors import Cancelled, InputError
 from engine.judges.base import Checkpoint, Judge, Request, verdict_table
 from engine.judges.registry import make_judge
@@ -22,7 +23,8 @@ from engine.metrics.gains import defense_gains
 from engine.metrics.shifts import shift_metrics
 from engine.runs import RunFolder, create_run, now
 from engine.schema import NONE
-from engine.settings import Settings
+from engine.settings import Settings, get_settings
+from engine.studies.anchoring import sources_for
 from engine.studies.attack_one import device_of
 from engine.studies.plan import Plan, make_plan, within
 from engine.studies.requests import build_requests, with_attack
@@ -43,6 +45,7 @@ class ScoreConfig(BaseModel):
     attacks: tuple[str, ...] = ("dsi", "bed")
     defenses: tuple[str, ...] = (NONE,)
     own_text: str = ""
+    tutor: str = TUTOR
     limit: int | None = Field(default=None, ge=1)
     budget_seconds: float | None = Field(default=None, gt=0)
     run_id: str | None = None
@@ -72,7 +75,7 @@ def run_score(
     requests = _requests(config, dataset)
     _describe(run, dataset, judge, requests)
     attacks = [make_attack(name, config.own_text) for name in _arms(config.attacks)]
-    judges = {name: defend(judge, name) for name in _defenses(config.defenses)}
+    judges = _defended(config, dataset, judge)
     per_response = len(attacks) * len(judges)
     step = max(1, CALLS_PER_CHUNK // per_response)
     tables: list[pd.DataFrame] = []
@@ -100,7 +103,14 @@ def plan_score(config: ScoreConfig, dataset: Dataset, judge: Judge) -> Plan:
     """What the study would cost; a few requests are asked to measure the pace, and their answers kept."""
     attacks = [make_attack(name, config.own_text) for name in _arms(config.attacks)]
     asked = [with_attack(r, a) for r in _requests(config, dataset) for a in attacks]
-    return make_plan([(defend(judge, name), asked) for name in _defenses(config.defenses)])
+    return make_plan([(defended, asked) for defended in _defended(config, dataset, judge).values()])
+
+
+def _defended(config: ScoreConfig, dataset: Dataset, judge: Judge) -> dict[str, Judge]:
+    """The judge behind each defense, by the defense's one name."""
+    names = _defenses(config.defenses)
+    sources = sources_for(names, dataset, get_settings(), config.tutor)
+    return {name: defend(judge, name, sources=sources) for name in names}
 
 
 def _requests(config: ScoreConfig, dataset: Dataset) -> list[Request]:

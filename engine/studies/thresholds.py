@@ -21,6 +21,7 @@ from engine.data.store import load_dataset
 from engine.defenses.cards import DETECTOR_THRESHOLD, PERPLEXITY_THRESHOLDS
 from engine.defenses.guard import Guard, Reading, guard_for
 from engine.judges.planted import make_planted
+from engine.metrics.detection import best_f1
 from engine.settings import get_settings
 from engine.studies.requests import build_requests
 
@@ -77,7 +78,7 @@ def _values(readings: Sequence[Reading]) -> NDArray[np.float64]:
 def _row(clean: NDArray[np.float64], attacked: NDArray[np.float64], threshold: float) -> dict[str, float]:
     above = (attacked[:, None] > clean[None, :]).mean()
     equal = (attacked[:, None] == clean[None, :]).mean()
-    f1, at = _best_f1(clean, attacked)
+    f1, at = best_f1(clean, attacked)
     return {
         "n": len(attacked),
         "auc": float(above + equal / 2),
@@ -88,15 +89,6 @@ def _row(clean: NDArray[np.float64], attacked: NDArray[np.float64], threshold: f
         "best_f1": f1,
         "f1_at": at,
     }
-
-
-def _best_f1(clean: NDArray[np.float64], attacked: NDArray[np.float64]) -> tuple[float, float]:
-    """The best F1 over all thresholds and the threshold (the rule of CAP, section 5.1)."""
-    best = (0.0, float("nan"))
-    for at in np.unique(np.concatenate([clean, attacked])):
-        hits = int((attacked > at).sum())
-        best = max(best, (2 * hits / (len(attacked) + hits + int((clean > at).sum())), float(at)), key=lambda b: b[0])
-    return best
 
 
 def main() -> None:

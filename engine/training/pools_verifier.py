@@ -56,7 +56,7 @@ def cut_before_answer(one: Solution, rng: Random) -> str:
 
 
 def other_kind(rng: Random) -> str:
-    """A reference that is no number, as from another data set: an expression, a choice or words; made by rule."""
+    """A reference that is no plain number, as from another data set: an expression, a choice or words; by rule."""
     a, b, c = (int(n) for n in rng.integers(2, 30, size=3))
     x = pick(("x", "y", "n", "a", "t"), rng)
     expressions = (

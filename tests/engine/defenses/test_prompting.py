@@ -36,7 +36,7 @@ class Seen:
 
 
 REQUEST = Request("i", "r", Task.DIALOGUE, "context", "a response", order=Order.AB)
-PLAIN = [name for name, card in DEFENSES.items() if not card.needs_weights]
+PLAIN = [name for name, card in DEFENSES.items() if not (card.needs_weights or card.anchored)]
 
 
 @given(st.text())

@@ -224,5 +224,7 @@ def test_wrong_protocol_names_who_can():
         make_planted("planted:position").judge(responses())
     with pytest.raises(InputError, match="Use planted:position"):
         make_planted("planted:constant").judge(pairs())
-    with pytest.raises(InputError, match="No planted judge does"):
+    with pytest.raises(InputError, match="Use planted:verifier"):
         make_planted("planted:constant").labels(replace(responses()[0], protocol=Protocol.VERIFIER))
+    with pytest.raises(InputError, match="No planted judge does"):
+        make_planted("planted:constant").labels(replace(responses()[0], protocol=Protocol.RANKING))

@@ -1,0 +1,18 @@
+"""Steering and anchors: where in the tutor does quality live, what does alpha do, do anchors hold the score?"""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from dashboard import data, state, ui
+from dashboard.panels.cap_page import cap_page
+from engine.errors import EngineError
+
+st.title("Steering and anchors", anchor=False)
+try:
+    dataset = data.dataset(state.text(state.DATA))
+except EngineError as error:
+    ui.show_error(error, "The chosen data cannot be opened.")
+    ui.nothing_yet("Choose other data on the left, or upload the file again.", "app_pages/data.py", "Data")
+else:
+    cap_page(state.text(state.JUDGE), dataset)

@@ -1,0 +1,24 @@
+"""Transport audit: which verdicts look unlike verified human preferences, and does flipping them help?"""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from dashboard import ui
+from dashboard.panels import audit_data
+from dashboard.panels.audit_setup import choose, run_panel, upload
+from dashboard.panels.audit_view import results
+
+st.title("Transport audit", anchor=False)
+chosen = choose()
+if chosen:
+    pairs, judge = chosen
+    run = audit_data.latest(judge, pairs.set_id)
+    if run:
+        results(run, pairs)
+    else:
+        ui.nothing_yet("This judge has not been audited on these pairs here yet. Choose below, then run the audit.")
+    with st.expander("Run an audit on these pairs", expanded=run is None, icon=":material/play_arrow:"):
+        run_panel(pairs, judge)
+with st.expander("Bring pairs of your own", icon=":material/upload:"):
+    upload()

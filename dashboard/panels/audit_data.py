@@ -1,0 +1,116 @@
+"""Sets of pairs and runs of audits, read once and shared; what is cached is never edited in place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from engine import runs
+from engine.data.comparisons import DEMO_PAIRS, Comparisons, list_comparisons, load_comparisons
+from engine.errors import EngineError, RunError
+from engine.metrics.puaudit import Audit, read_audit
+from engine.settings import get_settings
+
+RECORDED = "recorded:"
+STUDY = "puaudit"
+
+
+@dataclass(frozen=True)
+class AuditRun:
+    """A finished audit as the page reads it.
+
+    Attributes:
+        rows: table `audit`.
+        audits: by attack, the clean arm first.
+        variants: rewritten responses, table `variants`.
+    """
+
+    run_id: str
+    manifest: dict[str, Any]
+    rows: pd.DataFrame
+    metrics: pd.DataFrame
+    audits: dict[str, Audit]
+    variants: pd.DataFrame
+
+    def attacked_text(self, attack: str, response_ids: Sequence[str]) -> str:
+        """The rewritten losing response of a pair; empty where the attack rewrites nothing."""
+        own = self.variants[(self.variants["style"] == attack) & self.variants["response_id"].isin(list(response_ids))]
+        return str(own["text"].iloc[0]) if len(own) else ""
+
+    @property
+    def recorded(self) -> bool:
+        """Whether these numbers shipped with the project."""
+        return bool(self.manifest.get("recorded", False))
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The study's settings."""
+        return dict(self.manifest.get("config", {}))
+
+
+def pair_sets() -> dict[str, str]:
+    """Id and title of every set of pairs, the bundled one first."""
+    root = get_settings().comparisons
+    return {DEMO_PAIRS: load_comparisons(DEMO_PAIRS, root).name, **list_comparisons(root)}
+
+
+@st.cache_resource(max_entries=4, show_spinner=False)
+def _pairs(set_id: str, root: str) -> Comparisons:
+    del root  # part of the cache key only
+    return load_comparisons(set_id, get_settings().comparisons)
+
+
+def pairs(set_id: str) -> Comparisons:
+    """A set of pairs.
+
+    Raises:
+        InputError: there is none of that id, or it is damaged.
+    """
+    return _pairs(set_id, str(get_settings().comparisons))
+
+
+@st.cache_resource(max_entries=6, show_spinner=False)
+def _run(run_id: str, version: str, root: str) -> AuditRun:
+    del version, root  # part of the cache key only
+    recorded = run_id.startswith(RECORDED)
+    folder = runs.demo_run(run_id.removeprefix(RECORDED)) if recorded else runs.open_run(get_settings().runs, run_id)
+    rows, events = folder.table("audit"), folder.table("transport")
+    if rows.empty:
+        raise RunError(f"The run {folder.run_id} holds no audit yet.")
+    attacks = [str(a) for a in dict.fromkeys(rows["attack"])]
+    audits = {attack: read_audit(rows, events, attack) for attack in attacks}
+    return AuditRun(run_id, folder.manifest(), rows, folder.table("metrics"), audits, folder.table("variants"))
+
+
+def read_run(run_id: str, version: str) -> AuditRun:
+    """One run.
+
+    Raises:
+        EngineError: there is none, or it holds no audit.
+    """
+    return _run(run_id, version, str(get_settings().runs))
+
+
+def latest(judge: str, set_id: str) -> AuditRun | None:
+    """The newest finished audit of this judge on these pairs; else the recorded one, if it fits."""
+    for manifest in runs.list_runs(get_settings().runs):
+        config = manifest.get("config", {})
+        if manifest.get("study") != STUDY or manifest.get("state") != "done":
+            continue
+        if (config.get("judge"), config.get("data")) != (judge, set_id):
+            continue
+        try:
+            return read_run(str(manifest["run_id"]), str(manifest.get("finished")))
+        except EngineError:
+            continue  # a damaged run must not hide an older good one
+    if set_id != DEMO_PAIRS:
+        return None
+    try:
+        demo = read_run(RECORDED + DEMO_PAIRS, "recorded")
+    except RunError:
+        return None
+    return demo if demo.config.get("judge") == judge else None

@@ -1,0 +1,146 @@
+"""Which pairs, which judge, and a new audit: upload, choose, run as a job."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from dashboard import state, ui
+from dashboard.panels import audit_data
+from dashboard.panels.progress import progress
+from engine import catalog, jobs
+from engine.data.comparisons import ALIASES, Comparisons, read_comparisons, save_comparisons
+from engine.errors import EngineError
+from engine.figures.text import plural
+from engine.jobs import Job
+from engine.schema import Protocol
+from engine.settings import get_settings
+
+PAIRS, JUDGE, JOB_KIND = "pairs", "audit_judge", "puaudit"
+IN_DATA = "recorded:data"
+KINDS = ["csv", "tsv", "jsonl", "json", "xlsx", "parquet"]
+ATTACKS = {
+    "length": "Length",
+    "sentiment": "Sentiment",
+    "distraction": "Distraction",
+    "neutral": "Placebo: neutral paraphrase",
+}
+ENCODERS = {
+    "bundled:judge": "Bundled judge, last token",
+    "bundled:minilm": "MiniLM sentence encoder (downloads 83 MB once)",
+    "words": "Word counts (no model)",
+}
+
+
+def choose() -> tuple[Comparisons, str] | None:
+    """The pairs and the judge, bound to the URL; None where the pairs cannot be opened."""
+    titles = audit_data.pair_sets()
+    state.seed(PAIRS, list(titles), next(iter(titles)))
+    left, right = st.columns(2, gap="medium")
+    with left:
+        chosen = ui.pick(
+            "Pairs", list(titles), key=PAIRS, title=lambda s: titles.get(s, s),
+            help="Pairs of responses, some with a human preference. This page has data of its own.",
+        )  # fmt: skip
+    state.publish(PAIRS, chosen, next(iter(titles)))
+    try:
+        found = audit_data.pairs(chosen)
+    except EngineError as error:
+        ui.show_error(error, "These pairs cannot be opened.")
+        return None
+    judges = _judges(found)
+    state.seed(JUDGE, list(judges), IN_DATA if found.has_verdicts else state.DEFAULT_JUDGE)
+    with right:
+        judge = ui.pick(
+            "Judge of the pairs", list(judges), key=JUDGE, title=lambda j: judges.get(j, j),
+            help="Whose verdicts are audited.",
+        )  # fmt: skip
+    state.publish(JUDGE, judge, state.DEFAULT_JUDGE)
+    ui.note(found.counts() + ".")
+    return found, judge
+
+
+def _judges(found: Comparisons) -> dict[str, str]:
+    own = {IN_DATA: "Verdicts that came with the pairs"} if found.has_verdicts else {}
+    return own | {spec: card.title for spec, card in catalog.judges_for(Protocol.PAIRWISE).items()}
+
+
+def upload() -> None:
+    """A file of pairs of the user's own, read by the visible rule or refused by name."""
+    held = st.file_uploader(
+        "A file of pairs", type=KINDS, key="pairs_file",
+        help="One row a pair: prompt, response_a, response_b; human (a, b, tie or blank); type; verdict of a judge.",
+    )  # fmt: skip
+    with st.expander("Details: which columns are understood"):
+        st.table({field: ", ".join(names) for field, names in ALIASES.items()}, border="horizontal")
+    if held is None:
+        return
+    try:
+        found = read_comparisons(held.name, held.getvalue())
+    except EngineError as error:
+        ui.show_error(error, "The pairs cannot be read as they are.")
+        return
+    left_out = "".join(f" Left out: {n} ({reason})." for reason, n in found.left_out.items())
+    labels = ", ".join(f"{label} is {side}" for label, side in found.spellings.items())
+    ui.note(f"{found.counts()}.{left_out} Labels: {labels or 'none'}.")
+    if st.button("Use these pairs", type="primary", key="use_pairs"):
+        save_comparisons(found, get_settings().comparisons)
+        state.after_rerun({PAIRS: found.set_id, JUDGE: IN_DATA if found.has_verdicts else state.DEFAULT_JUDGE})
+        st.rerun()
+
+
+def run_panel(found: Comparisons, judge: str) -> None:
+    """The settings of a new audit, the Run button, and the job while it goes."""
+    job = _watched(judge, found.set_id)
+    busy = bool(job and job.active)
+    left, right = st.columns(2, gap="medium")
+    with left:
+        attacks = [] if judge == IN_DATA else list(
+            st.pills("Attacks on the losing response", list(ATTACKS), selection_mode="multi", key="audit_attacks",
+                     format_func=ATTACKS.__getitem__, persist_state="session", wrap=True)
+        )  # fmt: skip
+    with right:
+        encoders = list(
+            st.pills("Encoders, the first is the audit's", list(ENCODERS), selection_mode="multi",
+                     default=["words"] if judge == IN_DATA else ["bundled:judge"], key=f"audit_encoders_{judge}",
+                     format_func=ENCODERS.__getitem__, persist_state="session", wrap=True)
+        )  # fmt: skip
+    with st.expander("Details: denoising, splits, transport per type"):
+        dials = _dials()
+    calls = 0 if judge == IN_DATA else 2 * len(found.comparisons) * (1 + len(attacks))
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        pressed = st.button("Run the audit", type="primary", icon=":material/play_arrow:", key="run_audit",
+                            disabled=busy or not encoders)  # fmt: skip
+        missing = "" if encoders else "Choose at least one encoder. "
+        ui.note(f"{missing}{plural(calls, 'judge call')} at most, then each text is encoded once per encoder.")
+    if pressed:
+        _start({"judge": judge, "data": found.set_id, "attacks": attacks, "encoders": encoders, **dials})
+    if job:
+        progress(job)
+
+
+def _dials() -> dict[str, object]:
+    one, two = st.columns(2, gap="medium")
+    with one:
+        alpha = st.slider("Kept by each denoising stage (α₁ = α₂)", 0.1, 1.0, 0.7, 0.05, key="audit_alpha")
+        pool = st.number_input("Pool types with fewer positives than", 0, 100, 0, key="audit_pool")
+    with two:
+        ratio = st.slider("Share of labelled pairs used as positives", 0.1, 0.9, 0.5, 0.05, key="audit_ratio")
+        within = st.toggle("A transport and a mass of its own for each type", key="audit_within")
+    return {"alpha1": alpha, "alpha2": alpha, "pool_below": int(pool), "p_ratio": ratio, "within_type": within}
+
+
+def _start(params: dict[str, object]) -> None:
+    try:
+        state.watch_job(jobs.manager().submit(JOB_KIND, params))
+    except EngineError as error:
+        ui.show_error(error, "The audit could not be started.")
+        return
+    st.rerun()
+
+
+def _watched(judge: str, set_id: str) -> Job | None:
+    """The job of the URL if it is an audit of this, else one that is going now."""
+    about = (JOB_KIND, judge, set_id)
+    named = jobs.manager().get(state.job_id()) if state.job_id() else None
+    jobs_now = [j for j in (named, *(j for j in jobs.manager().recent(20) if j.active)) if j]
+    return next((j for j in jobs_now if (j.kind, j.params.get("judge"), j.params.get("data")) == about), None)

@@ -1,0 +1,212 @@
+"""The result of an audit: one sentence, the mass slider, and everything that follows from it, from stored arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from dashboard import state, ui
+from dashboard.panels import audit_figures as draw
+from dashboard.panels.audit_data import AuditRun
+from dashboard.panels.audit_setup import ATTACKS
+from dashboard.panels.findings import judge_name, provenance
+from dashboard.panels.marked import show_verbatim
+from dashboard.spreadsheet import safe_csv
+from engine.data.comparisons import Comparisons
+from engine.figures.text import interval_text, plural
+from engine.metrics.puaudit import Audit, best_control, consistency
+from engine.readout.puaudit import decide, stability
+from engine.schema import NONE
+
+ATTACK = "audit_attack"
+ALL_TYPES = "all types"
+_CLEAN = "No attack"
+
+
+def results(run: AuditRun, found: Comparisons) -> None:
+    """Badge, dials and figures of one run."""
+    st.badge(provenance(run.manifest, recorded=run.recorded), color="gray")
+    st.fragment(_dialled)(run, found)
+
+
+def _dialled(run: AuditRun, found: Comparisons) -> None:
+    attacks = list(run.audits)
+    state.seed(ATTACK, attacks, NONE)
+    left, middle, right = st.columns([2, 3, 2], gap="medium")
+    with left:
+        attack = ui.pick("Attack", attacks, key=ATTACK, title=lambda a: ATTACKS.get(a, _CLEAN))
+    audit = run.audits[attack]
+    with middle:
+        mass = _mass(run, audit)
+    with right:
+        kinds = [ALL_TYPES, *sorted(audit.pairs["type"].unique())]
+        state.seed("audit_type", kinds, ALL_TYPES)
+        kind = ui.pick("Question type", kinds, key="audit_type", title=ui.plain)
+    table = consistency(audit, mass, min_cell=int(run.config.get("min_cell", 10)))
+    rows = _rows(run, audit, mass)
+    shown = rows if kind == ALL_TYPES else rows[rows["type"] == kind]
+    _say(run, audit, table, rows, mass)
+    _overview(run, audit, table, shown, mass)
+    _look(run, found, shown, attack)
+    _more(run, audit, mass)
+
+
+def _mass(run: AuditRun, audit: Audit) -> float:
+    estimates = [s.mass() for s in audit.shown]
+    estimate = round(float(np.average(estimates, weights=[s.path.n_unlabelled for s in audit.shown])), 2)
+    value = st.slider(
+        f"Transported mass m (estimated {estimate:.2f})",
+        0.01,
+        1.0,
+        min(max(estimate, 0.01), 1.0),
+        0.01,
+        key=f"mass_{run.run_id}_{audit.attack}",
+        help="The share of verdicts that is kept: an input, by construction. The estimate is how often the judge "
+        "agrees with people on the positives (PUAudit, section 5.1).",
+    )
+    return float(value)
+
+
+def _rows(run: AuditRun, audit: Audit, mass: float) -> pd.DataFrame:
+    """The rows of the split shown, with what the audit decides and the share of bootstraps that keep each pair."""
+    rows = audit.rows(run.rows).reset_index(drop=True)
+    held = rows["resampled"].map(lambda v: isinstance(v, list))
+    share = np.full(len(rows), np.nan)
+    if held.any():
+        share[held.to_numpy()] = stability(np.array(rows.loc[held, "resampled"].tolist()), mass)
+    flip = np.zeros(len(rows), dtype=bool)
+    for split in audit.shown:
+        own = (rows["role"] == "unlabelled") & (rows["part"].fillna("") == split.part)
+        places = rows.loc[own, "place"].to_numpy(dtype=np.int64)
+        flip[own.to_numpy()] = decide(split, mass).flips[places]
+    return rows.assign(stability=share, flip=flip)
+
+
+def _say(run: AuditRun, audit: Audit, table: pd.DataFrame, rows: pd.DataFrame, mass: float) -> None:
+    flips = int(rows["flip"].sum())
+    n = int((rows["role"] == "unlabelled").sum())
+    start = f"At mass {mass:.2f} the audit flips {flips} of {plural(n, 'verdict')} of {_judge(run)}."
+    overall = table[table["group"].isna()].set_index("metric") if len(table) else table
+    if not len(table) or overall["value"].isna().all():
+        ui.finding(f"{start} No labelled pair was held back, so it cannot be said whether that helps.")
+        return
+    best = best_control(table)
+    gain, over = (_number(overall, name) for name in ("gain", "gain_over_best"))
+    ui.finding(
+        f"{start} On labelled pairs held back, agreement with people changes by {gain}; against "
+        f"{draw.CONTROL_WORDS.get(best, best)}, the best control, by {over}."
+    )
+    fractional = max(s.path.fractional(mass) for s in audit.shown)
+    extra = f" Here {fractional:.0%} of the pairs are used in part, so it can differ." if fractional > 0.02 else ""
+    ui.note(
+        f"The kept share equals the mass by construction: it is set, not found.{extra} Checked on "
+        f"{plural(len({s.number for s in audit.splits}), 'seeded split')} of the labelled pairs; items are resampled."
+    )
+
+
+def _judge(run: AuditRun) -> str:
+    spec = str(run.manifest.get("judge", {}).get("spec", ""))
+    return "the recorded judge" if spec.startswith("recorded:") else judge_name(spec)
+
+
+def _number(overall: pd.DataFrame, name: str) -> str:
+    row = overall.loc[name]
+    return interval_text(row["value"], row["lower"], row["upper"], signed=True)
+
+
+def _overview(run: AuditRun, audit: Audit, table: pd.DataFrame, shown: pd.DataFrame, mass: float) -> None:
+    left, right = st.columns(2, gap="large")
+    with left:
+        draw.controls(run, table)
+        draw.density(run, audit, mass)
+    with right:
+        draw.types(run, table)
+        draw.items(run, shown, mass)
+
+
+def _look(run: AuditRun, found: Comparisons, shown: pd.DataFrame, attack: str) -> None:
+    st.subheader("The pairs themselves", anchor=False)
+    left, right = st.columns(2, gap="large")
+    with left:
+        chosen = draw.lasso_map(run, shown)
+    with right:
+        pair = _reader(shown, chosen)
+        if pair:
+            _read(run, found, pair, attack)
+
+
+def _reader(shown: pd.DataFrame, chosen: list[str]) -> str:
+    """The pairs in a table; returns the one to be read."""
+    flipped = shown[shown["flip"]].sort_values("entry_mass", ascending=False)
+    wanted = shown[shown["comparison_id"].isin(chosen)] if chosen else flipped
+    what = f"{plural(len(chosen), 'pair')} in the lasso" if chosen else f"{plural(len(flipped), 'flipped verdict')}"
+    ui.note(f"{what}; select a row to read the pair. Draw a lasso on the map to read others.")
+    table = flipped_table(wanted)
+    event = st.dataframe(
+        table,
+        key=f"audit_pairs_{len(chosen)}",
+        hide_index=True,
+        height=min(300, 40 + 35 * len(table)),
+        on_select="rerun",
+        selection_mode="single-row",
+        placeholder="",
+        alt="Pairs, those that enter last first",
+    )
+    ui.download(
+        "Flipped verdicts (CSV)",
+        lambda: safe_csv(flipped_table(flipped)),
+        "flipped_verdicts.csv",
+        "text/csv",
+        key="flipped_csv",
+    )
+    picked = event["selection"]["rows"]
+    if table.empty:
+        return ""
+    return str(table["pair"].iloc[picked[0] if picked and picked[0] < len(table) else 0])
+
+
+def flipped_table(rows: pd.DataFrame) -> pd.DataFrame:
+    """What the export holds: the verdict, what the audit makes of it, and how firmly."""
+    turned = rows["verdict"].map({"a": "b", "b": "a"})
+    return pd.DataFrame(
+        {
+            "pair": rows["comparison_id"],
+            "type": rows["type"],
+            "verdict": rows["verdict"],
+            "audited": turned.where(rows["flip"], rows["verdict"]),
+            "human": rows["human"],
+            "entry mass": rows["entry_mass"].round(3),
+            "price": rows["entry_price"].round(3),
+            "kept when resampled": rows["stability"].round(2),
+        }
+    ).reset_index(drop=True)
+
+
+def _read(run: AuditRun, found: Comparisons, pair: str, attack: str) -> None:
+    row = found.comparisons.set_index("comparison_id").loc[pair]
+    texts = found.responses.set_index("response_id")["text"]
+    prompt = found.items.set_index("item_id").loc[row["item_id"], "context"]
+    for name, text in (
+        (f"Prompt of {pair}", prompt),
+        ("Response A", texts[row["response_a"]]),
+        ("Response B", texts[row["response_b"]]),
+        ("The losing response as attacked", run.attacked_text(attack, [row["response_a"], row["response_b"]])),
+    ):
+        if not text:
+            continue
+        ui.note(name)
+        show_verbatim(str(text), label=name)
+
+
+def _more(run: AuditRun, audit: Audit, mass: float) -> None:
+    st.subheader("How far the method carries here", anchor=False)
+    left, right = st.columns(2, gap="large")
+    with left:
+        draw.sensitivity(run, audit, mass)
+    with right:
+        draw.ranking(run, audit.attack)
+    draw.attacks(run)
+    draw.tables(run)
+    with st.expander("Details: what was left out, and how this is computed"):
+        draw.method(run, audit)

@@ -1,0 +1,147 @@
+"""What alpha does: the curve from the computed grid, the texts at two alphas, and a button that extends the grid."""
+
+from __future__ import annotations
+
+import math
+
+import pandas as pd
+import streamlit as st
+
+from dashboard import ui
+from dashboard.panels import cap_findings, findings
+from dashboard.panels.cap_view import CapView
+from dashboard.panels.marked import show_verbatim
+from engine import jobs
+from engine.errors import EngineError
+from engine.figures import cap_sweep
+from engine.figures.text import three_digits
+from engine.jobs import Job
+from engine.metrics.intervals import cluster_mean
+from engine.readout.cap import nearest
+
+SIDES = ("high", "low")
+EXTEND = "cap_sweep"
+
+
+def alpha(view: CapView, job: Job | None) -> None:
+    """Sliders over the alphas of the grid; the button asks the worker for more of them."""
+    _curve(view)
+    _extend(view, job)
+
+
+@st.fragment
+def _curve(view: CapView) -> None:
+    rows = by_alpha(view.sweep)
+    chosen: dict[str, float] = {}
+    for side, column in zip(SIDES, st.columns(2, gap="large"), strict=True):
+        own = [float(a) for a in rows.loc[rows["side"] == side, "alpha"]]
+        with column:
+            start = float(view.cap.get(f"alpha_{side}") or own[0])
+            chosen[side] = float(
+                st.select_slider(
+                    f"alpha, steered {side}",
+                    own,
+                    start if start in own else own[0],
+                    format_func=three_digits,
+                    key=f"cap_alpha_{side}_{len(own)}",
+                    help="Eqs. 4 and 5 of paper 001. The slider starts at the alpha nearest to the standard; every "
+                    "stop is computed already.",
+                )
+            )
+    ui.finding(cap_findings.sweep_sentence(view, chosen["high"], chosen["low"]))
+    ui.note("Mean ± standard deviation of the score: " + "; ".join(_spread(rows, side, chosen[side]) for side in SIDES))
+    standards = (float(view.cap["standard_high"]), float(view.cap["standard_low"]))
+    ui.note(_nearest(view, rows, standards))
+    note = findings.origin(view.manifest, recorded=view.recorded)
+    prepared = cap_sweep.prepare_cap_sweep(rows)
+    ui.show_figure(
+        lambda mode: cap_sweep.plot_cap_sweep(
+            prepared, standards=standards, marked=(chosen["high"], chosen["low"]), mode=mode, note=note
+        ),
+        prepared,
+        key="cap_sweep",
+    )
+    _texts(view, chosen)
+
+
+def _nearest(view: CapView, rows: pd.DataFrame, standards: tuple[float, float]) -> str:
+    """Which alphas of the grid come nearest to the standards, and which ones wrote the anchors."""
+    found = []
+    for side, standard in zip(SIDES, standards, strict=True):
+        own = rows[rows["side"] == side]
+        best = nearest(own["alpha"].to_numpy(dtype=float), own["mean"].to_numpy(dtype=float), standard)
+        wrote = view.cap.get(f"alpha_{side}")
+        other = "" if wrote is None or wrote == best else f" (the anchors were written with {three_digits(wrote)})"
+        found.append(f"{side} {three_digits(best)}{other}")
+    return f"Nearest to the standards in this grid: {', '.join(found)}."
+
+
+def by_alpha(sweep: pd.DataFrame) -> pd.DataFrame:
+    """One row per side and alpha: mean score with its interval over contexts, spread, edit size and fluency."""
+    rows = []
+    for (side, value), own in sweep.groupby(["side", "alpha"], sort=True):
+        scores = own["score"].to_numpy(dtype=float)
+        interval = cluster_mean(scores, own["item_id"].to_numpy())
+        rows.append(
+            {
+                "side": side,
+                "alpha": float(value),
+                "mean": interval.value,
+                "lower": interval.lower,
+                "upper": interval.upper,
+                "sd": float(pd.Series(scores).std(ddof=1)),
+                "n": interval.n,
+                "n_unread": len(own) - interval.n,
+                "relative_edit": float(own["relative_edit"].mean()),
+                "perplexity": float(own["perplexity"].median()),
+                "repetition": float(own["repetition"].mean()),
+            }
+        )
+    return pd.DataFrame(rows, columns=cap_sweep.COLUMNS)
+
+
+def _spread(rows: pd.DataFrame, side: str, value: float) -> str:
+    own = rows[(rows["side"] == side) & (rows["alpha"] == value)]
+    if not len(own) or math.isnan(float(own["mean"].iloc[0])):
+        return f"{side} unread"
+    return f"{side} {three_digits(float(own['mean'].iloc[0]))} ± {three_digits(float(own['sd'].iloc[0]))}"
+
+
+def _texts(view: CapView, chosen: dict[str, float]) -> None:
+    items = list(dict.fromkeys(view.sweep["item_id"]))
+    item = st.selectbox("Training context", items, key="cap_sweep_item", persist_state="session")
+    for side, column in zip(SIDES, st.columns(2, gap="large"), strict=True):
+        own = view.sweep[
+            (view.sweep["side"] == side) & (view.sweep["alpha"] == chosen[side]) & (view.sweep["item_id"] == item)
+        ]
+        with column:
+            if len(own):
+                row = own.iloc[0]
+                ui.note(f"Steered {side}: score {three_digits(float(row['score']))}")
+                show_verbatim(str(row["text"]) if isinstance(row["text"], str) else "", label=f"Steered {side}")
+
+
+def _extend(view: CapView, job: Job | None) -> None:
+    """More alphas for a run of this machine."""
+    if view.recorded:
+        ui.note("This run is a recording; run the study on this machine to add alphas to its sweep.")
+        return
+    busy = bool(job and job.active)
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+        size = st.number_input(
+            "Relative edit to reach, in %", 1.0, 95.0, 75.0, 5.0, key="cap_extend_size",
+            help="The alpha that changes the activations by this share is worked out and tried on both sides.",
+        )  # fmt: skip
+        if st.button("Extend the sweep", icon=":material/add:", key="cap_extend", disabled=busy):
+            _submit(view, float(size) / 100)
+
+
+def _submit(view: CapView, reach: float) -> None:
+    config = view.manifest["config"]
+    params = {"study_id": view.run_id, "judge": config["judge"], "data": config["data"], "reach": reach}
+    try:
+        st.session_state[EXTEND] = jobs.manager().submit(EXTEND, params)
+    except EngineError as error:
+        ui.show_error(error, "The sweep could not be extended.")
+        return
+    st.rerun()

@@ -1,0 +1,105 @@
+"""Run the study on the chosen data, and watch it."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from dashboard import state, ui
+from dashboard.panels.cap_view import CAP
+from dashboard.panels.setup import DEFAULT_ATTACKS
+from engine import catalog, jobs
+from engine.data.dataset import Dataset
+from engine.errors import EngineError
+from engine.figures.text import plural
+from engine.jobs import Job
+from engine.schema import NONE
+
+JOB = "cap_job"
+ATTACKS = (*DEFAULT_ATTACKS, "adaptive", "suffix")
+FORMS = {"paper": "As in the paper", "centred": "Centred cosine"}
+
+
+def watched(judge: str, dataset_id: str, kind: str = CAP) -> Job | None:
+    """The job of this session or this link if it is about this judge and data, else one of theirs going now."""
+    wanted = str(st.session_state.get(JOB) or st.query_params.get(JOB, ""))
+    job = jobs.manager().get(wanted) if wanted else None
+    if job is None or not _about(job, judge, dataset_id, kind):
+        job = next((j for j in jobs.manager().recent(20) if j.active and _about(j, judge, dataset_id, kind)), None)
+    if job and kind == CAP:
+        st.session_state[JOB] = job.job_id
+        state.publish(JOB, job.job_id)
+    return job
+
+
+def _about(job: Job, judge: str, dataset_id: str, kind: str) -> bool:
+    return job.kind == kind and (job.params.get("judge"), job.params.get("data")) == (judge, dataset_id)
+
+
+def setup(judge: str, dataset: Dataset, job: Job | None) -> None:
+    """Choices and the Run button, folded away until they are wanted."""
+    with st.expander(
+        "Run the study on this data", on_change="rerun", key="cap_setup", icon=":material/tune:"
+    ) as opened:
+        if not opened.open:
+            return
+        left, right = st.columns(2, gap="medium")
+        with left:
+            names = [a for a in catalog.ATTACKS if a not in (NONE, "own")]
+            attacks = st.pills(
+                "Attacks", names, selection_mode="multi", default=[a for a in ATTACKS if a in names],
+                format_func=lambda a: catalog.ATTACKS[a].title.partition(":")[0], key="cap_attacks", wrap=True,
+            )  # fmt: skip
+        with right:
+            candidates = st.slider("Candidates per training context and pool", 4, 48, 12, key="cap_candidates")
+            limit = st.slider(
+                "Responses judged",
+                1,
+                len(dataset.responses),
+                len(dataset.responses),
+                key=f"cap_limit_{dataset.dataset_id}",
+            )
+            form = st.segmented_control(
+                "Similarity in eqs. 4 and 5", list(FORMS), default="paper", format_func=FORMS.get, key="cap_form",
+                required=True,
+                help="The paper takes the cosine of the activation itself; centred takes away the mean of both "
+                "standards first, so that a large common part does not cancel the edit.",
+            )  # fmt: skip
+        busy = bool(job and job.active)
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            pressed = st.button(
+                "Run", type="primary", icon=":material/play_arrow:", key="cap_run", disabled=busy or not attacks
+            )
+            ui.note(_about_the_run(dataset, busy=busy, attacks=len(attacks or ())))
+    if pressed:
+        params = {
+            "judge": judge,
+            "data": dataset.dataset_id,
+            "attacks": list(attacks or ()),
+            "candidates": int(candidates),
+            "form": str(form),
+            "limit": int(limit),
+        }
+        _start(params)
+
+
+def _about_the_run(dataset: Dataset, *, busy: bool, attacks: int) -> str:
+    if busy:
+        return "A run is going; stop it or let it finish before you start another."
+    if not attacks:
+        return "Choose at least one attack."
+    items = plural(len(dataset.items), "context")
+    return (
+        f"Half of the {items} train the standards, the others are judged. Texts and verdicts are kept, so a stopped "
+        "run goes on where it was. Minutes on a CPU."
+    )
+
+
+def _start(params: dict[str, object]) -> None:
+    try:
+        job = jobs.manager().submit(CAP, params)
+    except EngineError as error:
+        ui.show_error(error, "The study could not be started.")
+        return
+    st.session_state[JOB] = job
+    state.publish(JOB, job)
+    st.rerun()

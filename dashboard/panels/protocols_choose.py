@@ -1,0 +1,99 @@
+"""The sliders of the page Protocols and leaderboard."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import streamlit as st
+
+from dashboard import state, ui
+from dashboard.panels import protocols_data as data
+from dashboard.panels.protocols_data import LIKE, MARGIN, MODAL, ProtocolRun
+from engine.figures.text import three_digits
+from engine.metrics.protocols import View
+from engine.readout.arena import arm_name
+
+STYLE, STRENGTH, RULE, MARGIN_KEY = "protocols_style", "protocols_strength", "protocols_rule", "protocols_margin"
+K_LOWEST, K_ELO, CHOSEN = "protocols_k", "protocols_elo", "protocols_chosen"
+OWN, SAME = "Each protocol's own lowest", "The pairwise lowest for both"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What the sliders say.
+
+    Attributes:
+        arm: distractor at the chosen strength.
+        view: how verdicts are read.
+        lowest: how many systems are rewritten.
+        chosen_by: `own` or `pairwise`.
+        elo_k: K of the online Elo.
+    """
+
+    arm: str
+    view: View
+    lowest: int
+    chosen_by: str
+    elo_k: float
+
+
+def pick_setting(run: ProtocolRun) -> Setting:
+    """One row of controls; every number below is read anew from the stored verdicts."""
+    with st.container(border=True, key="protocols_sliders"):
+        one, two, three = st.columns(3, gap="medium")
+        with one:
+            arm = _arm(run)
+        with two:
+            rule, margin = _rule(run)
+            own = ui.pick("Rewritten systems", [OWN, SAME], key=_seeded(CHOSEN, [OWN, SAME]), title=str)
+        with three:
+            lowest = _lowest(run)
+            elo_k = float(st.slider("K of the online Elo", 1, 64, 16, key=K_ELO, persist_state="session"))
+    view = data.view(run, rule, margin)
+    if rule == LIKE:
+        ui.note(
+            f"Clean pairs tie as often pointwise as pairwise at a margin of {three_digits(view.rule.margin or 0.0)}."
+        )
+    return Setting(arm, view, lowest, "own" if own == OWN else "pairwise", elo_k)
+
+
+def _arm(run: ProtocolRun) -> str:
+    styles = run.styles
+    style = ui.pick("Distractor", styles, key=_seeded(STYLE, styles), title=data.title)
+    state.publish("distractor", style, styles[0])
+    strengths = run.strengths(style)
+    if len(strengths) == 1:
+        ui.note(f"Judged at strength {strengths[0]:g}; run more strengths for a slider.")
+        return arm_name(style, strengths[0])
+    key = f"{STRENGTH}_{style}"
+    chosen = st.select_slider(
+        "Strength", strengths, value=strengths[-1], key=key, help="Share of places rewritten.", persist_state="session"
+    )
+    return arm_name(style, float(chosen))
+
+
+def _rule(run: ProtocolRun) -> tuple[str, float]:
+    rules = [MODAL, LIKE, MARGIN] if run.arena.has_pairwise else [MODAL, MARGIN]
+    rule = ui.pick(
+        "Two scores tie at",
+        rules,
+        key=_seeded(RULE, rules),
+        title=str,
+        help="Pointwise scores become comparisons. Paper 004 ties equal modal scores, which suppresses flips.",
+    )
+    if rule != MARGIN:
+        return rule, 0.0
+    margin = st.slider("Tie margin (points)", 0.0, 1.0, 0.1, 0.01, key=MARGIN_KEY, persist_state="session")
+    return rule, float(margin)
+
+
+def _lowest(run: ProtocolRun) -> int:
+    if run.lowest == 1:
+        ui.note("The lowest system is rewritten on the leaderboard.")
+        return 1
+    return int(st.slider("Lowest systems rewritten", 1, run.lowest, run.lowest, key=K_LOWEST, persist_state="session"))
+
+
+def _seeded(key: str, options: list[str]) -> str:
+    state.seed(key, options, options[0])
+    return key

@@ -1,0 +1,122 @@
+"""What a new run of the page Protocols and leaderboard asks, and the run while it goes."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from dashboard import state, ui
+from dashboard.panels.progress import progress
+from dashboard.panels.protocols_data import STUDY, TITLES
+from engine import catalog, jobs
+from engine.data.dataset import Dataset
+from engine.errors import EngineError
+from engine.figures.text import plural
+from engine.jobs import Job
+
+STYLES, STRENGTHS, CRITERION, LOWEST, RANKINGS = (
+    "protocols_styles",
+    "protocols_strengths",
+    "protocols_criterion",
+    "protocols_lowest",
+    "protocols_rankings",
+)
+REWRITER, LIMIT = "protocols_rewriter", "protocols_limit"
+CRITERIA = {
+    "overall": "Overall quality, the card's own scale",
+    "overall, 1-7": "Overall quality, scale of 7",
+    "instruction following": "Instruction following, scale of 7 (paper 004's prompts)",
+}
+REWRITERS = {"rules": "Rules (no model)", "bundled:base": "SmolLM2-135M, as it came"}
+
+
+def watched(judge: str, dataset_id: str) -> Job | None:
+    """The newest job about this judge and these data."""
+    mine = [j for j in jobs.manager().recent(20) if j.kind == STUDY and _about(j, judge, dataset_id)]
+    return next((j for j in mine if j.active), mine[0] if mine else None)
+
+
+def _about(job: Job, judge: str, dataset_id: str) -> bool:
+    return (job.params.get("judge"), job.params.get("data")) == (judge, dataset_id)
+
+
+def setup(judge: str, dataset: Dataset, job: Job | None) -> None:
+    """The choices for a run and its button, folded; the progress of a run below."""
+    busy = bool(job and job.active)
+    with st.expander("Run this judge here", expanded=False, key="protocols_setup"):
+        left, right = st.columns(2, gap="medium")
+        with left:
+            styles = st.pills(
+                "Distractors",
+                catalog.DISTRACTORS,
+                selection_mode="multi",
+                default=catalog.DISTRACTORS,
+                format_func=lambda s: TITLES[s],
+                key=STYLES,
+                help="Each rewrites the loser of a pair. The neutral paraphrase is always judged beside them.",
+                persist_state="session",
+                wrap=True,
+            )
+            strengths = st.pills(
+                "Strengths",
+                (0.25, 0.5, 0.75, 1.0),
+                selection_mode="multi",
+                default=(1.0,),
+                key=STRENGTHS,
+                help="Share of places that are rewritten, for the slider below.",
+                persist_state="session",
+            )
+            rewriter = _choice("Rewritten by", REWRITER, REWRITERS)
+        with right:
+            criterion = _choice("The judge is told to judge", CRITERION, CRITERIA)
+            limit = st.number_input(
+                "Items at most", 1, max(1, len(dataset.items)), len(dataset.items), key=LIMIT, persist_state="session"
+            )
+            lowest = st.slider("Systems rewritten on the leaderboard", 1, 5, 3, key=LOWEST, persist_state="session")
+            rankings = st.toggle("Ask for rankings of three too (choice sets)", key=RANKINGS, persist_state="session")
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            arms = [s if w == 1 else f"{s}:{w:g}" for s in styles or [] for w in sorted(strengths or [])]
+            go = st.button(
+                "Run", type="primary", icon=":material/play_arrow:", key="protocols_run", disabled=busy or not arms
+            )
+            ui.note(_cost(dataset, len(arms) + 1, int(limit), busy=busy))
+    if go:
+        chosen = {"rewriter": rewriter, "criterion": criterion, "lowest": lowest, "rankings": rankings}
+        _start(judge, dataset, arms, int(limit), chosen)
+    if job:
+        progress(job)
+
+
+def _choice(name: str, key: str, options: dict[str, str]) -> str:
+    state.seed(key, list(options), next(iter(options)))
+    return ui.pick(name, list(options), key=key, title=lambda o: options[o])
+
+
+def _cost(dataset: Dataset, arms: int, limit: int, *, busy: bool) -> str:
+    if busy:
+        return "A run is going; stop it or let it finish before you start another."
+    if arms < 2:
+        return "Choose at least one distractor and one strength."
+    items = dataset.items["item_id"].iloc[:limit]
+    sizes = dataset.responses[dataset.responses["item_id"].isin(items)].groupby("item_id").size()
+    pairs, responses = int((sizes * (sizes - 1) / 2).sum()), int(sizes.sum())
+    calls = responses * (1 + arms) + 2 * pairs * (1 + arms) + 2 * responses * (1 + arms)
+    return f"About {plural(calls, 'judge call')}."
+
+
+def _start(judge: str, dataset: Dataset, arms: list[str], limit: int, chosen: dict[str, object]) -> None:
+    first = arms[0].partition(":")[0]
+    boards = [arm for arm in arms if arm.partition(":")[0] == first]
+    params = {
+        "judge": judge,
+        "data": dataset.dataset_id,
+        "distractors": arms,
+        "boards": boards,
+        "limit": limit,
+        **chosen,
+    }
+    try:
+        jobs.manager().submit(STUDY, params)
+    except EngineError as error:
+        ui.show_error(error, "The run could not be started.")
+        return
+    st.rerun()

@@ -1,0 +1,254 @@
+"""The results of the page Protocols and leaderboard, read anew at the sliders' setting."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from dashboard import ui
+from dashboard.panels import findings
+from dashboard.panels import protocols_cases as cases
+from dashboard.panels import protocols_data as data
+from dashboard.panels import protocols_figures as figures
+from dashboard.panels.protocols_choose import Setting, pick_setting
+from dashboard.panels.protocols_data import ProtocolRun
+from dashboard.panels.protocols_words import board_sentence, headline, percent
+from engine import catalog
+from engine.data.dataset import Dataset
+from engine.figures.text import interval_text, plural
+from engine.metrics.leaderboard import choice_sets, contradictions, win_table
+from engine.metrics.protocol_advice import advise
+from engine.metrics.protocols import PROTOCOLS, first_slot, order_disagreement, preference_strength
+from engine.schema import NONE, Protocol
+
+TABS = ("Flips", "Severity", "Leaderboard", "Ties and order", "Advice")
+_KINDS = {
+    "for pointwise": "Speaks for pointwise",
+    "for pairwise": "Speaks for pairwise",
+    "either": "For both",
+    "open": "Open",
+}
+
+
+@st.fragment
+def results(run: ProtocolRun, dataset: Dataset) -> None:
+    """Sliders on top, one tab a question; a slider redraws only this panel."""
+    st.badge(findings.provenance(run.manifest, recorded=run.recorded), icon=":material/history:", color="gray")
+    setting = pick_setting(run)
+    ui.finding(headline(run, setting))
+    ui.note(_left_out(run))
+    draws = dict(zip(TABS, (_flips, _severity, _leaderboard, _order, _advice), strict=True))
+    tabs = st.tabs(TABS, key="protocols_tab", on_change="rerun")
+    for name, tab in zip(TABS, tabs, strict=True):
+        if tab.open:
+            with tab:
+                draws[name](run, dataset, setting)
+
+
+def _flips(run: ProtocolRun, dataset: Dataset, setting: Setting) -> None:
+    arms = [*dict.fromkeys((setting.arm, *run.distractors)), *([catalog.PLACEBO] if _placebo(run) else [])]
+    left, right = st.columns(2, gap="medium")
+    with left:
+        clicked = figures.flips(run, arms, setting.view, net=False, key="protocols_flips")
+    with right:
+        net = figures.flips(run, arms, setting.view, net=True, key="protocols_net")
+    clicked = clicked or net
+    found = data.flips_of(run, (setting.arm,), setting.view)
+    ui.facts(
+        {
+            "Pairs with a loser": f"{found.pairwise.n} pairwise, {found.pointwise.n} pointwise",
+            "Same loser under both": str(found.test.interval.n),
+            "Difference there": percent(found.test.interval, signed=True),
+            "p": f"{found.test.p_value:.2g} ({found.test.method})" if found.test.p_value == found.test.p_value else "–",
+            "p, less placebo": f"{found.net_test.p_value:.2g}"
+            if found.net_test.p_value == found.net_test.p_value
+            else "–",
+        }
+    )
+    ui.note(
+        "A flip: the response that lost the clean comparison is rewritten, and now wins. The paired test takes only "
+        "pairs whose strict loser is the same under both protocols. Discrete scores tie often, which suppresses "
+        "pointwise flips by itself: try the other tie rules."
+    )
+    arm, protocol = (clicked[0], Protocol(clicked[1])) if clicked else (setting.arm, _first(run))
+    arm = setting.arm if arm == figures.POOLED else arm
+    listed, table = cases.flip_cases(run, arm, protocol, setting.view)
+    cases.show_cases(run, dataset, f"{data.title(arm)}, {protocol.value}", listed, table, key="protocols_flip")
+
+
+def _severity(run: ProtocolRun, dataset: Dataset, setting: Setting) -> None:
+    if not np.isfinite(run.arena.severity).any():
+        ui.nothing_yet(
+            "The data do not say which format rules a response keeps. Map a column “rules”, or levels such as "
+            "severity_1, or choose the demo instructions."
+        )
+        return
+    half = st.toggle("A tie is half right (off: wrong, as in paper 004)", value=True, key="protocols_half")
+    clicked = figures.ladder(run, setting.arm, setting.view, half=half, key="protocols_ladder")
+    ui.note(
+        "A response that keeps all rules against one that breaks 1, 2 or 3 of them; only the lower one is rewritten. "
+        "Rewritings that change how many rules are kept are left out."
+    )
+    arm, protocol, severity = (
+        (clicked[0], Protocol(clicked[1]), int(clicked[4])) if clicked else (setting.arm, _first(run), 1)
+    )
+    listed, table = cases.ladder_cases(run, arm, severity, protocol, setting.view)
+    name = "clean" if arm == NONE else data.title(arm)
+    cases.show_cases(
+        run, dataset, f"severity {severity}, {name}, {protocol.value}", listed, table, key="protocols_rung"
+    )
+
+
+def _leaderboard(run: ProtocolRun, dataset: Dataset, setting: Setting) -> None:
+    arm = setting.arm if setting.arm in run.boards else (run.boards or [""])[0]
+    if not arm:
+        ui.nothing_yet("This run measured no leaderboard. Run the judge with at least one distractor.")
+        return
+    if arm != setting.arm:
+        ui.note(f"The leaderboard was measured with {data.title(arm).lower()} only.")
+    judged = [p for p in PROTOCOLS if (run.arena.has_pairwise if p is Protocol.PAIRWISE else run.arena.has_pointwise)]
+    clicked: list[str] = []
+    protocol = judged[0]
+    for column, p in zip(st.columns(len(judged), gap="medium"), judged, strict=True):
+        with column:
+            found = data.board_of(run, p, arm, setting.lowest, setting.view, setting.chosen_by, setting.elo_k)
+            at = figures.slope(run, found, setting.view, key=f"protocols_slope_{p.value}")
+            ui.note(board_sentence(run, found))
+            ui.note(_problems(run, found))
+            st.dataframe(_ratings(run, found), hide_index=True, key=f"protocols_ratings_{p.value}")
+            ui.note("✎ rewritten; Bradley-Terry with ties as half wins, online Elo averaged over 50 orders.")
+            order = np.argsort(np.nan_to_num(-found.before.rating, nan=np.inf), kind="stable")
+            cell = figures.matrix(
+                run, win_table(run.arena, p, setting.view), order, p, setting.view, key=f"protocols_win_{p.value}"
+            )
+            ui.note(_cycles(run, p, setting))
+            if at or cell:
+                clicked, protocol = (cell or [at[0], ""]), p
+    first, second = (clicked[0], clicked[1]) if clicked else (run.arena.systems[0], run.arena.systems[1])
+    listed, table = cases.pair_cases(run, first, second, protocol, setting.view)
+    heading = f"{first} against {second or 'everybody'}, clean, {protocol.value}"
+    cases.show_cases(run, dataset, heading, listed, table, key="protocols_pair")
+
+
+def _order(run: ProtocolRun, dataset: Dataset, setting: Setting) -> None:
+    arms = [*dict.fromkeys((setting.arm, *run.distractors)), *([catalog.PLACEBO] if _placebo(run) else [])]
+    left, right = st.columns(2, gap="medium")
+    with left:
+        clicked = figures.copies(run, arms, setting.view, ties=False, key="protocols_copies")
+    with right:
+        tied = figures.copies(run, [NONE, *arms], setting.view, ties=True, key="protocols_ties")
+        ui.note(
+            "Identical texts: how often the judge itself calls a tie, in one order, since both averaged tie by "
+            "construction; so do scores, which are not drawn."
+        )
+    if run.arena.has_pairwise:
+        averaged, single = (contradictions(run.arena, setting.view, averaged=both) for both in (True, False))
+        ui.facts(
+            {
+                "First slot wins": percent(first_slot(run.arena, setting.view)),
+                "Orders disagree": percent(order_disagreement(run.arena, setting.view)),
+                "Mean |P(A) − P(B)|": percent(preference_strength(run.arena, setting.view)),
+                "Intransitive triads": percent(averaged.intransitive),
+                "in one order": percent(single.intransitive),
+            }
+        )
+    _choice_sets(run)
+    clicked = clicked or tied
+    arm, protocol = (clicked[0], Protocol(clicked[1])) if clicked else (setting.arm, _first(run))
+    listed, table = cases.copy_cases(run, arm, protocol, setting.view)
+    cases.show_cases(
+        run, dataset, f"{data.title(arm)} against its original, {protocol.value}", listed, table, key="protocols_copy"
+    )
+
+
+def _choice_sets(run: ProtocolRun) -> None:
+    for found in choice_sets(run.arena):
+        ui.note(
+            f"Choice set {found.layout}: the order of A and B turns round in {percent(found.averaged)} with both "
+            f"orders averaged, {percent(found.single)} in one."
+        )
+    why = run.manifest.get("skipped", {}).get(Protocol.RANKING.value)
+    if why:
+        ui.note(f"Choice sets need rankings of three, which this judge does not give: {why}")
+    elif not run.config.get("rankings"):
+        ui.note("Choice sets were not asked for: they need rankings of three, which a judge has to write.")
+
+
+def _advice(run: ProtocolRun, _: Dataset, setting: Setting) -> None:
+    if not (run.arena.has_pairwise and run.arena.has_pointwise):
+        ui.nothing_yet("Advice needs both protocols; this judge answers one of them.")
+        return
+    for advice in advise(data.evidence(run, setting.view)):
+        with st.container(border=True):
+            ui.note(f"{_KINDS[advice.kind]} · see {advice.figure}")
+            ui.finding(advice.text)
+    ui.note(
+        "Statements need at least 30 comparisons of 10 items; they are about this judge, these data and this tie rule."
+    )
+
+
+def _ratings(run: ProtocolRun, found: data.Board) -> pd.DataFrame:
+    rows = [
+        {
+            "System": f"{system} ✎" if i in found.distracted else system,
+            "Before": round(float(found.before.rating[i])),
+            "After": round(float(found.after.rating[i])),
+            "Shift [95 %]": interval_text(
+                float(found.shift[i]), float(found.shift_lower[i]), float(found.shift_upper[i]), signed=True
+            ),
+            "Elo": f"{found.elo_before.rating[i]:.0f} → {found.elo_after.rating[i]:.0f}",
+        }
+        for i, system in enumerate(run.arena.systems)
+        if np.isfinite(found.before.rating[i])
+    ]
+    return pd.DataFrame(rows).sort_values("Before", ascending=False)
+
+
+def _problems(run: ProtocolRun, found: data.Board) -> str:
+    """Islands, systems that never lost or won, and what was left out."""
+    parts = []
+    held = found.after.connections
+    if len(held.islands) > 1:
+        parts.append(f"{len(held.islands)} groups of systems never met, so there are no ranks across them")
+    if held.degenerate:
+        names = ", ".join(run.arena.systems[i] for i in held.degenerate)
+        parts.append(f"{names} never lost or never won; one tie with each opponent keeps the rating finite")
+    if found.left_out:
+        parts.append(f"{plural(found.left_out, 'comparison')} left out (text not kept, or unread)")
+    return "; ".join(parts)[:1].upper() + "; ".join(parts)[1:] + ("." if parts else "")
+
+
+def _cycles(run: ProtocolRun, protocol: Protocol, setting: Setting) -> str:
+    found = win_table(run.arena, protocol, setting.view).cycles
+    if not found:
+        return "No circle among three systems by majority."
+    named = [" over ".join(run.arena.systems[i] for i in (*c, c[0])) for c in found[:5]]
+    return f"{plural(len(found), 'circle')} by majority: {'; '.join(named)}."
+
+
+def _left_out(run: ProtocolRun) -> str:
+    """Rewritings that were not kept, verdicts that were unread, and what was not asked."""
+    lost = run.variants[(run.variants["kept"] == 0) & (run.variants["style"] != NONE)]
+    parts = []
+    if len(lost):
+        why = Counter(str(r).partition(":")[0] for r in lost["reasons"]).most_common(2)
+        parts.append(f"{plural(len(lost), 'rewriting')} left out ({', '.join(w for w, _ in why)})")
+    unread = sum(n for (protocol, _, _), n in run.arena.unread.items() if protocol != Protocol.RANKING.value)
+    if unread:
+        parts.append(f"{plural(unread, 'verdict')} unread")
+    for protocol, why in run.manifest.get("skipped", {}).items():
+        if protocol != Protocol.RANKING.value:
+            parts.append(f"{protocol} not asked: {why.rstrip('.')}")
+    criterion = str(run.manifest.get("criterion", "overall"))
+    return f"Criterion: {criterion}. " + ("; ".join(parts) + "." if parts else "")
+
+
+def _placebo(run: ProtocolRun) -> bool:
+    return catalog.PLACEBO in run.arena.arms
+
+
+def _first(run: ProtocolRun) -> Protocol:
+    return Protocol.PAIRWISE if run.arena.has_pairwise else Protocol.POINTWISE

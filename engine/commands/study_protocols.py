@@ -1,0 +1,90 @@
+"""`judgescope study protocols`."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from engine.commands.common import INCONCLUSIVE, OK, show_progress
+from engine.commands.files import dataset_of
+from engine.errors import InputError
+from engine.judges.registry import make_judge
+from engine.readout.arena import build_arena
+from engine.runs import create_run
+from engine.settings import get_settings
+from engine.studies.plan import OutOfBudget, Plan
+from engine.studies.protocols import ProtocolsConfig, plan_protocols, run_protocols
+from engine.studies.protocols_report import as_json
+
+
+def run_study_protocols(name: str, config: ProtocolsConfig, args: argparse.Namespace) -> dict[str, Any]:
+    """Rewrite, judge in both protocols, print what the page shows."""
+    settings = get_settings()
+    dataset = dataset_of(config.data, args)
+    config = config.model_copy(update={"data": dataset.dataset_id})
+    judge = make_judge(config.judge, settings, card=args.judge_card, cache=not args.no_cache)
+    if args.dry_run:
+        return _show_plan(plan_protocols(config, dataset, judge, settings))
+    run = create_run(args.out or settings.runs, name, config.model_dump(mode="json"), config.run_id)
+    code = OK
+    try:
+        run_protocols(config, dataset, judge, run, settings, show_progress)
+    except OutOfBudget:
+        code = INCONCLUSIVE
+        print(f"Stopped at the budget of {config.budget_seconds:g} s; the same --run-id goes on from there.")
+    run.update_manifest(recorded=args.recorded)
+    verdicts = run.table("verdicts")
+    if not len(verdicts):
+        raise InputError("The budget was spent before the first verdict. Give more --budget-seconds.")
+    arena = build_arena(verdicts, run.table("variants"))
+    found = as_json(arena, config.view, config.boards, config.lowest, config.elo_k)
+    print("\n".join(_lines(found)))
+    for protocol, why in run.manifest().get("skipped", {}).items():
+        print(f"Not asked: {protocol}. {why}")
+    print(f"Run {run.run_id}: judge {judge.spec}, data {dataset.name}. Tables are in its run folder.")
+    about = {"run_id": run.run_id, "judge": judge.spec, "data": dataset.name, "criterion": config.criterion}
+    skipped = run.manifest().get("skipped", {})
+    return {**about, "n_verdicts": len(verdicts), **found, "skipped": skipped, "exit_code": code}
+
+
+def _show_plan(plan: Plan) -> dict[str, Any]:
+    print(
+        f"About {plan.verdicts:,} verdicts: {plan.known:,} known already, {plan.calls:,} calls of {plan.tokens:,} "
+        f"prompt tokens, {plan.seconds:,.0f} s at the pace of {plan.measured_on:,} tokens."
+    )
+    return {"dry_run": True, **plan._asdict()}
+
+
+def _lines(found: dict[str, Any]) -> list[str]:
+    lines = [f"Pointwise ties: {found['tie_rule']}."]
+    for entry in found["flips_by_distractor"]:
+        rates, net = entry["flip_rate"], entry["minus_placebo"]
+        lines.append(
+            f"flips {entry['distractor']:<22} pairwise {_share(rates['pairwise'])}  "
+            f"pointwise {_share(rates['pointwise'])}  less placebo {_share(net['pairwise'])} / "
+            f"{_share(net['pointwise'])}  p {entry['p_value']:.3g}"
+        )
+    for entry in found["preferred_distracted"]:
+        lines.append(
+            f"rewriting preferred {entry['distractor']:<16} pairwise {_share(entry['pairwise'])}  "
+            f"pointwise {_share(entry['pointwise'])}"
+        )
+    for entry in found["severity"]:
+        lines.append(
+            f"severity {entry['severity']} {entry['distractor']:<18} {entry['protocol']:<10} accuracy {_share(entry)}"
+        )
+    for entry in found["ratings"]:
+        lines.append(
+            f"{entry['distractor']:<18} {entry['protocol']:<10} {entry['system']:<20} {entry['before']:>6.0f} -> "
+            f"{entry['after']:>6.0f}  rank {entry['rank_before']:g} -> {entry['rank_after']:g}"
+            f"{'  rewritten' if entry['distracted'] else ''}"
+        )
+    if found["first_slot_rate"]:
+        lines.append(f"first slot {_share(found['first_slot_rate'])}")
+        lines.append(f"intransitive triads {_share(found['intransitivity']['averaged'])}")
+    return lines
+
+
+def _share(entry: dict[str, Any]) -> str:
+    value = entry.get("value", entry.get("accuracy"))
+    return f"{value:.3f} [{entry['lower']:.3f}, {entry['upper']:.3f}] n {entry['n']}"

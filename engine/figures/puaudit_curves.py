@@ -1,0 +1,297 @@
+"""Audit figures over the transported mass: the price curve with its items, entry masses by truth, consistency."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import plotly.graph_objects as go
+
+from engine.figures.palette import MEANING, PALETTE, ROLES, Mode
+from engine.figures.text import count, label, level_text, plural
+from engine.figures.theme import SMALL_SIZE, frame, say
+
+TRUTHS = ("agrees", "disagrees", "unknown")
+"""Whether a verdict is the human's."""
+_SYMBOLS = {"agrees": "circle", "disagrees": "x-thin", "unknown": "circle-open"}
+MOST_DRAWN = 5000
+FEW = 200
+"""Pairs below which every one is drawn."""
+_BINS = 20
+
+
+def truth_colour(truth: str, mode: Mode) -> str:
+    """Gold where a verdict is the human's, pink where it is not, grey where nobody knows."""
+    return {"agrees": MEANING[mode]["human"], "disagrees": PALETTE[mode][7]}.get(truth, MEANING[mode]["unread"])
+
+
+def truth_of(agrees: npt.ArrayLike) -> list[str]:
+    """The words for agreement 1, 0 and NaN."""
+    return ["unknown" if np.isnan(a) else TRUTHS[int(a < 0.5)] for a in np.asarray(agrees, dtype=np.float64)]
+
+
+def prepare_items(rows: pd.DataFrame) -> pd.DataFrame:
+    """The unlabelled pairs in the order in which they enter.
+
+    Args:
+        rows: rows of the table `audit` of the split shown, with `flip` (what the audit decides at the mass) and
+            `stability` (share of bootstraps that keep the pair; NaN where there are none).
+
+    Returns:
+        comparison_id, type, entry_mass, entry_price, truth, kept, stability (NaN without bootstraps).
+    """
+    own = rows[rows["role"] == "unlabelled"]
+    made = pd.DataFrame(
+        {
+            "comparison_id": own["comparison_id"].to_numpy(),
+            "type": own["type"].to_numpy(),
+            "entry_mass": own["entry_mass"].to_numpy(),
+            "entry_price": own["entry_price"].to_numpy(),
+            "truth": truth_of(own["agrees"].to_numpy()),
+            "kept": ~own["flip"].to_numpy(dtype=bool),
+            "stability": own["stability"].to_numpy(dtype=np.float64),
+        }
+    )
+    return made.sort_values("entry_mass", kind="stable").reset_index(drop=True)
+
+
+def plot_items(prepared: pd.DataFrame, mass: float, *, mode: Mode = "light", note: str = "") -> go.Figure:
+    """The price curve lambda(m), each pair a mark where it enters, the cut at the mass, bootstraps below."""
+    fig = go.Figure()
+    if prepared.empty:
+        say(fig, "nothing to audit", mode)
+    drawn = thinned(prepared, "truth")
+    for truth in [t for t in TRUTHS if (drawn["truth"] == t).any()]:
+        own = drawn[drawn["truth"] == truth]
+        colour = truth_colour(truth, mode)
+        fig.add_trace(
+            go.Scatter(
+                x=own["entry_mass"].to_numpy(),
+                y=own["entry_price"].to_numpy(),
+                mode="markers",
+                name=f"{truth} ({count(int((prepared['truth'] == truth).sum()))})",
+                marker={"size": 8, "symbol": _SYMBOLS[truth], "color": colour, "line": {"color": colour, "width": 2}},
+                customdata=own["comparison_id"].to_numpy(),
+                hovertemplate="%{customdata}<br>mass %{x:.3f}, price %{y:.3f}<extra></extra>",
+            )
+        )
+    known = prepared["stability"].notna().any()
+    if known:
+        _kept_bars(fig, prepared, mode)
+    _cut(fig, mass, mode)
+    fig.update_xaxes(
+        title="entry mass (in order of entry)", range=[-0.01, 1.01], fixedrange=True, anchor="y2" if known else "y"
+    )
+    fig.update_yaxes(title="price λ(m), 1 − cos", rangemode="tozero", fixedrange=True, domain=[0.34 if known else 0, 1])
+    kept = int(prepared["kept"].sum())
+    notes = (
+        f"{count(kept)} of {plural(len(prepared), 'pair')} left of the cut: an input, not a finding",
+        "below: share of bootstraps of the positives that keep a pair" if known else "",
+        f"{count(len(drawn))} drawn" if len(drawn) < len(prepared) else "",
+        label(note, 90),
+    )
+    alt = f"Price of transported mass against mass; the cut at {mass:.2f} keeps {kept} of {len(prepared)} pairs."
+    return frame(
+        fig, mode, title="In which order do verdicts enter?", notes=notes, alt=alt, body=330, legend=True, above=16
+    )
+
+
+def _kept_bars(fig: go.Figure, prepared: pd.DataFrame, mode: Mode) -> None:
+    """The share of bootstraps that keep each pair, on an axis of its own below the curve."""
+    fig.add_trace(
+        go.Bar(
+            x=prepared["entry_mass"].to_numpy(),
+            y=prepared["stability"].to_numpy(),
+            yaxis="y2",
+            name="kept when resampled",
+            marker={"color": MEANING[mode]["defended"], "line": {"width": 0}},
+            width=0.9 / max(len(prepared), 1),
+            customdata=prepared["comparison_id"].to_numpy(),
+            hovertemplate="%{customdata}<br>kept in %{y:.0%} of the bootstraps<extra></extra>",
+        )
+    )
+    axis = {"domain": [0, 0.24], "range": [0, 1], "tickformat": ".0%", "fixedrange": True, "nticks": 3}
+    fig.update_layout(yaxis2={**axis, "title": {"text": "kept"}})
+
+
+def prepare_density(entry: npt.ArrayLike, agrees: npt.ArrayLike) -> pd.DataFrame:
+    """Entry masses of verdicts that agree and of those that do not.
+
+    Args:
+        entry: mean entry mass of each pair over the splits (n,).
+        agrees: 1, 0 or NaN (n,).
+
+    Returns:
+        truth, entry_mass; one row per pair that was ever unlabelled, truths in the order of `TRUTHS`.
+    """
+    made = pd.DataFrame({"truth": truth_of(agrees), "entry_mass": np.asarray(entry, dtype=np.float64)})
+    made = made[np.isfinite(made["entry_mass"])]
+    return made.sort_values("truth", key=lambda t: t.map(TRUTHS.index), kind="stable").reset_index(drop=True)
+
+
+def plot_density(prepared: pd.DataFrame, mass: float, *, mode: Mode = "light", note: str = "") -> go.Figure:
+    """Strips with boxes for fewer than 200 pairs, outlines of shares above; the cut at the mass."""
+    fig, few = go.Figure(), len(prepared) < FEW
+    for truth in [t for t in TRUTHS if (prepared["truth"] == t).any()]:
+        own = prepared.loc[prepared["truth"] == truth, "entry_mass"].to_numpy()
+        fig.add_trace((_strip if few else _outline)(own, truth, mode))
+    _cut(fig, mass, mode)
+    fig.update_xaxes(title="entry mass", range=[-0.01, 1.01], fixedrange=True)
+    if few:
+        fig.update_yaxes(showticklabels=True, fixedrange=True, tickfont={"color": ROLES[mode]["ink"]})
+    else:
+        fig.update_yaxes(title="share of pairs", tickformat=".0%", rangemode="tozero", fixedrange=True)
+    if prepared.empty:
+        say(fig, "nothing to audit", mode)
+    notes = ("verdicts that disagree should enter late, right of the cut", label(note, 90))
+    alt = "Distribution of entry masses by whether the verdict is the human's."
+    return frame(
+        fig, mode, title="Do wrong verdicts enter later?", notes=notes, alt=alt, body=240, legend=not few, above=16
+    )
+
+
+def _strip(own: npt.NDArray[np.float64], truth: str, mode: Mode) -> go.Box:
+    colour = truth_colour(truth, mode)
+    return go.Box(
+        x=own,
+        name=f"{truth} (n = {count(len(own))})",
+        boxpoints="all",
+        jitter=0.5,
+        pointpos=0,
+        marker={"color": colour, "size": 7, "opacity": 0.75},
+        line={"color": colour, "width": 1.5},
+        fillcolor="rgba(0,0,0,0)",
+        hovertemplate="%{x:.3f}<extra></extra>",
+    )
+
+
+def _outline(own: npt.NDArray[np.float64], truth: str, mode: Mode) -> go.Scatter:
+    counts, edges = np.histogram(own, np.linspace(0, 1, _BINS + 1))
+    share = counts / len(own)
+    dash = "dot" if truth == "disagrees" else "solid"
+    return go.Scatter(
+        x=edges,
+        y=[*share, share[-1]],
+        mode="lines",
+        line={"shape": "hv", "width": 2.5, "color": truth_colour(truth, mode), "dash": dash},
+        name=f"{truth} (n = {count(len(own))})",
+        hovertemplate="%{x:.2f}: %{y:.0%}<extra></extra>",
+    )
+
+
+def prepare_sensitivity(metrics: pd.DataFrame, masses: Sequence[float], random: Sequence[float]) -> pd.DataFrame:
+    """Consistency after the audit at each mass, and what random flips would give there.
+
+    Args:
+        metrics: rows `sensitivity_cons_adj` of one attack, `group` holding the mass.
+        masses: of the random curve.
+        random: its closed form at those masses.
+
+    Returns:
+        mass, value, lower, upper, random, level, n.
+    """
+    own = metrics[metrics["metric"] == "sensitivity_cons_adj"]
+    made = own.assign(mass=own["group"].astype(float))[["mass", "value", "lower", "upper", "level", "n"]]
+    made["random"] = np.interp(made["mass"], masses, random) if len(made) else []
+    return made.sort_values("mass").reset_index(drop=True)
+
+
+def plot_sensitivity(
+    prepared: pd.DataFrame, mass: float, marks: dict[str, float], *, mode: Mode = "light", note: str = ""
+) -> go.Figure:
+    """Consistency against the mass, with its interval; random flips dashed; estimates of the mass as ticks.
+
+    Args:
+        prepared: from `prepare_sensitivity`.
+        mass: the cut.
+        marks: name -> mass, such as the estimate from clean labels.
+        mode: light, dark or print.
+        note: a last part of the small print.
+    """
+    fig = go.Figure()
+    colour, x = MEANING[mode]["defended"], prepared["mass"].to_numpy()
+    fig.add_trace(
+        go.Scatter(
+            x=np.concatenate([x, x[::-1]]),
+            y=np.concatenate([prepared["upper"], prepared["lower"][::-1]]),
+            fill="toself",
+            mode="none",
+            fillcolor=ROLES[mode]["faint"],
+            hoverinfo="skip",
+            showlegend=False,
+        )
+    )
+    for name, y, dash, shade in (
+        ("after the audit", prepared["value"], "solid", colour),
+        ("after as many random flips", prepared["random"], "dash", MEANING[mode]["unread"]),
+    ):
+        fig.add_trace(
+            go.Scatter(
+                x=x,
+                y=y.to_numpy(),
+                mode="lines+markers",
+                name=name,
+                line={"color": shade, "dash": dash, "width": 2.5},
+                marker={"size": 7},
+                hovertemplate="mass %{x:.2f}: %{y:.3f}<extra></extra>",
+            )
+        )
+    _cut(fig, mass, mode)
+    _marks(fig, marks, mode)
+    fig.update_xaxes(title="transported mass m", range=[-0.01, 1.02], fixedrange=True)
+    fig.update_yaxes(title="consistency", range=[0, 1.01], fixedrange=True)
+    level = prepared["level"].dropna()
+    how = f"{level_text(float(level.iloc[0]))} band (bootstrap of items)" if len(level) else ""
+    n = f"n = {plural(int(prepared['n'].max()), 'pair')}" if len(prepared) else ""
+    notes = (how, n, label(note, 90))
+    alt = "Consistency after the audit against the transported mass, with random flips beside it."
+    return frame(fig, mode, title="Which mass would have been right?", notes=notes, alt=alt, body=280, legend=True)
+
+
+def thinned(rows: pd.DataFrame, by: str, most: int = MOST_DRAWN) -> pd.DataFrame:
+    """At most so many rows, every value of `by` with its share, evenly spread over the order."""
+    if len(rows) <= most:
+        return rows
+    parts = []
+    for _, own in rows.groupby(by, sort=False):
+        n = max(1, int(most * len(own) / len(rows)))
+        parts.append(own.iloc[np.linspace(0, len(own) - 1, n).round().astype(int)])
+    return pd.concat(parts)
+
+
+def _cut(fig: go.Figure, mass: float, mode: Mode) -> None:
+    """The mass as a line, named inside the plot, where no legend is."""
+    line = {"color": ROLES[mode]["ink"], "width": 1.5, "dash": "dash"}
+    fig.add_shape(type="line", x0=mass, x1=mass, y0=0, y1=1, yref="paper", line=line)
+    left = mass > 0.8
+    fig.add_annotation(
+        x=mass,
+        y=1,
+        yref="paper",
+        yanchor="top",
+        xanchor="right" if left else "left",
+        xshift=-4 if left else 4,
+        text=f"m = {mass:.2f}",
+        showarrow=False,
+        bgcolor=ROLES[mode]["background"],
+        font={"size": SMALL_SIZE, "color": ROLES[mode]["ink"]},
+    )
+
+
+def _marks(fig: go.Figure, marks: dict[str, float], mode: Mode) -> None:
+    """Named masses as ticks at the foot of the plot."""
+    for i, (name, at) in enumerate(marks.items()):
+        fig.add_annotation(
+            x=at,
+            y=0.02 + 0.075 * i,
+            text=f"{label(name, 30)} {at:.2f} ",
+            xanchor="right" if at > 0.5 else "left",
+            showarrow=False,
+            font={"size": SMALL_SIZE, "color": ROLES[mode]["muted"]},
+            bgcolor=ROLES[mode]["background"],
+        )
+        fig.add_shape(
+            type="line", x0=at, x1=at, y0=0, y1=0.05 + 0.075 * i, line={"color": ROLES[mode]["line"], "width": 2}
+        )

@@ -1,0 +1,228 @@
+"""Who climbs: ratings before and after the lowest systems are distracted, contradictions, and choice sets.
+
+Paper 004, section 5 and appendices A.4 and A.5. Bradley-Terry first, online Elo beside it, since the paper leaves K,
+start and order of its Elo open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from engine.metrics.flips import slot_outcome
+from engine.metrics.intervals import Interval
+from engine.metrics.protocols import View, outcomes
+from engine.metrics.ratings import Elo, Ratings, elo, majority_cycles, outcome_wins, rate, tails, win_shares
+from engine.metrics.transitivity import Triads, choice_set_sensitivity, triads
+from engine.readout.arena import Arena
+from engine.schema import NONE, Protocol
+
+Floats = npt.NDArray[np.float64]
+ChosenBy = Literal["own", "pairwise"]
+FEW_ITEMS = 2
+
+
+@dataclass(frozen=True)
+class Board:
+    """A leaderboard before and after the lowest systems are rewritten.
+
+    Attributes:
+        protocol: how the comparisons were made.
+        arm: the rewriting.
+        distracted: indices of the rewritten systems, lowest first.
+        before, after: Bradley-Terry ratings on the comparisons that both have.
+        elo_before, elo_after: online Elo on the same comparisons.
+        shift, shift_lower, shift_upper: after minus before, Elo points, from the same resampled items, shape (S,).
+        n: comparisons that entered.
+        left_out: comparisons without a verdict before or after.
+    """
+
+    protocol: Protocol
+    arm: str
+    distracted: tuple[int, ...]
+    before: Ratings
+    after: Ratings
+    elo_before: Elo
+    elo_after: Elo
+    shift: Floats
+    shift_lower: Floats
+    shift_upper: Floats
+    n: int
+    left_out: int
+
+
+def lowest(arena: Arena, protocol: Protocol, k: int, view: View) -> tuple[int, ...]:
+    """The k systems rated lowest on clean comparisons, lowest first; equal ratings in the order of names."""
+    wins = outcome_wins(outcomes(arena, protocol, view), arena.pairs, len(arena.systems))
+    rating = rate(wins, resamples=1, seed=view.seed).rating
+    order = sorted(range(len(rating)), key=lambda i: (np.isnan(rating[i]), round(float(rating[i]), 6), i))
+    return tuple(i for i in order if not np.isnan(rating[i]))[:k]
+
+
+def distracted_outcomes(arena: Arena, protocol: Protocol, arm: str, distracted: Sequence[int], view: View) -> Floats:
+    """Outcomes where every response of the distracted systems is rewritten, shape (I, P)."""
+    in_first = np.isin(arena.pairs[:, 0], distracted)
+    in_second = np.isin(arena.pairs[:, 1], distracted)
+    out = outcomes(arena, protocol, view).copy()
+    for side, mask in (("a", in_first & ~in_second), ("b", in_second & ~in_first), ("ab", in_first & in_second)):
+        if mask.any():
+            out[:, mask] = outcomes(arena, protocol, view, arm, side)[:, mask]
+    return out
+
+
+def board(
+    arena: Arena, protocol: Protocol, arm: str, k: int, view: View, *, chosen_by: ChosenBy = "own", elo_k: float = 16.0
+) -> Board:
+    """Ratings before and after the k lowest systems are rewritten.
+
+    A comparison whose rewritten text was not kept, or that is unread in one of the two, is left out of both, so that
+    before and after are paired.
+
+    Args:
+        arena: the verdicts.
+        protocol: pairwise, or pointwise scores as synthetic comparisons.
+        arm: the rewriting.
+        k: how many systems, from the lowest.
+        view: how the verdicts are read.
+        chosen_by: the protocol's own clean ratings, as in the paper, or the pairwise ones for both.
+        elo_k: K of the online Elo.
+    """
+    choosing = Protocol.PAIRWISE if chosen_by == "pairwise" else protocol
+    chosen = lowest(arena, choosing, k, view)
+    clean = outcomes(arena, protocol, view)
+    after = distracted_outcomes(arena, protocol, arm, chosen, view) if chosen else clean
+    read = ~np.isnan(clean) & ~np.isnan(after)
+    clean, after = np.where(read, clean, np.nan), np.where(read, after, np.nan)
+    size = len(arena.systems)
+    first, second = (rate(outcome_wins(x, arena.pairs, size), level=view.level, seed=view.seed) for x in (clean, after))
+    elo_first, elo_second = (elo(x, arena.pairs, size, k=elo_k, seed=view.seed) for x in (clean, after))
+    lower, upper = _shift_bounds(first, second, view.level)
+    asked = ~np.isnan(outcomes(arena, protocol, view))
+    return Board(
+        protocol,
+        arm,
+        chosen,
+        first,
+        second,
+        elo_first,
+        elo_second,
+        second.rating - first.rating,
+        lower,
+        upper,
+        int(read.sum()),
+        int((asked & ~read).sum()),
+    )
+
+
+def _shift_bounds(before: Ratings, after: Ratings, level: float) -> tuple[Floats, Floats]:
+    gaps = np.full(len(before.rating), np.nan)
+    if before.n_items < FEW_ITEMS or not len(before.draws):
+        return gaps, gaps
+    known = ~np.isnan(before.rating)
+    bounds = np.full((2, len(gaps)), np.nan)
+    change = (after.draws - before.draws)[:, known]
+    bounds[:, known] = np.quantile(change, tails(before.n_items, level), axis=0)
+    return bounds[0], bounds[1]
+
+
+@dataclass(frozen=True)
+class WinTable:
+    """Share of comparisons that row won against column.
+
+    Attributes:
+        shares: ties half, shape (S, S); NaN where two never met.
+        n: comparisons, shape (S, S).
+        cycles: three systems that beat one another in a circle by majority.
+    """
+
+    shares: Floats
+    n: Floats
+    cycles: tuple[tuple[int, int, int], ...]
+
+
+def win_table(arena: Arena, protocol: Protocol, view: View) -> WinTable:
+    """The win matrix of the clean comparisons, and its cycles."""
+    shares, n = win_shares(outcome_wins(outcomes(arena, protocol, view), arena.pairs, len(arena.systems)))
+    return WinTable(shares, n, tuple(majority_cycles(shares)))
+
+
+def contradictions(arena: Arena, view: View, *, averaged: bool = True) -> Triads:
+    """Intransitive triads of the clean pairwise comparisons.
+
+    Args:
+        arena: the verdicts.
+        view: how they are read.
+        averaged: over both orders; otherwise each pair in one order alone, the first system first.
+    """
+    clean = arena.shares[NONE, ""]
+    found = outcomes(arena, Protocol.PAIRWISE, view) if averaged else slot_outcome(clean)[..., 0]
+    return triads(found, arena.pairs, len(arena.systems), level=view.level)
+
+
+@dataclass(frozen=True)
+class ChoiceSets:
+    """Sensitivity of the order of A and B to what stands beside them.
+
+    Attributes:
+        layout: `{A, B, (C, D)}` or `{(C, D), A, B}`.
+        single: share of reversals in one order of A and B.
+        averaged: share after averaging the places over both orders of A and B; undecided ones left out.
+    """
+
+    layout: str
+    single: Interval
+    averaged: Interval
+
+
+def choice_sets(arena: Arena, *, level: float = 0.95) -> list[ChoiceSets]:
+    """Both layouts of paper 004, appendix A.5; empty where no ranking was asked."""
+    sets = _quadruples(arena)
+    out: list[ChoiceSets] = []
+    for layout in ("{A, B, (C, D)}", "{(C, D), A, B}") if sets else ():
+        single, averaged, items = [], [], []
+        for item, (a, b, c, d), places in sets:
+            rows = [_gaps(places, a, b, x, layout) for x in (c, d)]
+            single.append([row[0] for row in rows])
+            averaged.append([float(np.mean(row)) for row in rows])
+            items.append(item)
+        one, two = np.array(single).T, np.array(averaged).T
+        out.append(
+            ChoiceSets(
+                layout,
+                choice_set_sensitivity(one[0], one[1], np.array(items), level=level),
+                choice_set_sensitivity(two[0], two[1], np.array(items), level=level),
+            )
+        )
+    return out
+
+
+Places = dict[tuple[str, ...], tuple[float, ...]]
+
+
+def _quadruples(arena: Arena) -> list[tuple[int, tuple[str, str, str, str], Places]]:
+    """For each item with rankings: A, B, C, D, and the places in every list shown."""
+    by_item: dict[int, Places] = {}
+    for item, shown, places in arena.rankings:
+        by_item.setdefault(item, {})[shown] = places
+    out = []
+    for item, lists in by_item.items():
+        sets = [set(shown) for shown in lists]
+        both = sorted(set.intersection(*sets))
+        others = sorted(set.union(*sets) - set(both))
+        if len(both) == 2 and len(others) == 2:
+            out.append((item, (both[0], both[1], others[0], others[1]), lists))
+    return out
+
+
+def _gaps(places: Places, a: str, b: str, x: str, layout: str) -> list[float]:
+    """Place of B minus place of A with x beside them, A first and B first; NaN where unread."""
+    found = []
+    for pair in ((a, b), (b, a)):
+        shown = (*pair, x) if layout.startswith("{A") else (x, *pair)
+        given = places.get(shown, ())
+        found.append(given[shown.index(b)] - given[shown.index(a)] if len(given) == len(shown) else float("nan"))
+    return found

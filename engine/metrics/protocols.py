@@ -1,0 +1,289 @@
+"""What both protocols say under one choice of tie rule: flips, ties, preferences for the distracted copy, severity.
+
+Everything is reduced from an `Arena`; no judge is asked. Paper 004, section 3 and 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from engine.metrics.flips import (
+    Average,
+    FlipComparison,
+    TieRule,
+    compare_flips,
+    flipped,
+    matched_margin,
+    pairwise_outcome,
+    pointwise_outcome,
+    slot_outcome,
+    tie_credit,
+)
+from engine.metrics.intervals import Interval, cluster_rate
+from engine.metrics.paired import PairedTest, paired_test
+from engine.readout.arena import Arena
+from engine.schema import NONE, Protocol
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+PROTOCOLS = (Protocol.PAIRWISE, Protocol.POINTWISE)
+SEVERITIES = (1, 2, 3)
+
+
+@dataclass(frozen=True)
+class View:
+    """How verdicts are read.
+
+    Attributes:
+        rule: when two scores are a tie.
+        average: what of the two orders is averaged.
+        level: confidence level in (0, 1).
+        seed: of bootstraps and random orders.
+    """
+
+    rule: TieRule = field(default_factory=TieRule)
+    average: Average = "probability"
+    level: float = 0.95
+    seed: int = 0
+
+
+def outcomes(arena: Arena, protocol: Protocol, view: View, arm: str = NONE, side: str = "") -> Floats:
+    """Outcome of every comparison of two systems, shape (I, P); NaN unread or not asked.
+
+    Args:
+        arena: the verdicts.
+        protocol: pairwise, or pointwise turned into synthetic comparisons.
+        view: how they are read.
+        arm: the rewriting, or `none`.
+        side: which of the pair is rewritten: `a`, `b`, `ab`, or empty.
+    """
+    if protocol is Protocol.PAIRWISE:
+        shape = (len(arena.items), len(arena.pairs))
+        shares = arena.shares.get((arm, side))
+        return np.full(shape, np.nan) if shares is None else pairwise_outcome(shares, view.average)
+    first, second = (arm if name in side else NONE for name in ("a", "b"))
+    expected = _score(arena.expected, arena, first, 0) - _score(arena.expected, arena, second, 1)
+    modal = _score(arena.modal, arena, first, 0) - _score(arena.modal, arena, second, 1)
+    return pointwise_outcome(expected, modal, view.rule)
+
+
+def clean_gaps(arena: Arena) -> Floats:
+    """Expected score of the first minus that of the second of every clean pair, shape (I, P)."""
+    return _score(arena.expected, arena, NONE, 0) - _score(arena.expected, arena, NONE, 1)
+
+
+def margin_like_pairwise(arena: Arena, view: View) -> float:
+    """The tie margin at which clean pairs tie as often pointwise as pairwise; NaN where either is missing."""
+    pairwise = outcomes(arena, Protocol.PAIRWISE, view)
+    both = ~np.isnan(pairwise) & ~np.isnan(clean_gaps(arena))
+    return matched_margin(clean_gaps(arena)[both], float((pairwise[both] == 0).mean()) if both.any() else np.nan)
+
+
+def pair_flips(arena: Arena, protocol: Protocol, arm: str, view: View) -> Floats:
+    """1 where the distracted clean loser now wins, shape (I, P); see `metrics.flips.flipped`."""
+    before = outcomes(arena, protocol, view)
+    after_a, after_b = (outcomes(arena, protocol, view, arm, side) for side in ("a", "b"))
+    return flipped(before, after_a, after_b)
+
+
+def same_strict_loser(arena: Arena, view: View) -> npt.NDArray[np.bool_]:
+    """Whether both protocols have the same strict clean loser, shape (I, P)."""
+    product = outcomes(arena, Protocol.PAIRWISE, view) * outcomes(arena, Protocol.POINTWISE, view)
+    return np.asarray(product == 1)
+
+
+def flips(arena: Arena, arms: Sequence[str], placebo: str, view: View) -> FlipComparison:
+    """Flips of the arms together, against the placebo's on the same pairs.
+
+    Args:
+        arena: the verdicts.
+        arms: distractors whose pairs are pooled; items stay the clusters.
+        placebo: the arm of the neutral paraphrase; one that was not asked leaves the net rates without data.
+        view: how the verdicts are read.
+    """
+    n = len(arms)
+    own = {p: np.concatenate([pair_flips(arena, p, arm, view) for arm in arms]).ravel() for p in PROTOCOLS}
+    sham = {p: np.tile(pair_flips(arena, p, placebo, view), (n, 1)).ravel() for p in PROTOCOLS}
+    return compare_flips(
+        own[Protocol.PAIRWISE],
+        own[Protocol.POINTWISE],
+        np.tile(same_strict_loser(arena, view), (n, 1)).ravel(),
+        sham[Protocol.PAIRWISE],
+        sham[Protocol.POINTWISE],
+        np.tile(arena.item_of_pair, (n, 1)).ravel(),
+        level=view.level,
+        seed=view.seed,
+    )
+
+
+def clean_tie_rate(arena: Arena, protocol: Protocol, view: View) -> Interval:
+    """Share of clean pairs of two systems that tie."""
+    return _rate(outcomes(arena, protocol, view) == 0, outcomes(arena, protocol, view), arena.item_of_pair, view)
+
+
+def copy_outcomes(arena: Arena, protocol: Protocol, arm: str, view: View) -> Floats:
+    """Original (1) against rewriting (-1) of the same response, 0 a tie, shape (I, S); NaN unread or not kept.
+
+    In the arm `none` both texts are the same, so that averaging the orders makes a tie of whatever the judge says;
+    there the verdict of one order counts, which is a tie only where the judge calls it one.
+    """
+    kept = arena.kept.get(arm, np.zeros(arena.severity.shape, dtype=bool)) | (arm == NONE)
+    if protocol is Protocol.PAIRWISE:
+        shares = arena.copies.get(arm)
+        if shares is None:
+            found = np.full(kept.shape, np.nan)
+        else:
+            found = slot_outcome(shares)[..., 0] if arm == NONE else pairwise_outcome(shares, view.average)
+    elif arm in arena.expected:
+        gap = arena.expected[NONE] - arena.expected[arm]
+        found = pointwise_outcome(gap, arena.modal[NONE] - arena.modal[arm], view.rule)
+    else:
+        found = np.full(kept.shape, np.nan)
+    return np.where(kept, found, np.nan)
+
+
+@dataclass(frozen=True)
+class CopyRates:
+    """Original against rewriting, where quality is the same by construction.
+
+    Attributes:
+        preferred: share in which the rewriting wins outright.
+        half: the same with ties counting half.
+        tied: share of ties.
+    """
+
+    preferred: Interval
+    half: Interval
+    tied: Interval
+
+
+def copy_rates(arena: Arena, protocol: Protocol, arms: Sequence[str], view: View) -> CopyRates:
+    """How often the rewriting of a response beats its original, arms pooled; in the arm `none` both are the same."""
+    found = np.concatenate([copy_outcomes(arena, protocol, arm, view) for arm in arms])
+    items = np.tile(_item_of_response(arena), (len(arms), 1))
+    return CopyRates(
+        _rate(found == -1, found, items, view),
+        _rate(1 - tie_credit(found, 0.5), found, items, view),
+        _rate(found == 0, found, items, view),
+    )
+
+
+@dataclass(frozen=True)
+class LadderRow:
+    """Accuracy at one severity: how often the response that keeps all rules beats the one that fails some.
+
+    Attributes:
+        severity: rules that the lower response fails.
+        arm: the rewriting of the lower response, or `none`.
+        protocol: pairwise or pointwise.
+        strict: accuracy where a tie is wrong (the paper's reading).
+        half: accuracy where a tie is half right.
+        change: with the rewriting minus without, on the same pairs, ties half; NaN in the arm `none`.
+        excluded: pairs left out since the rewriting was not kept or changed how many rules are failed.
+    """
+
+    severity: int
+    arm: str
+    protocol: Protocol
+    strict: Interval
+    half: Interval
+    change: PairedTest
+    excluded: int
+
+
+def ladder(arena: Arena, arms: Sequence[str], view: View) -> list[LadderRow]:
+    """Accuracy by severity, arm and protocol; empty where the data say of no response which rules it keeps."""
+    rows: list[LadderRow] = []
+    for severity in SEVERITIES:
+        for arm in (NONE, *arms):
+            for protocol in PROTOCOLS:
+                before, after, allowed = _ladder_outcomes(arena, protocol, severity, arm, view)
+                if not len(before):
+                    continue
+                item = _ladder_items(arena, severity)
+                kept = np.where(allowed, after, np.nan)
+                change = tie_credit(kept, 0.5) - tie_credit(before, 0.5)
+                rows.append(
+                    LadderRow(
+                        severity,
+                        arm,
+                        protocol,
+                        cluster_rate(tie_credit(kept, 0.0), item, level=view.level, seed=view.seed),
+                        cluster_rate(tie_credit(kept, 0.5), item, level=view.level, seed=view.seed),
+                        paired_test(change if arm != NONE else change * np.nan, item, level=view.level, seed=view.seed),
+                        int((~allowed).sum()),
+                    )
+                )
+    return rows
+
+
+def first_slot(arena: Arena, view: View) -> Interval:
+    """Share of clean comparisons, order by order, that the response shown first wins; ties half."""
+    by_order = slot_outcome(arena.shares[NONE, ""])
+    return _rate((by_order * np.array([1.0, -1.0]) + 1) / 2, by_order, _in_both_orders(arena), view)
+
+
+def order_disagreement(arena: Arena, view: View) -> Interval:
+    """Share of clean comparisons whose two orders give different outcomes."""
+    by_order = slot_outcome(arena.shares[NONE, ""])
+    return _rate(by_order[..., 0] != by_order[..., 1], by_order.sum(axis=-1), arena.item_of_pair, view)
+
+
+def preference_strength(arena: Arena, view: View) -> Interval:
+    """Mean of |P(a) - P(b)| over clean comparisons, averaged over both orders: 0 no preference, 1 certainty."""
+    mean = arena.shares[NONE, ""].mean(axis=-2)
+    return _rate(np.abs(mean[..., 0] - mean[..., 1]), mean[..., 0], arena.item_of_pair, view)
+
+
+def _ladder_pairs(arena: Arena, severity: int) -> npt.NDArray[np.bool_]:
+    """Where one response keeps all rules and the other fails `severity`: high first, high second; shape (2, I, P)."""
+    first, second = arena.severity[:, arena.pairs[:, 0]], arena.severity[:, arena.pairs[:, 1]]
+    return np.stack([(first == 0) & (second == severity), (second == 0) & (first == severity)])
+
+
+def _ladder_items(arena: Arena, severity: int) -> Ints:
+    return np.concatenate([arena.item_of_pair[mask] for mask in _ladder_pairs(arena, severity)])
+
+
+def _ladder_outcomes(
+    arena: Arena, protocol: Protocol, severity: int, arm: str, view: View
+) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
+    """Outcome of high (1) against low before and after, and whether the rewriting of the low one may enter."""
+    before, after, allowed = [], [], []
+    for mask, sign, low in zip(_ladder_pairs(arena, severity), (1, -1), (1, 0), strict=True):
+        side = "" if arm == NONE else "ab"[low]
+        before.append(sign * outcomes(arena, protocol, view)[mask])
+        after.append(sign * outcomes(arena, protocol, view, arm, side)[mask])
+        allowed.append(_keeps_rules(arena, arm)[:, arena.pairs[:, low]][mask])
+    return np.concatenate(before), np.concatenate(after), np.concatenate(allowed)
+
+
+def _keeps_rules(arena: Arena, arm: str) -> npt.NDArray[np.bool_]:
+    """Whether a rewriting was kept and fails as many rules as its original, shape (I, S)."""
+    if arm == NONE:
+        return np.ones(arena.severity.shape, dtype=bool)
+    same = arena.severity_after[arm] == arena.severity
+    return np.asarray(arena.kept[arm] & same)
+
+
+def _score(scores: Mapping[str, Floats], arena: Arena, arm: str, place: int) -> Floats:
+    cells = scores.get(arm, np.full(arena.severity.shape, np.nan))
+    return np.asarray(cells[:, arena.pairs[:, place]])
+
+
+def _item_of_response(arena: Arena) -> Ints:
+    return np.repeat(np.arange(len(arena.items)), len(arena.systems)).reshape(arena.severity.shape)
+
+
+def _in_both_orders(arena: Arena) -> Ints:
+    return np.repeat(arena.item_of_pair[..., None], 2, axis=-1)
+
+
+def _rate(events: npt.ArrayLike, read: Floats, items: Ints, view: View) -> Interval:
+    """Share of events among what was read."""
+    values = np.where(np.isnan(read), np.nan, np.asarray(events, dtype=np.float64))
+    return cluster_rate(values.ravel(), items.ravel(), level=view.level, seed=view.seed)

@@ -1,0 +1,239 @@
+"""Audits as tables: from what a run stored to consistency, controls and AUC, each with its interval."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from engine.errors import InputError
+from engine.readout.puaudit import CONTROLS, GEOMETRY, Decision, ItemBootstrap, Mean, Split, auc, decide, per_pair
+from engine.readout.transport import TransportPath
+from engine.schema import METRICS, NONE
+
+Floats = npt.NDArray[np.float64]
+METHOD = "bootstrap of items"
+MIN_CELL = 10
+"""Pairs below which a cell takes no part in claims."""
+AUC_RESAMPLES = 200
+AUDIT_ITSELF = -1
+"""Number of the split in which every labelled pair is a positive."""
+
+
+@dataclass(frozen=True)
+class Audit:
+    """All splits of one attack.
+
+    Attributes:
+        pairs: comparison_id, item_id, type and human of every pair, its position being its code.
+        splits: the seeded ones, in which the truth of the unlabelled is known; several of one number where each
+            question type has a transport of its own.
+        itself: the audit of pairs nobody labelled; empty where every pair is labelled.
+        boot: resamples of the items.
+    """
+
+    attack: str
+    pairs: pd.DataFrame
+    splits: tuple[Split, ...]
+    itself: tuple[Split, ...]
+    boot: ItemBootstrap
+
+    @property
+    def shown(self) -> tuple[Split, ...]:
+        """The split that is drawn, in all its parts: the audit itself, else the first seeded one."""
+        return self.itself or tuple(s for s in self.splits if s.number == self.splits[0].number)
+
+    def rows(self, audit: pd.DataFrame) -> pd.DataFrame:
+        """The rows of the table `audit` that belong to the split shown."""
+        return audit[(audit["split"] == self.shown[0].number) & (audit["attack"] == self.attack)]
+
+
+def read_audit(audit: pd.DataFrame, transport: pd.DataFrame, attack: str = NONE, *, seed: int = 0) -> Audit:
+    """The audit of one attack from the tables `audit` and `transport` of a run.
+
+    Raises:
+        InputError: the run has no audit of that attack.
+    """
+    rows = audit[audit["attack"] == attack]
+    events = transport[transport["attack"] == attack]
+    if not len(rows):
+        raise InputError(
+            f"The run has no audit under the attack {attack!r}. It has: {', '.join(set(audit['attack']))}."
+        )
+    pairs = rows.drop_duplicates("comparison_id")[["comparison_id", "item_id", "type", "human"]].reset_index(drop=True)
+    codes = pd.Series(range(len(pairs)), index=pairs["comparison_id"])
+    made = [_split(*key, *both, codes) for key, both in _by_part(rows, events).items()]
+    itself = tuple(split for split in made if split.number == AUDIT_ITSELF)
+    seeded = tuple(split for split in made if split.number != AUDIT_ITSELF)
+    return Audit(attack, pairs, seeded, itself, ItemBootstrap(pairs["item_id"].to_numpy(), seed))
+
+
+def _by_part(rows: pd.DataFrame, events: pd.DataFrame) -> dict[tuple[int, str], tuple[pd.DataFrame, pd.DataFrame]]:
+    """The rows of both tables of each split and part, by number and part."""
+    keys = [[int(n) for n in frame["split"]] for frame in (rows, events)]
+    parts = [frame["part"].fillna("").tolist() for frame in (rows, events)]
+    place = [pd.Series(list(zip(k, p, strict=True)), dtype=object) for k, p in zip(keys, parts, strict=True)]
+    groups = [series.groupby(series, sort=False).indices for series in place]
+    order: list[tuple[int, str]] = sorted(zip(keys[0], parts[0], strict=True))
+    order = list(dict.fromkeys(order))
+    return {key: (rows.iloc[groups[0][key]], events.iloc[groups[1][key]]) for key in order}
+
+
+def _split(number: int, part: str, rows: pd.DataFrame, events: pd.DataFrame, codes: pd.Series) -> Split:
+    unlabelled = rows[rows["role"] == "unlabelled"].sort_values("place")
+    positives = rows[rows["role"] != "unlabelled"]
+    path = TransportPath(
+        int((positives["role"] == "positive").sum()),
+        len(unlabelled),
+        events["sent"].to_numpy(dtype=np.int64),
+        events["unlabelled"].to_numpy(dtype=np.int64),
+        events["positive"].to_numpy(dtype=np.int64),
+        events["price"].to_numpy(dtype=np.float64),
+    )
+    return Split(
+        number,
+        part,
+        path,
+        unlabelled["comparison_id"].map(codes).to_numpy(dtype=np.int64),
+        unlabelled["agrees"].to_numpy(dtype=np.float64),
+        {name: unlabelled[name].to_numpy(dtype=np.float64) for name in GEOMETRY},
+        float(positives["agrees_clean"].mean()),
+        float(positives["agrees"].mean()),
+        int(positives["agrees_clean"].notna().sum()),
+    )
+
+
+def decisions(audit: Audit, mass: float | None = None, eta: float = 0.5) -> list[Decision]:
+    """The audit of each seeded split at one mass, or at each split's own estimate."""
+    return [decide(split, mass, eta) for split in audit.splits]
+
+
+def consistency(
+    audit: Audit, mass: float | None = None, *, eta: float = 0.5, level: float = 0.95, min_cell: int = MIN_CELL
+) -> pd.DataFrame:
+    """Consistency before and after the audit and under its controls, overall and by question type.
+
+    cons_orig, cons_adj and gain (their difference, paired); cons_CONTROL for each of `CONTROLS`; gain_over_best, over
+    the control that is best overall. A pair's value is its mean over the splits in which it was unlabelled; items are
+    resampled. Rows of `group` are question types; a type with fewer than `min_cell` pairs has no interval.
+
+    Args:
+        audit: with seeded splits.
+        mass: in (0, 1]; None takes each split's own estimate.
+        eta: threshold of s_bar.
+        level: confidence level.
+        min_cell: see above.
+
+    Returns:
+        Table `metrics`; empty where no truth is known.
+    """
+    if not audit.splits:
+        return METRICS.empty()
+    made = decisions(audit, mass, eta)
+    values = _values(audit, made)
+    best = max(CONTROLS, key=lambda name: np.nan_to_num(np.nanmean(values[f"cons_{name}"]), nan=-1.0))
+    values["gain"] = values["cons_adj"] - values["cons_orig"]
+    values["gain_over_best"] = values["cons_adj"] - values[f"cons_{best}"]
+    cells = [(name, "", v) for name, v in values.items()]
+    types = audit.pairs["type"].to_numpy(dtype=object)
+    for kind in dict.fromkeys(types):
+        own = types == kind
+        cells += [(n, str(kind), np.where(own, values[n], np.nan)) for n in ("cons_orig", "cons_adj", "gain")]
+    means = audit.boot.means([v for _, _, v in cells], level)
+    rows = [
+        _row(audit, name, mean, group, level, min_cell if group else 0)
+        for (name, group, _), mean in zip(cells, means, strict=True)
+    ]
+    return METRICS.conform(pd.DataFrame(rows))
+
+
+def best_control(table: pd.DataFrame) -> str:
+    """The control with the highest consistency in a table of `consistency`."""
+    own = table[table["group"].isna() & table["metric"].isin([f"cons_{name}" for name in CONTROLS])]
+    known = own.dropna(subset=["value"]).sort_values("value", ascending=False, kind="stable")
+    return str(known["metric"].iloc[0]).removeprefix("cons_") if len(known) else ""
+
+
+def _values(audit: Audit, made: Sequence[Decision]) -> dict[str, Floats]:
+    n = len(audit.pairs)
+    values = {
+        "cons_orig": per_pair(audit.splits, [split.agrees for split in audit.splits], n),
+        "cons_adj": per_pair(audit.splits, [d.after for d in made], n),
+    }
+    for name in CONTROLS:
+        values[f"cons_{name}"] = per_pair(audit.splits, [d.controls[name] for d in made], n)
+    return values
+
+
+def _row(audit: Audit, metric: str, mean: Mean, group: str, level: float, min_cell: int) -> dict[str, Any]:
+    value, lower, upper, n, g = mean
+    few = n < min_cell
+    floor = 0.0 if metric.startswith(("cons", "sensitivity")) else -1.0  # a gain can be negative, a share cannot
+    lower, upper = (float(np.clip(end, floor, 1.0)) for end in (lower, upper))
+    return {
+        "metric": metric,
+        "attack": audit.attack,
+        "defense": NONE,
+        "group": group or None,
+        "value": value,
+        "lower": np.nan if few else lower,
+        "upper": np.nan if few else upper,
+        "level": level,
+        "method": f"fewer than {min_cell} pairs" if few else METHOD,
+        "n": n,
+        "n_clusters": g,
+    }
+
+
+def sensitivity(audit: Audit, masses: Sequence[float], *, eta: float = 0.5, level: float = 0.95) -> pd.DataFrame:
+    """cons_adj at each mass (`group` holds the mass), over all seeded splits; table `metrics`."""
+    if not audit.splits:
+        return METRICS.empty()
+    n = len(audit.pairs)
+    after = [per_pair(audit.splits, [d.after for d in decisions(audit, m, eta)], n) for m in masses]
+    means = audit.boot.means(after, level)
+    rows = [
+        _row(audit, "sensitivity_cons_adj", mean, f"{m:.2f}", level, 0) for m, mean in zip(masses, means, strict=True)
+    ]
+    return METRICS.conform(pd.DataFrame(rows))
+
+
+def ranking_quality(audit: Audit, *, level: float = 0.95) -> pd.DataFrame:
+    """auc_entry_mass, auc_centroid, auc_nearest and auc_top10: how well each score finds verdicts that agree.
+
+    The mean over the seeded splits; 200 resamples of the items give the interval.
+    """
+    rows = []
+    weights = audit.boot.weights[:AUC_RESAMPLES]
+    judged = np.unique(np.concatenate([s.pair[~np.isnan(s.agrees)] for s in audit.splits] or [np.zeros(0, int)]))
+    counts = {"n": len(judged), "n_clusters": len(np.unique(audit.boot.codes[judged]))}
+    for name, read in _scores().items():
+        value = _mean_auc(audit, read, None)[0]
+        drawn = _mean_auc(audit, read, weights[:, audit.boot.codes])
+        known = drawn[~np.isnan(drawn)]
+        low, high = np.quantile(known, [(1 - level) / 2, (1 + level) / 2]) if len(known) else (np.nan, np.nan)
+        about = {"metric": f"auc_{name}", "attack": audit.attack, "defense": NONE, "level": level, "method": METHOD}
+        rows.append(about | counts | {"value": value, "lower": low, "upper": high})
+    return METRICS.conform(pd.DataFrame(rows))
+
+
+def _scores() -> dict[str, Callable[[Split], Floats]]:
+    found: dict[str, Callable[[Split], Floats]] = {"entry_mass": lambda split: -split.path.entry_mass}
+    for name in GEOMETRY:
+        found[name] = lambda split, name=name: split.scores[name]  # type: ignore[misc]
+    return found
+
+
+def _mean_auc(audit: Audit, read: Callable[[Split], Floats], weights: Floats | None) -> Floats:
+    """Mean over the splits in which both kinds of verdict are there, for each resample (B,)."""
+    if not audit.splits:
+        return np.full(1, np.nan)
+    values = np.array([auc(read(s), s.agrees, None if weights is None else weights[:, s.pair]) for s in audit.splits])
+    known = ~np.isnan(values)
+    total, count = np.where(known, values, 0.0).sum(axis=0), known.sum(axis=0)
+    means: Floats = np.divide(total, count, out=np.full(len(total), np.nan), where=count > 0)
+    return means

@@ -1,0 +1,1 @@
+"""Steering a tutor: layers, activations, separability, standard vectors, edits while decoding, references."""

@@ -1,0 +1,160 @@
+"""Study `detection`: the perplexity threshold of best F1, fitted on some items and measured on the others.
+
+One threshold is fitted against learned phrases and one against prompt attacks: readable injections are not unlikely
+texts, and a threshold fitted on both would hide that (CAP, paper 001, section 5.2).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from pydantic import BaseModel, ConfigDict, Field
+
+from engine.attacks.registry import make_attack, parse_attack
+from engine.data.dataset import Dataset
+from engine.data.store import load_dataset
+from engine.defenses.guard import BASE, Guard, guard_for
+from engine.errors import Cancelled, InputError
+from engine.judges.base import Checkpoint
+from engine.judges.planted import make_planted
+from engine.metrics.detection import detection_at, fitted, side_of
+from engine.metrics.intervals import Interval
+from engine.metrics.shifts import metric_row
+from engine.runs import RunFolder, create_run, now
+from engine.schema import METRICS, NONE, READINGS
+from engine.settings import Settings
+from engine.studies.requests import build_requests
+
+Family = Literal["suffix", "prompt"]
+UNLIKELY_BY_DESIGN = frozenset({"broken"})
+"""Constructed qualities that are unlikely texts on purpose; they are left out of the clean side."""
+
+
+class DetectionConfig(BaseModel):
+    """What to measure; the run's manifest holds it.
+
+    Attributes:
+        suffixes: attacks that add a learned phrase.
+        prompts: attacks that add readable sentences.
+        window: tokens of a window; 0 takes the whole text.
+        train_share: share of the items that the threshold is fitted on.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    data: str
+    suffixes: tuple[str, ...] = ("suffix",)
+    prompts: tuple[str, ...] = ("dsi", "bed", "adaptive")
+    window: int = Field(default=0, ge=0, le=4096)
+    train_share: float = Field(default=0.5, gt=0, lt=1)
+    limit: int | None = Field(default=None, ge=2)
+    run_id: str | None = None
+    seed: int = 0
+    level: float = Field(default=0.95, gt=0.5, lt=1)
+
+
+def detection_job(config: DetectionConfig, settings: Settings, checkpoint: Checkpoint) -> dict[str, Any]:
+    """The study as a job of the worker."""
+    dataset = load_dataset(config.data, settings.datasets)
+    run = create_run(settings.runs, "detection", config.model_dump(mode="json"), config.run_id)
+    run_detection(config, dataset, guard_for(make_planted("planted:constant"), settings), run, checkpoint)
+    return {"run_id": run.run_id}
+
+
+def run_detection(
+    config: DetectionConfig, dataset: Dataset, guard: Guard, run: RunFolder, checkpoint: Checkpoint
+) -> pd.DataFrame:
+    """Read all texts, fit, measure; returns the metrics table.
+
+    Raises:
+        InputError: the data has fewer than two items, or no attack of a kind was named.
+        Cancelled: from the checkpoint; what was read is in the cache and the run is marked stopped.
+    """
+    try:
+        readings = read_texts(config, dataset, guard, checkpoint)
+    except BaseException as error:
+        run.update_manifest(state="stopped" if isinstance(error, Cancelled) else "failed", finished=now())
+        raise
+    metrics = detection_metrics(readings, level=config.level, seed=config.seed)
+    test = readings[readings["split"] == "test"]
+    counts = {"n_items": test["item_id"].nunique(), "n_responses": test["response_id"].nunique()}
+    run.write_table("readings", readings)
+    run.write_table("metrics", metrics)
+    run.update_manifest(
+        state="done",
+        finished=now(),
+        data={"dataset_id": dataset.dataset_id, "name": dataset.name} | counts,
+        judge={"spec": BASE},
+    )
+    return metrics
+
+
+def read_texts(config: DetectionConfig, dataset: Dataset, guard: Guard, checkpoint: Checkpoint) -> pd.DataFrame:
+    """Table `readings` of every response, clean and under each attack.
+
+    Raises:
+        InputError: as `run_detection`.
+    """
+    quality = dataset.responses.set_index("response_id")["quality"]
+    requests = [r for r in build_requests(dataset) if quality.get(r.response_id) not in UNLIKELY_BY_DESIGN][
+        : config.limit
+    ]
+    items = list(dict.fromkeys(r.item_id for r in requests))
+    if len(items) < 2:
+        raise InputError(
+            f"The data {dataset.name} has {len(items)} items with a response; a threshold is fitted on some and "
+            "measured on others, so at least two are needed."
+        )
+    n_train = min(max(1, round(config.train_share * len(items))), len(items) - 1)
+    train = {items[i] for i in np.random.default_rng(config.seed).permutation(len(items))[:n_train].tolist()}
+    arms = [(NONE, NONE)]
+    arms += [(parse_attack(a).name, "suffix") for a in config.suffixes]
+    arms += [(parse_attack(a).name, "prompt") for a in config.prompts]
+    rows = [(r, name, family, make_attack(name).apply(r)) for name, family in arms for r in requests]
+    texts = [text for *_, text in rows]
+    done = 0
+
+    def after_batch() -> None:
+        nonlocal done
+        done = min(done + 1, len(texts))
+        checkpoint(done, len(texts))
+
+    found = guard.perplexities(texts, config.window, after_batch)
+    screen = f"perplexity?window={config.window}" if config.window else "perplexity"
+    return READINGS.conform(
+        pd.DataFrame(
+            {
+                "screen": screen,
+                "response_id": [r.response_id for r, *_ in rows],
+                "item_id": [r.item_id for r, *_ in rows],
+                "attack": [name for _, name, _, _ in rows],
+                "family": [family for _, _, family, _ in rows],
+                "split": ["train" if r.item_id in train else "test" for r, *_ in rows],
+                "value": [reading.value for reading in found],
+                "unread_reason": [reading.unread or None for reading in found],
+            }
+        )
+    )
+
+
+def detection_metrics(readings: pd.DataFrame, *, level: float = 0.95, seed: int = 0) -> pd.DataFrame:
+    """The fitted thresholds and what they do on the other side, one set of rows for each family (column `group`).
+
+    Rows: threshold and train_f1 (training side, without interval); precision, recall, false_alarms and f1 (other
+    side); recall once more for each attack.
+    """
+    rows: list[dict[str, object]] = []
+    for family in [f for f in ("suffix", "prompt") if (readings["family"] == f).any()]:
+        f1, threshold = fitted(readings, family)
+        train, test = (side_of(readings, family, split) for split in ("train", "test"))
+        for name, value in (("threshold", threshold), ("train_f1", f1)):
+            fixed = Interval(value, np.nan, np.nan, level, "fitted", len(train), train["item_id"].nunique())
+            rows.append(metric_row(name, NONE, NONE, fixed, len(train)) | {"group": family})
+        found = detection_at(test, threshold, level=level, seed=seed)
+        rows += [metric_row(m, NONE, NONE, i, i.n) | {"group": family} for m, i in found.items()]
+        for attack in test.loc[test["attack"] != NONE, "attack"].unique():
+            own = detection_at(test[test["attack"] == attack], threshold, level=level, seed=seed)["recall"]
+            rows.append(metric_row("recall", str(attack), NONE, own, own.n) | {"group": family})
+    return METRICS.conform(pd.DataFrame(rows))

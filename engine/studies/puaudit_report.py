@@ -1,0 +1,176 @@
+"""What the study `puaudit` reports: its table of metrics, and the summary that the command line prints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from engine.metrics.puaudit import (
+    Audit,
+    best_control,
+    consistency,
+    decisions,
+    ranking_quality,
+    read_audit,
+    sensitivity,
+)
+from engine.readout.puaudit import Split, decide
+from engine.schema import METRICS, NONE
+from engine.studies.puaudit_tables import Frames
+from engine.studies.puaudit_verdicts import Judged
+
+if TYPE_CHECKING:
+    from engine.studies.puaudit import AuditConfig
+
+MASSES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+"""Masses of the sensitivity (paper 002, table 7, in even steps)."""
+
+
+def audit_metrics(
+    audit: pd.DataFrame, events: pd.DataFrame, config: AuditConfig, arms: Sequence[Judged]
+) -> pd.DataFrame:
+    """Consistency, controls, AUC, masses and flips of every arm, and the sensitivity to the mass."""
+    tables = []
+    for arm in arms:
+        own = read_audit(audit, events, arm.attack, seed=config.seed)
+        tables += [
+            consistency(own, config.mass, eta=config.eta, level=config.level, min_cell=config.min_cell),
+            ranking_quality(own, level=config.level),
+            sensitivity(own, MASSES, eta=config.eta, level=config.level),
+            METRICS.conform(pd.DataFrame(_mass_rows(own, config))),
+        ]
+        if arm.attack != NONE:
+            tables.append(METRICS.conform(pd.DataFrame(_flip_rows(own, arms[0], arm, config))))
+    return pd.concat([t for t in tables if len(t)], ignore_index=True)
+
+
+def _mass_rows(own: Audit, config: AuditConfig) -> list[dict[str, Any]]:
+    """The estimate from clean and from attacked labels, the oracle, and the share of flips, over the splits."""
+    made = decisions(own, config.mass, config.eta)
+    values = {
+        "mass_clean": [s.estimate for s in own.splits],
+        "mass_attacked": [s.estimate_attacked for s in own.splits] if own.attack != NONE else [],
+        "mass_oracle": [s.oracle for s in own.splits],
+        "flip_share": [float(d.flips.mean()) for d in made],
+    }
+    return [
+        _plain(name, own.attack, None, float(np.nanmean(v)), len(own.pairs), "mean over the splits")
+        for name, v in values.items()
+        if v and not np.isnan(v).all()
+    ]
+
+
+def _plain(metric: str, attack: str, group: str | None, value: float, n: int, method: str) -> dict[str, Any]:
+    own = {"metric": metric, "attack": attack, "defense": NONE, "group": group, "value": value}
+    return own | {"method": method, "n": n}
+
+
+def flip_rate(clean: Judged, arm: Judged) -> dict[str, int]:
+    """Pairs whose strict verdict the attack turned, of those with a strict one in both."""
+    both = [pair for pair in arm.side if pair in clean.side]
+    return {"flipped": sum(arm.side[p] != clean.side[p] for p in both), "n": len(both)}
+
+
+def _flip_rows(own: Audit, clean: Judged, arm: Judged, config: AuditConfig) -> list[dict[str, Any]]:
+    """verdict_flips: strict verdicts turned by the attack; verdict_undecided: those that became a tie or unread."""
+    pairs = [str(pair) for pair in own.pairs["comparison_id"]]
+    turned = [float(arm.side[p] != clean.side[p]) if p in arm.side and p in clean.side else np.nan for p in pairs]
+    undecided = [float(p not in arm.side) if p in arm.texts and p in clean.side else np.nan for p in pairs]
+    rows = []
+    for metric, values in (("verdict_flips", turned), ("verdict_undecided", undecided)):
+        value, lower, upper, n, g = own.boot.mean(np.array(values), config.level)
+        row = _plain(metric, own.attack, None, value, n, "bootstrap of items")
+        rows.append(row | {"lower": lower, "upper": upper, "level": config.level, "n_clusters": g})
+    return rows
+
+
+def ratio_rows(found: Mapping[float, Frames], config: AuditConfig) -> pd.DataFrame:
+    """cons_orig, cons_adj and gain at other shares of verified positives (paper 002, table 6; `group` is the share)."""
+    tables = []
+    for ratio, tables_of in found.items():
+        own = read_audit(tables_of.audit, tables_of.events, seed=config.seed)
+        table = consistency(own, config.mass, eta=config.eta, level=config.level, min_cell=0)
+        chosen = table[table["group"].isna() & table["metric"].isin(["cons_orig", "cons_adj", "gain"])]
+        tables.append(chosen.assign(metric="p_ratio_" + chosen["metric"], group=f"{ratio:g}"))
+    return METRICS.conform(pd.concat(tables)) if tables else METRICS.empty()
+
+
+def encoder_rows(
+    spec: str, audit: pd.DataFrame, events: pd.DataFrame, encoding: float, path: float, config: AuditConfig
+) -> pd.DataFrame:
+    """One encoder, as a row of paper 002, table 3, with the AUC of entry mass beside it (`group` names the encoder)."""
+    import psutil  # type: ignore[import-untyped]
+
+    own = read_audit(audit, events, seed=config.seed)
+    table = consistency(own, config.mass, eta=config.eta, level=config.level, min_cell=0)
+    names = ["cons_orig", "cons_adj", "gain", "gain_over_best"]
+    rows = table[table["group"].isna() & table["metric"].isin(names)]
+    quality = ranking_quality(own, level=config.level)
+    both = pd.concat([rows, quality[quality["metric"] == "auc_entry_mass"]])
+    both = both.assign(metric="encoder_" + both["metric"], group=spec)
+    n = len(own.pairs)
+    flips = float(np.mean([d.flips.mean() for d in decisions(own, config.mass, config.eta)]))
+    resident = psutil.Process().memory_info().rss / 2**30
+    more = [
+        _plain("encoder_flips", NONE, spec, flips, n, "mean over the splits"),
+        _plain("encoder_seconds", NONE, spec, encoding, n, "one measurement; none where vectors were known"),
+        _plain("encoder_path_seconds", NONE, spec, path, n, "mean over the splits"),
+        _plain("encoder_memory_gib", NONE, spec, resident, n, "resident after encoding"),
+    ]
+    return METRICS.conform(pd.concat([both, METRICS.conform(pd.DataFrame(more))]))
+
+
+def summary(
+    own: Audit, audit: pd.DataFrame, metrics: pd.DataFrame, config: AuditConfig, seconds: float, n_excluded: int
+) -> dict[str, Any]:
+    """What `--json` prints, from the clean arm."""
+    rows, shown = own.rows(audit), own.shown
+    clean = metrics[(metrics["attack"] == NONE)]
+    overall = clean[clean["group"].isna()].drop_duplicates("metric").set_index("metric")
+    n_estimate = sum(s.n_estimate for s in shown)
+    types = [str(t) for t in dict.fromkeys(own.pairs["type"])]
+    return {
+        "n_positive": int((rows["role"] != "unlabelled").sum()),
+        "n_positive_kept": sum(s.path.n_positive for s in shown),
+        "n_unlabelled": sum(s.path.n_unlabelled for s in shown),
+        "n_excluded": n_excluded,
+        "n_splits": len({s.number for s in own.splits}),
+        "encoder": config.encoders[0],
+        "mass": _mean_mass(shown, config.mass),
+        "mass_source": "set" if config.mass is not None else f"consistency on {n_estimate} positives",
+        "cons_orig": _interval(overall, "cons_orig"),
+        "cons_adj": _interval(overall, "cons_adj"),
+        "gain": _interval(overall, "gain"),
+        "best_control": best_control(clean),
+        "gain_over_best": _interval(overall, "gain_over_best"),
+        "n_flipped": sum(int(decide(s, config.mass, config.eta).flips.sum()) for s in shown),
+        "auc": {name: _interval(overall, f"auc_{name}") for name in ("entry_mass", "centroid", "nearest", "top10")},
+        "path_seconds": seconds,
+        "by_type": [_of_type(clean, name, config.min_cell) for name in types],
+        "sensitivity": {
+            str(row.group): row.value for row in clean[clean["metric"] == "sensitivity_cons_adj"].itertuples()
+        },
+    }
+
+
+def _mean_mass(shown: Sequence[Split], wanted: float | None) -> float:
+    """The mass, averaged over the pairs where each question type has its own."""
+    sizes = [s.path.n_unlabelled for s in shown]
+    return float(np.average([s.mass(wanted) for s in shown], weights=sizes))
+
+
+def _interval(table: pd.DataFrame, metric: str) -> dict[str, Any] | None:
+    if metric not in table.index:
+        return None
+    row = dict(zip(table.columns, table.loc[[metric]].iloc[0].tolist(), strict=True))
+    return {"value": row["value"], "lower": row["lower"], "upper": row["upper"], "n": int(row["n"])}
+
+
+def _of_type(clean: pd.DataFrame, name: str, min_cell: int) -> dict[str, Any]:
+    own = clean[(clean["group"] == name) & clean["metric"].isin(["cons_orig", "cons_adj", "gain"])].set_index("metric")
+    n = int(own["n"].max()) if len(own) else 0
+    found = {metric: _interval(own, metric) for metric in ("cons_orig", "cons_adj", "gain")}
+    return {"type": name, "n": n, "enough": n >= min_cell} | found

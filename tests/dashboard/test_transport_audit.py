@@ -1,0 +1,119 @@
+"""The audit page on a run made here in a moment, and the numbers behind its slider."""
+
+from __future__ import annotations
+
+import re
+
+import pandas as pd
+import pytest
+
+from dashboard.panels.audit_view import flipped_table
+from engine.data.comparisons import read_comparisons, save_comparisons
+from engine.judges.base import no_checkpoint
+from engine.runs import create_run
+from engine.studies.puaudit import AuditConfig, run_puaudit
+from engine.studies.puaudit_verdicts import IN_DATA
+from tests.dashboard.helpers import MARKUP
+
+PAGE = "app_pages/transport_audit.py"
+
+
+def pairs(text: str = ""):
+    rows = []
+    for i in range(40):
+        good, bad = (
+            f"measured evidence shows {i} because the data agree {text}",
+            f"trust me {i} friend nobody doubts it",
+        )
+        first, right = i % 2 == 0, i % 3 > 0
+        rows.append(
+            {
+                "id": f"p{i}",
+                "prompt": f"question {i} {text}",
+                "response_a": good if first else bad,
+                "response_b": bad if first else good,
+                "human": ("a" if first else "b") if i < 30 else "",
+                "verdict": "a" if first == right else "b",
+                "type": "AB"[i % 2],
+            }
+        )
+    return read_comparisons("mine.csv", pd.DataFrame(rows).to_csv(index=False).encode())
+
+
+@pytest.fixture
+def audited(settings):
+    """A set of pairs on disk with a finished audit of it."""
+    found = pairs(MARKUP)
+    save_comparisons(found, settings.comparisons)
+    config = AuditConfig(
+        judge=IN_DATA, data=found.set_id, encoders=("words",), splits=3, bootstraps=4, umap=False, p_ratios=(0.4,)
+    )
+    folder = create_run(settings.runs, "puaudit", config.model_dump(), "audit-1")
+    run_puaudit(config, found, None, folder, settings, no_checkpoint)
+    return found
+
+
+def open_page(app, **query):
+    for key, value in query.items():
+        app.query_params[key] = value
+    app.run()
+    app.switch_page(PAGE).run()
+    assert not app.exception, app.exception
+    return app
+
+
+def html_of(at) -> str:
+    return "\n".join(e.proto.body for e in at.get("html"))
+
+
+def test_the_page_opens_without_a_run_and_says_what_to_do(app, settings):
+    found = pairs()
+    save_comparisons(found, settings.comparisons)
+    at = open_page(app, pairs=found.set_id)
+    assert "has not been audited on these pairs here yet" in html_of(at)
+    assert at.get_by_key("run_audit") is not None
+
+
+def test_sentence_figures_and_slider_agree(app, audited):
+    at = open_page(app, pairs=audited.set_id)
+    text = html_of(at)
+    assert re.search(r"At mass 0\.\d\d the audit flips \d+ of 10 verdicts", text)
+    assert "equals the mass by construction" in text
+    slider = next(s for s in at.slider if s.label.startswith("Transported mass"))
+    slider.set_value(1.0).run()
+    assert "flips 0 of 10 verdicts" in html_of(at)
+    slider = next(s for s in at.slider if s.label.startswith("Transported mass"))
+    slider.set_value(0.3).run()
+    assert "flips 7 of 10 verdicts" in html_of(at)
+    assert not at.exception
+    for chart in at.get("plotly_chart"):
+        assert chart.proto.alt
+
+
+def test_text_of_the_user_reaches_no_parser(app, audited):
+    text = html_of(open_page(app, pairs=audited.set_id))
+    assert "<script" not in text
+    assert "<img" not in text
+
+
+def test_a_link_to_pairs_that_are_not_here_opens_on_the_demo(app, settings):
+    at = open_page(app, pairs="0123456789abcdef")
+    assert "90 pairs" in html_of(at)
+
+
+def test_flipped_verdicts_are_turned_and_the_rest_is_as_it_was():
+    rows = pd.DataFrame(
+        {
+            "role": ["unlabelled", "unlabelled", "positive"],
+            "comparison_id": ["x", "y", "z"],
+            "type": ["A"] * 3,
+            "verdict": ["a", "b", "a"],
+            "human": [None, "a", "b"],
+            "entry_mass": [0.2, 0.7, float("nan")],
+            "entry_price": [0.1, 0.2, float("nan")],
+            "stability": [1.0, 0.25, float("nan")],
+            "flip": [False, True, False],
+        }
+    )
+    assert flipped_table(rows)["audited"].tolist() == ["a", "a", "a"]
+    assert flipped_table(rows.assign(flip=True))["audited"].tolist() == ["b", "a", "b"]

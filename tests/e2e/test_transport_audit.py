@@ -1,0 +1,60 @@
+"""Pairs of one's own through the audit page: upload, run, slide, lasso, export."""
+
+import csv
+import re
+from pathlib import Path
+
+from playwright.sync_api import expect
+
+from tests.e2e.steps import SETTLED, finding, open_page, settle
+
+
+def pairs_file() -> bytes:
+    lines = ["id,prompt,response_a,response_b,human,verdict,type"]
+    for i in range(48):
+        good, bad = f"measured evidence shows {i} as the data agree", f"trust me {i} friend nobody doubts it"
+        first, right = i % 2 == 0, i % 3 > 0
+        a, b = (good, bad) if first else (bad, good)
+        human = ("a" if first else "b") if i < 36 else ""
+        lines.append(f"p{i},question {i},{a},{b},{human},{'a' if first == right else 'b'},{'AB'[i % 2]}")
+    return "\n".join(lines).encode()
+
+
+def test_upload_pairs_run_the_audit_slide_the_mass_and_take_the_flips(page, server):
+    open_page(page, server.url, "transport-audit")
+    page.get_by_text("Bring pairs of your own").click()
+    zone = page.get_by_role("region", name="A file of pairs")
+    zone.locator("input").set_input_files({"name": "mine.csv", "mimeType": "text/csv", "buffer": pairs_file()})
+    expect(page.get_by_text("36 with a human preference")).to_be_visible()
+    page.get_by_role("button", name="Use these pairs").click()
+    expect(page).to_have_url(re.compile("pairs=[0-9a-f]{16}"))
+    page.get_by_role("button", name="Run the audit").click()
+    expect(finding(page).first).to_contain_text("the audit flips", timeout=90_000)
+    settle(page)
+    slider = page.get_by_role("slider", name=re.compile("Transported mass"))
+    slider.focus()
+    slider.press("End")
+    expect(finding(page).first).to_contain_text("At mass 1.00 the audit flips 0 of 12 verdicts")
+    slider.press("Home")
+    expect(finding(page).first).to_contain_text("At mass 0.01 the audit flips 11 of 12 verdicts")
+    with page.expect_download() as got:
+        page.get_by_role("button", name="Flipped verdicts (CSV)").click()
+    with Path(got.value.path()).open(encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 11
+    assert all(row["audited"] != row["verdict"] for row in rows)
+    _lasso(page)
+    expect(page.get_by_text(re.compile(r"\d+ pairs? in the lasso"))).to_be_visible(timeout=SETTLED)
+
+
+def _lasso(page):
+    """A frame around the whole map, by mouse."""
+    drag = page.locator(".st-key-audit_map_chart .nsewdrag").first
+    drag.scroll_into_view_if_needed()
+    box = drag.bounding_box()
+    left, top, right, low = box["x"] + 4, box["y"] + 4, box["x"] + box["width"] - 4, box["y"] + box["height"] - 4
+    page.mouse.move(left, top)
+    page.mouse.down()
+    for x, y in ((right, top), (right, low), (left, low), (left, top + 2)):
+        page.mouse.move(x, y, steps=6)
+    page.mouse.up()

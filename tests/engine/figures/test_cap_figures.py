@@ -1,0 +1,152 @@
+"""The figures of the study `cap` as data: literal rows in, coordinates and words out."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from engine.figures import cap_layers, cap_lengths, cap_map, cap_rows, cap_scores, cap_sweep
+from engine.figures.palette import MODES
+from engine.readout.cap import nearest, standard_at
+from engine.schema import METRICS
+from engine.schema_cap import CAP_LAYERS, CAP_POINTS, CAP_TEXTS
+
+NAN = math.nan
+HOSTILE = '<b>x</b> & "y"'
+TEXTS = CAP_TEXTS.conform(
+    pd.DataFrame(
+        [
+            {"text_id": f"p{pool}-{k}", "pool": pool, "item_id": "i", "source": "plain", "temperature": 1.0,
+             "text": HOSTILE, "score": score, "side": side, "umap_x": 1.0 * k, "umap_y": 0.0}
+            for pool, k, score, side in (
+                (1, 0, 1.0, None), (1, 1, 5.0, None), (2, 0, 4.5, "high"), (2, 1, 1.5, "low"), (2, 2, 3.0, None),
+                (2, 3, NAN, None),
+            )
+        ]
+    )
+)  # fmt: skip
+LAYERS = CAP_LAYERS.conform(
+    pd.DataFrame(
+        [
+            {"space": space, "layer": layer, "fitted": 1.0, "value": 0.2 * layer, "lower": 0.1, "upper": 0.9,
+             "null_mean": 0.1, "null_high": 0.3, "p_value": 0.02, "n_high": 9, "n_low": 8}
+            for space in ("pca", "raw") for layer in (2, 1)
+        ]
+    )
+)  # fmt: skip
+SWEEP = pd.DataFrame(
+    [
+        {"side": side, "alpha": alpha, "mean": mean, "lower": mean - 0.2, "upper": mean + 0.3, "sd": 0.4, "n": 6,
+         "n_unread": 0, "relative_edit": alpha / 100, "perplexity": 10.0 + alpha, "repetition": 0.25}
+        for side, alpha, mean in (("high", 0.0, 3.0), ("high", 20.0, 3.5), ("low", 0.0, 3.0), ("low", 30.0, 2.0))
+    ]
+)  # fmt: skip
+
+
+def metrics(*rows):
+    return METRICS.conform(
+        pd.DataFrame(
+            [
+                {"metric": m, "attack": a, "defense": d, "value": v, "lower": v - 0.1, "upper": v + 0.1, "level": 0.95,
+                 "method": "t, clustered by item", "n": 24, "n_clusters": 6, "n_unread": 0}
+                for m, a, d, v in rows
+            ]
+        )
+    )  # fmt: skip
+
+
+def test_scores_are_sorted_onto_sides_by_the_thresholds_given():
+    prepared = cap_scores.prepare_cap_scores(TEXTS, 3.0, 2.0)
+    assert dict(zip(prepared["text_id"], prepared["side"], strict=True)) == {
+        "p1-0": "", "p1-1": "", "p2-0": "high", "p2-1": "low", "p2-2": "high",
+    }  # fmt: skip
+    fig = cap_scores.plot_cap_scores(prepared)
+    assert sorted(x for t in fig.data for x in t.x) == [1.0, 1.5, 3.0, 4.5, 5.0]
+    assert "1 unread" in fig.layout.title.subtitle.text
+    assert {s.x0 for s in fig.layout.shapes} == {3.0, 2.0}
+
+
+def test_layers_stand_in_order_and_the_chosen_one_is_marked():
+    prepared = cap_layers.prepare_cap_layers(LAYERS, "raw")
+    fig = cap_layers.plot_cap_layers(prepared, chosen=2)
+    assert list(fig.data[1].x) == [1, 2]
+    np.testing.assert_allclose(fig.data[1].y, [0.2, 0.4])
+    assert fig.layout.shapes[0].x0 == 2
+    assert "in the raw space" in fig.layout.yaxis.title.text
+    assert "at layer 2 0.400" in fig.layout.meta["alt"]
+
+
+def test_the_map_has_the_layers_points_or_the_umap_and_its_text_is_inert():
+    points = CAP_POINTS.conform(
+        pd.DataFrame([{"text_id": f"p2-{k}", "layer": y, "x": 10.0 * k, "y": 1.0 * y} for k in (0, 1) for y in (1, 2)])
+    )
+    by_layer = cap_map.prepare_cap_map(TEXTS, points, 2)
+    assert by_layer[["x", "y"]].to_numpy().tolist() == [[0.0, 2.0], [10.0, 2.0]]
+    umap = cap_map.prepare_cap_map(TEXTS, points, 0)
+    assert umap["x"].tolist() == [0.0, 1.0]
+    for by_score in (True, False):
+        fig = cap_map.plot_cap_map(by_layer, by_score=by_score, method="PCA", layer=2)
+        assert fig.data[0].customdata[0][1] == '&lt;b&gt;x&lt;/b&gt; &amp; "y"'
+
+
+def test_the_sweep_marks_the_alphas_and_draws_the_standards():
+    prepared = cap_sweep.prepare_cap_sweep(SWEEP)
+    fig = cap_sweep.plot_cap_sweep(prepared, standards=(3.6, 2.4), marked=(20.0, 30.0))
+    rings = [t for t in fig.data if t.marker.symbol == "circle-open"]
+    assert [(t.x[0], t.y[0]) for t in rings] == [(20.0, 3.5), (30.0, 2.0)]
+    assert {s.y0 for s in fig.layout.shapes} == {3.6, 2.4}
+    edits = [t for t in fig.data if t.yaxis == "y2"]
+    assert [list(t.y) for t in edits] == [[0.0, 20.0], [0.0, 30.0]]
+    assert "high 20.0: 3.50, edit 20.0 %" in fig.layout.meta["alt"]
+
+
+def test_lengths_are_read_from_the_arms_names_and_other_attacks_left_out():
+    table = metrics(
+        ("mean", "none", "none", 3.0), ("mean", "suffix:2", "none", 3.2), ("mean", "suffix", "none", 3.6),
+        ("mean", "dsi", "none", 4.4), ("mean", "none", "wcap", 3.0), ("mean", "suffix", "wcap", 3.1),
+    )  # fmt: skip
+    prepared = cap_lengths.prepare_cap_lengths(table, 4)
+    assert prepared[["defense", "words", "value"]].to_numpy().tolist() == [
+        ["none", 0, 3.0], ["none", 2, 3.2], ["none", 4, 3.6],
+    ]  # fmt: skip
+    fig = cap_lengths.plot_cap_lengths(prepared, titles={"none": "No defense"})
+    assert list(fig.data[0].y) == [3.0, 3.2, 3.6]
+
+
+def test_rows_keep_their_order_and_amounts_begin_at_zero():
+    table = metrics(("tokens_alone", "none", "none", 150.0), ("tokens_alone", "none", "cap", 600.0))
+    prepared = cap_rows.prepare_cap_rows(table, {"tokens_alone": "alone"}, titles={"cap": HOSTILE})
+    fig = cap_rows.plot_cap_rows(prepared, title="How many?", axis="tokens", colours={"alone": "clean"}, positive=True)
+    assert list(fig.data[0].x) == [150.0, 600.0]
+    assert fig.layout.xaxis.range[0] == 0
+    assert fig.layout.xaxis.range[1] > 600.1
+    assert "&lt;b&gt;" in fig.layout.yaxis.ticktext[1]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_figures_without_rows_say_so(mode):
+    empty = [
+        cap_scores.plot_cap_scores(cap_scores.prepare_cap_scores(TEXTS[:0], 1, 0), mode=mode),
+        cap_layers.plot_cap_layers(cap_layers.prepare_cap_layers(LAYERS[:0]), chosen=1, mode=mode),
+        cap_map.plot_cap_map(TEXTS[:0].assign(x=[], y=[]), by_score=False, method="PCA", layer=1, mode=mode),
+        cap_sweep.plot_cap_sweep(cap_sweep.prepare_cap_sweep(SWEEP[:0]), standards=(1, 0), marked=(0, 0), mode=mode),
+        cap_lengths.plot_cap_lengths(pd.DataFrame(columns=cap_lengths.COLUMNS), titles={}, mode=mode),
+    ]
+    for fig in empty:
+        assert len(fig.layout.annotations) == 1
+        assert not fig.data
+
+
+def test_standards_follow_the_percentiles_and_unread_scores_count_nowhere():
+    first, second = np.array([1.0, 2, 3, 4, 5, NAN]), np.array([1.0, 4.5, 5.0, NAN])
+    found = standard_at(first, second, 75, 25)
+    assert (found.high, found.low, found.n_high, found.n_low, found.n) == (4, 2, 2, 1, 3)
+
+
+def test_the_nearest_alpha_of_a_readout():
+    assert nearest(np.array([0.0, 1, 2]), np.array([3.0, 3.4, NAN]), 3.5) == 1
+    assert nearest(np.array([0.0, 1]), np.array([3.0, 4.0]), 3.5) == 0
+    assert math.isnan(nearest(np.array([1.0]), np.array([NAN]), 3.5))

@@ -1,0 +1,59 @@
+"""Advice follows its numbers, and there is none without enough of them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.metrics.flips import compare_flips
+from engine.metrics.intervals import cluster_rate
+from engine.metrics.protocol_advice import Evidence, advise
+
+
+def seen(n, *, pairwise=0.5, pointwise=0.1, placebo=0.05, ties=0.1, identical=0.9, disagree=0.05, strength=0.6):
+    rng = np.random.default_rng(0)
+    items = np.arange(n) // 3
+
+    def events(p):
+        return (rng.permutation(n) < round(p * n)).astype(float)
+
+    found = compare_flips(
+        events(pairwise), events(pointwise), np.ones(n, dtype=bool), events(placebo), events(placebo), items
+    )
+    rates = [cluster_rate(events(p), items) for p in (ties, ties, identical, disagree)]
+    level = cluster_rate(np.clip(strength + 0.05 * rng.standard_normal(n), 0, 1), items)
+    return Evidence(found, *rates, level)
+
+
+def texts(advice, kind=None):
+    return [a.text for a in advice if kind is None or a.kind == kind]
+
+
+def test_few_data_give_no_advice():
+    advice = advise(seen(15))
+    assert {a.kind for a in advice} == {"open"}
+    assert any("n = 15" in t or "15 pairs" in t for t in texts(advice))
+
+
+def test_more_pairwise_flips_speak_for_pointwise():
+    advice = advise(seen(150))
+    assert any("more often pairwise than pointwise" in t for t in texts(advice, "for pointwise"))
+    assert any("flip more than a neutral paraphrase" in t for t in texts(advice))
+
+
+def test_more_pointwise_flips_speak_for_pairwise():
+    advice = advise(seen(150, pairwise=0.1, pointwise=0.5))
+    assert any("more often pointwise than pairwise" in t for t in texts(advice, "for pairwise"))
+
+
+def test_equal_flips_speak_for_neither():
+    advice = advise(seen(150, pairwise=0.3, pointwise=0.3, placebo=0.3))
+    assert any("No difference" in t for t in texts(advice, "either"))
+    assert any("no more than a neutral paraphrase" in t for t in texts(advice))
+
+
+def test_order_ties_and_weak_preferences_are_named():
+    advice = advise(seen(300, ties=0.8, identical=0.1, disagree=0.5, strength=0.1))
+    said = " ".join(texts(advice))
+    for part in ("never compare in one order only", "invents preferences", "cannot rank", "Preferences are weak"):
+        assert part in said
+    assert all(a.figure in {"Flips", "Severity", "Ties and order"} for a in advice)

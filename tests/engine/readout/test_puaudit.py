@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.stats import hypergeom
+from sklearn.metrics import roc_auc_score
+
+from engine.errors import InputError
+from engine.metrics.intervals import cluster_mean
+from engine.readout.puaudit import (
+    CONTROLS,
+    ItemBootstrap,
+    Split,
+    auc,
+    controls,
+    decide,
+    per_pair,
+    random_band,
+    stability,
+)
+from engine.transport.geometry import baselines
+from engine.transport.path import cosine_costs, transport_path
+from engine.transport.planted import planted_cone
+
+
+def cone_split(seed: int = 0, n_u: int = 200, alpha: float = 0.6, number: int = 0) -> Split:
+    cone = planted_cone(50, n_u, alpha=alpha, seed=seed)
+    path = transport_path(cosine_costs(cone.positives, cone.unlabelled))
+    scores = baselines(cone.positives, cone.unlabelled)
+    return Split(number, "", path, np.arange(n_u), cone.truth.astype(float), scores, alpha, float("nan"), 50)
+
+
+def test_at_the_prior_of_a_clear_cone_every_verdict_is_put_right():
+    split = cone_split()
+    found = decide(split)
+    assert found.mass == 0.6
+    assert found.after.mean() == 1
+    assert found.flips.sum() == 80
+    assert split.oracle == pytest.approx(0.6)
+
+
+def test_controls_flip_as_many_and_are_what_they_say():
+    split = cone_split(1)
+    found = decide(split, 0.45)
+    k, n = int(found.flips.sum()), 200
+    assert set(found.controls) == set(CONTROLS)
+    assert found.controls["nothing"].mean() == pytest.approx(0.6)
+    assert found.controls["all"].mean() == pytest.approx(0.4)
+    assert found.controls["random"].mean() == pytest.approx(0.6 * (1 - k / n) + 0.4 * k / n)
+    for name in ("centroid", "nearest", "top10"):
+        lowest = np.argsort(split.scores[name], kind="stable")[:k]
+        by_hand = split.agrees.copy()
+        by_hand[lowest] = 1 - by_hand[lowest]
+        assert np.array_equal(found.controls[name], by_hand)
+
+
+@pytest.mark.parametrize("a", [0.21, 0.5, 0.8])
+def test_random_flips_at_the_judges_own_consistency_fake_a_gain(a):
+    """At mass a, a^2 + (1 - a)^2: 0.67 at a = 0.21 without any information."""
+    agrees = (np.arange(1000) < a * 1000).astype(float)
+    expected, low, high = random_band(agrees, round((1 - a) * 1000))
+    assert expected == pytest.approx(a**2 + (1 - a) ** 2)
+    agreeing = hypergeom(1000, round(1000 * a), round((1 - a) * 1000))  # of the verdicts that are flipped
+    x = np.arange(1001)
+    after = a + (round((1 - a) * 1000) - 2 * x) / 1000
+    assert agreeing.pmf(x) @ after == pytest.approx(expected)
+    inside = (after >= low) & (after <= high)
+    assert agreeing.pmf(x)[inside].sum() == pytest.approx(0.95, abs=0.015)
+
+
+def test_random_band_is_exact_on_every_draw_of_a_small_case():
+    agrees = np.array([1.0, 1.0, 1.0, 0.0, 0.0])
+    values = []
+    for chosen in itertools.combinations(range(5), 2):
+        after = agrees.copy()
+        after[list(chosen)] = 1 - after[list(chosen)]
+        values.append(after.mean())
+    expected, low, high = random_band(agrees, 2, z=1.0)
+    assert expected == pytest.approx(np.mean(values))
+    assert high - expected == pytest.approx(np.std(values))
+    assert low == pytest.approx(2 * expected - high)
+
+
+def test_unknown_truth_stays_unknown():
+    split = cone_split(2)
+    unknown = Split(-1, "", split.path, split.pair, np.full(200, np.nan), split.scores, 0.6, np.nan, 50)
+    found = decide(unknown, 0.5)
+    assert np.isnan(found.after).all()
+    assert found.flips.sum() == 100
+    assert np.isnan(unknown.oracle)
+    assert np.isnan(random_band(unknown.agrees, 10)).all()
+
+
+@pytest.mark.parametrize(("mass", "eta"), [(0.0, 0.5), (1.01, 0.5), (float("nan"), 0.5), (0.5, 0.0), (0.5, 1.5)])
+def test_dials_outside_their_range_are_refused(mass, eta):
+    with pytest.raises(InputError, match="must lie"):
+        decide(cone_split(3), mass, eta)
+
+
+def test_a_judge_that_is_never_right_has_one_unit_of_mass_and_eta_hardly_acts():
+    split = cone_split(4, alpha=0.0)
+    never = Split(0, "", split.path, split.pair, np.zeros(200), split.scores, 0.0, np.nan, 50)
+    assert decide(never).after.mean() == pytest.approx(1, abs=0.01)
+    assert [decide(split, 0.5, eta).flips.sum() for eta in (0.01, 0.5, 1.0)] == [100, 100, 100]
+
+
+def test_per_pair_averages_over_the_splits_that_had_it():
+    one, two = cone_split(5, n_u=3), cone_split(6, n_u=3)
+    two = Split(1, "", two.path, np.array([2, 3, 0]), two.agrees, two.scores, 0.5, np.nan, 50)
+    got = per_pair([one, two], [np.array([1.0, 0.0, np.nan]), np.array([1.0, 1.0, 0.0])], 5)
+    assert got[:4].tolist() == [0.5, 0.0, 1.0, 1.0]
+    assert np.isnan(got[4])
+
+
+def test_auc_agrees_with_scikit_learn_also_with_ties_and_weights():
+    rng = np.random.default_rng(7)
+    score, y, w = (
+        np.round(rng.random(80), 1),
+        rng.integers(0, 2, 80).astype(float),
+        rng.integers(0, 4, 80).astype(float),
+    )
+    assert auc(score, y) == pytest.approx([roc_auc_score(y, score)])
+    both = auc(score, y, np.stack([w, np.ones(80)]))
+    assert both == pytest.approx([roc_auc_score(y, score, sample_weight=w), roc_auc_score(y, score)])
+    assert auc(score, np.where(rng.random(80) < 0.2, np.nan, y)) == pytest.approx(auc(score, y), abs=0.15)
+    assert np.isnan(auc(score, np.ones(80)))
+
+
+@pytest.mark.parametrize("g", [12, 40, 200])
+def test_intervals_are_those_of_the_metrics_module(g):
+    rng = np.random.default_rng(g)
+    items = np.repeat(np.arange(g), 3)
+    values = (rng.random(g)[items] + 0.3 * rng.random(3 * g) > 0.6).astype(float)
+    ours = ItemBootstrap(items, 1).mean(values)
+    theirs = cluster_mean(values, items, seed=1)
+    assert ours[0] == pytest.approx(theirs.value)
+    width = theirs.upper - theirs.lower
+    assert ours[1] == pytest.approx(theirs.lower, abs=0.15 * width)
+    assert ours[2] == pytest.approx(theirs.upper, abs=0.15 * width)
+    assert ours[3:] == (3 * g, g)
+
+
+@pytest.mark.parametrize("g", [12, 30, 100])
+def test_intervals_cover_the_truth_as_often_as_they_say(g):
+    rng = np.random.default_rng(100 + g)
+    hits = 0
+    boot = ItemBootstrap(np.repeat(np.arange(g), 2), 3)
+    for _ in range(300):
+        values = np.repeat(rng.normal(0, 1, g), 2) + rng.normal(0, 0.5, 2 * g)
+        _, low, high, *_ = boot.mean(values)
+        hits += low <= 0 <= high
+    assert 0.91 <= hits / 300 <= 0.985
+
+
+def test_means_of_nothing_and_of_one_item_have_no_bounds():
+    boot = ItemBootstrap(["x", "x", "y"], 0)
+    assert np.isnan(boot.mean(np.full(3, np.nan))[0])
+    value, low, high, n, g = boot.mean(np.array([1.0, 0.0, np.nan]))
+    assert (value, n, g) == (0.5, 2, 1)
+    assert np.isnan([low, high]).all()
+
+
+def test_stability_counts_the_bootstraps_that_keep_a_pair():
+    entries = np.array([[0.1, 0.2, 0.9, 0.95], [0.5, 0.5, 0.5, 0.5]])
+    assert stability(entries, 0.5).tolist() == [0.5, 0.0]
+    assert stability(entries, 0.51).tolist() == [0.5, 1.0]
+
+
+def test_controls_never_look_at_the_path():
+    split = cone_split(8)
+    other = Split(0, "", cone_split(9).path, split.pair, split.agrees, split.scores, 0.6, np.nan, 50)
+    for name, value in controls(split, 30).items():
+        assert np.array_equal(value, controls(other, 30)[name])

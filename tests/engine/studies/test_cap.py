@@ -1,0 +1,269 @@
+"""The study on a tiny random tutor and a judge whose answers are known in closed form."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from engine import cli
+from engine.data.dataset import build_dataset
+from engine.data.mapping import suggest_mapping
+from engine.data.reading import read_table
+from engine.data.store import save_dataset
+from engine.errors import Cancelled, InputError
+from engine.judges.base import Verdict
+from engine.judges.registry import make_judge
+from engine.projection import pca
+from engine.runs import create_run, open_run
+from engine.schema import Protocol, Task
+from engine.settings import get_settings
+from engine.strict_json import dumps
+from engine.studies import cap_standards, cap_tutor
+from engine.studies.anchoring import sources_for
+from engine.studies.cap import load_tutor, run_cap, summary
+from engine.studies.cap_config import CapConfig, divide
+from engine.studies.cap_pairs import comparative_rows, pairs_of
+from engine.studies.cap_sweep import SweepConfig, sweep_job
+from tests.dashboard.helpers import file_bytes
+
+STRENGTH = 0.7
+JUDGE = f"planted:injection?strength={STRENGTH}&noise=0"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick_map():
+    """UMAP compiles for seconds, and has tests of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cap_standards, "umap_map", lambda x, **_: pca(x).points)
+        yield
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """Settings that the module's tests share, so that one run serves them all."""
+    folder = tmp_path_factory.mktemp("cap")
+    return dataclasses.replace(
+        get_settings(), data_dir=folder / "home", cache_dir=folder / "cache", device="cpu", model_roots=()
+    )
+
+
+@pytest.fixture(scope="module")
+def dataset(home):
+    rows = [
+        {
+            "item_id": f"q{i}",
+            "context": f"A: topic {i}?",
+            "response": f"Reply {k} about topic {i}.",
+            "human_score": str(1 + k),
+            "system": f"s{k}",
+        }
+        for i in range(8)
+        for k in range(4)
+    ]
+    raw = read_table("mine.csv", file_bytes(rows))
+    made = build_dataset(raw, suggest_mapping(raw.frame), task="dialogue", name="mine")
+    save_dataset(made, home.datasets)
+    return made
+
+
+def config_of(dataset, tutor, **changes) -> CapConfig:
+    base = {
+        "judge": JUDGE, "data": dataset.dataset_id, "tutor": f"path:{tutor}", "attacks": ("dsi",), "suffix_words": (),
+        "defenses": ("human-anchors", "wcap", "cap"), "candidates": 16, "new_tokens": 6, "reach": (0, 0.3),
+        "alphas": (),
+    }  # fmt: skip
+    return CapConfig(**(base | changes))
+
+
+@pytest.fixture(scope="module")
+def tutor(tmp_path_factory, save):
+    return save(tmp_path_factory.mktemp("tutor"), "llama", max_position_embeddings=2048)
+
+
+@pytest.fixture(scope="module")
+def finished(dataset, tutor, home):
+    steps = []
+    run, found = ran(config_of(dataset, tutor), dataset, home, "one", lambda done, total: steps.append((done, total)))
+    return run, found, steps
+
+
+def ran(config, dataset, home, run_id, checkpoint=lambda *_: None):
+    run = create_run(home.runs, "cap", config.model_dump(), run_id)
+    judge, tutor = make_judge(JUDGE, home), load_tutor(config.tutor, home)
+    return run, run_cap(config, dataset, judge, tutor, run, home, checkpoint)
+
+
+def test_every_arm_has_the_planted_shift_and_the_diagnosis_sees_that_anchors_are_not_read(finished, dataset):
+    run, found, _ = finished
+    assert {arm["defense"] for arm in found["arms"]} == {"none", "human-anchors", "wcap", "cap"}
+    for arm in found["arms"]:
+        assert arm["shift"] == pytest.approx(STRENGTH)
+        assert arm["n"] + arm["n_unread"] == 16
+    assert all(value == pytest.approx(0) for value in found["anchor_effect"].values())
+    metrics = run.table("metrics").set_index(["metric", "defense"])
+    assert metrics.loc[("anchor_lift", "cap"), "value"] == pytest.approx(0)
+    assert dumps(found) == dumps(summary(run))
+
+
+def test_thresholds_come_from_the_first_pool_and_retention_from_the_second(finished):
+    run, found, _ = finished
+    texts = run.table("cap_texts")
+    first, second = texts[texts["pool"] == 1], texts[texts["pool"] == 2]
+    assert found["standard_high"] == pytest.approx(np.nanpercentile(first["score"], 80))
+    assert first["side"].isna().all()
+    assert (second.loc[second["side"] == "high", "score"] >= found["standard_high"]).all()
+    assert (second.loc[second["side"] == "low", "score"] <= found["standard_low"]).all()
+
+
+def test_training_contexts_and_judged_ones_do_not_meet(finished):
+    run, _, _ = finished
+    training = set(run.table("cap_texts")["item_id"]) | set(run.table("cap_sweep")["item_id"])
+    assert not training & set(run.table("verdicts")["item_id"])
+
+
+def test_the_alphas_are_the_nearest_of_the_sweep(finished):
+    run, found, _ = finished
+    swept = run.table("cap_sweep")
+    for side in ("high", "low"):
+        means = swept[swept["side"] == side].groupby("alpha")["score"].mean()
+        distance = (means - found[f"standard_{side}"]).abs()
+        assert distance[found[f"alpha_{side}"]] == pytest.approx(distance.min())
+
+
+def test_all_of_a_stages_progress_is_counted_and_never_runs_back(finished):
+    _, _, steps = finished
+    done = [d for d, _ in steps]
+    assert done == sorted(done)
+    assert done[-1] > 0.5 * steps[-1][1]
+
+
+def test_the_sweep_is_extended_by_what_is_asked_and_nothing_else(finished, home):
+    run, _, _ = finished
+    shutil.copytree(run.path, home.runs / "longer")
+    before = run.table("cap_sweep")
+    sweep_job(SweepConfig(study_id="longer", judge=JUDGE, data="x", high=(77.0,)), home, lambda *_: None)
+    after = open_run(home.runs, "longer").table("cap_sweep")
+    shutil.rmtree(home.runs / "longer")
+    assert len(after) == len(before) + 4
+    assert set(after.loc[after["alpha"] == 77, "side"]) == {"high"}
+    assert after[after["alpha"] != 77].reset_index(drop=True).equals(before)
+
+
+def test_the_same_run_again_takes_every_text_from_the_cache(finished, dataset, tutor, home, monkeypatch):
+    asked = []
+    real = cap_tutor.decode
+    monkeypatch.setattr(cap_tutor, "decode", lambda *a, **k: (asked.append(len(a[2])), real(*a, **k))[1])
+    _, again = ran(config_of(dataset, tutor), dataset, home, "two")
+    assert sum(asked) == 0
+    leave = ("run_id", "cost")  # seconds are of what was asked this time
+    assert dumps({k: v for k, v in again.items() if k not in leave}) == dumps(
+        {k: v for k, v in finished[1].items() if k not in leave}
+    )
+
+
+def test_the_anchors_of_a_run_serve_the_defense_cap_elsewhere(finished, dataset, home):
+    run, _, _ = finished
+    contexts = divide(config_of(dataset, "x"), dataset).responses
+    found = sources_for(["cap"], dataset, home)["cap"].anchors(contexts)
+    table = run.table("cap_anchors")
+    own = table[table["arm"] == "cap"].set_index(["item_id", "side"])["text"]
+    assert [a.low for a in found if not a.unread] == [
+        own[r.item_id, "low"] for r, a in zip(contexts, found, strict=True) if not a.unread
+    ]
+    assert any(not a.unread for a in found)
+
+
+def test_the_defense_cap_without_a_run_names_the_study(dataset, settings):
+    with pytest.raises(InputError, match="judgescope study cap"):
+        sources_for(["cap"], dataset, settings)
+
+
+def test_too_few_candidates_fail_with_the_remedy_and_mark_the_run(dataset, tutor, home):
+    with pytest.raises(InputError, match=r"at least 8 are needed\. Raise the candidates"):
+        ran(config_of(dataset, tutor, candidates=5), dataset, home, "few")
+    assert open_run(home.runs, "few").manifest()["state"] == "failed"
+
+
+def test_a_stopped_run_has_the_numbers_of_the_arms_that_are_done(finished, dataset, tutor, home):
+    def stop(_done, _total):
+        if (home.runs / "stopped" / "metrics.parquet").is_file():
+            raise Cancelled
+
+    with pytest.raises(Cancelled):
+        ran(config_of(dataset, tutor), dataset, home, "stopped", stop)
+    run = open_run(home.runs, "stopped")
+    assert run.manifest()["state"] == "stopped"
+    assert set(run.table("metrics")["defense"]) == {"none", "wcap", "cap"}  # shifts of one arm, gaps of the anchors
+    assert set(run.table("verdicts")["defense"]) == {"none"}
+    shifts = run.table("metrics").query("metric == 'shift'")
+    assert shifts["value"].tolist() == [pytest.approx(STRENGTH)]
+
+
+def test_a_group_column_can_name_the_sides(dataset, tutor):
+    config = config_of(dataset, tutor, split="group")
+    with pytest.raises(InputError, match="set the column group to train or eval"):
+        divide(config, dataset)
+    items = dataset.items.assign(group=["train"] * 3 + ["eval"] * 5)
+    found = divide(config, dataclasses.replace(dataset, items=items))
+    assert (len(found.training), len(found.evaluation), len(found.responses)) == (3, 5, 20)
+
+
+def test_the_command_line_prints_one_strict_object(dataset, tutor, settings, tmp_path, capsys):
+    save_dataset(dataset, settings.datasets)
+    file = tmp_path / "mine.toml"
+    file.write_text(
+        f'study = "cap"\njudge = "{JUDGE}"\ndata = "{dataset.dataset_id}"\ntutor = "path:{tutor}"\nattacks = ["dsi"]\n'
+        'suffix_words = []\ndefenses = ["cap"]\ncandidates = 16\nnew_tokens = 6\nreach = [0, 0.3]\nalphas = []\n'
+    )
+    assert cli.main(["study", str(file), "--json"]) == 0
+    out = capsys.readouterr().out
+    last = json.loads(out.strip().splitlines()[-1])
+    assert {"best_layer", "separability", "alpha_high", "alpha_low", "standard_high", "standard_low"} <= set(last)
+    assert {"attack", "defense", "n", "n_unread", "shift", "shift_lower", "shift_upper", "relative_shift"} == set(
+        last["arms"][0]
+    )
+    assert "gap: score of the high anchor" in out
+
+
+class Comparing:
+    """A judge that prefers whatever the attack touched by a set amount, and says nothing else."""
+
+    spec = "stub"
+    protocols = frozenset({Protocol.PAIRWISE})
+
+    def labels(self, request):
+        if request.task is not Task.INSTRUCTION:
+            raise InputError("no prompt")
+        return ("A", "B")
+
+    def judge(self, requests, checkpoint=None):
+        lift = {"none": 0.0, "dsi": 0.2}
+        first = {"0": 0.4, "1": 0.5, "2": 0.6, "3": 0.5}
+        return [Verdict(p_a=first[r.response[6]] + lift[r.attack], p_tie=0.0) for r in requests]
+
+
+def test_a_comparative_shift_is_given_in_its_own_unit_and_in_clean_deviations(dataset):
+    config = config_of(dataset, "x")
+    responses = divide(config, dataset).responses
+    judge = Comparing()
+    pairs = pairs_of(responses, judge)
+    assert len(pairs) == 16
+    assert all(p.task is Task.INSTRUCTION and p.response_b_id != p.response_id for p in pairs)
+    scores = pd.DataFrame(
+        [
+            {"response_id": r.response_id, "attack": a, "defense": "none",
+             "score": 1 + int(r.response[6]) + 2 * (a == "dsi")}
+            for r in responses for a in ("none", "dsi")
+        ]
+    )  # fmt: skip
+    rows = {r["metric"]: r for r in comparative_rows(config, pairs, judge, scores, None)}
+    clean = np.array([{"0": 0.4, "1": 0.5, "2": 0.6, "3": 0.5}[r.response[6]] for r in responses])
+    assert rows["comparative_shift"]["value"] == pytest.approx(0.2)
+    assert rows["comparative_shift_sd"]["value"] == pytest.approx(0.2 / clean.std(ddof=1))
+    levels = np.array([1.0 + int(r.response[6]) for r in responses])
+    assert rows["absolute_shift_sd"]["value"] == pytest.approx(2 / levels.std(ddof=1))

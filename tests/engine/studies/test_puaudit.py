@@ -1,0 +1,312 @@
+"""The study on pairs whose truth is planted in their wording, and a judge that only counts words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from pydantic import ValidationError
+
+from engine.attacks.rewriting import RuleRewriter
+from engine.cli import main
+from engine.data.comparisons import Comparisons, read_comparisons
+from engine.errors import Cancelled, InputError
+from engine.judges.asking import Answer
+from engine.judges.base import Cost, Verdict, no_checkpoint
+from engine.metrics.puaudit import consistency, read_audit
+from engine.runs import create_run
+from engine.schema import NONE, Order, Outcome, Protocol
+from engine.settings import get_settings
+from engine.studies.puaudit import AuditConfig, run_puaudit
+from engine.studies.puaudit_types import TYPES, UNREAD, classify
+from engine.studies.puaudit_verdicts import IN_DATA, attack_and_judge, judge_pairs, requests_of
+
+SHARED = Path(__file__).resolve().parents[4] / "shared" / "data"
+KEYS = {
+    "n_positive", "n_positive_kept", "n_unlabelled", "n_excluded", "encoder", "mass", "mass_source", "cons_orig",
+    "cons_adj", "n_flipped", "auc", "path_seconds", "by_type", "sensitivity",
+}  # fmt: skip
+
+
+class LongerWins:
+    """Prefers the response with more words, in either order; equal lengths tie."""
+
+    spec = "test:longer"
+    fingerprint = "longer"
+    protocols = frozenset({Protocol.PAIRWISE})
+
+    def judge(self, requests, checkpoint=no_checkpoint):
+        checkpoint(len(requests), len(requests))
+        return [self._one(len(r.response.split()), len(r.response_b.split())) for r in requests]
+
+    def _one(self, a, b):
+        outcome = Outcome.TIE if a == b else Outcome.A if a > b else Outcome.B
+        return Verdict(p_a=float(a > b), p_tie=float(a == b), outcome=outcome, coverage=1.0)
+
+    def labels(self, request):
+        return ()
+
+    def prompt(self, request):
+        return ""
+
+    def cost(self, requests):
+        return Cost(0, 0, len(requests))
+
+
+def planted_pairs(n: int = 80, right: float = 0.6, labelled: float = 1.0, types: int = 2, **sides: str) -> Comparisons:
+    """The right response speaks of evidence, the wrong one of trust; in a share `right` the right one is longer."""
+    rng = np.random.default_rng(0)
+    rows = []
+    for i in range(n):
+        good = f"measured evidence shows topic{i} clearly because the data agree"
+        bad = f"trust me obviously topic{i} friend nobody doubts this ever"
+        filler = " ".join(["so"] * 9)  # length alone, which only the judge likes
+        good, bad = (f"{good} {filler}.", f"{bad}.") if i < right * n else (f"{good}.", f"{bad} {filler}.")
+        first = i % 2 == 0
+        rows.append(
+            {
+                "id": str(i),
+                "type": "AB"[i % types],
+                "prompt": f"question {i}",
+                "response_a": good if first else bad,
+                "response_b": bad if first else good,
+                "label": ("a" if first else "b") if rng.random() < labelled else "",
+            }
+            | sides
+        )
+    return read_comparisons("planted.csv", pd.DataFrame(rows).to_csv(index=False).encode())
+
+
+def run(found, tmp_path, judge=None, **settings):
+    config = AuditConfig(judge="test:longer", data=found.set_id, **{"encoders": ("words",), "umap": False} | settings)
+    folder = create_run(tmp_path, "puaudit", config.model_dump(), "r")
+    metrics = run_puaudit(config, found, judge or LongerWins(), folder, get_settings(), no_checkpoint)
+    return folder, metrics.set_index(["metric", "attack", "group"]).sort_index()["value"], metrics
+
+
+def test_planted_wording_is_found_and_the_summary_has_its_keys(tmp_path):
+    folder, value, metrics = run(planted_pairs(), tmp_path, splits=4, bootstraps=5, p_ratios=(0.3,))
+    assert value["cons_orig", NONE, np.nan] == pytest.approx(0.6, abs=0.02)
+    assert value["cons_adj", NONE, np.nan] > 0.88
+    assert value["auc_entry_mass", NONE, np.nan] > 0.98
+    assert value["cons_random", NONE, np.nan] == pytest.approx(0.52, abs=0.03)
+    assert value["gain_over_best", NONE, np.nan] == pytest.approx(
+        value["cons_adj", NONE, np.nan]
+        - max(value[f"cons_{c}", NONE, np.nan] for c in ("nothing", "all", "random", "centroid", "nearest", "top10"))
+    )
+    summary = folder.manifest()["summary"]
+    assert set(summary) >= KEYS
+    assert summary["n_unlabelled"] + summary["n_positive"] == 80
+    assert summary["n_positive_kept"] < summary["n_positive"]
+    assert {t["type"] for t in summary["by_type"]} == {"A", "B"}
+    assert summary["sensitivity"]["1.00"] == pytest.approx(summary["cons_orig"]["value"])
+    assert (metrics["lower"].isna() | (metrics["lower"] <= metrics["value"])).all()
+    assert folder.manifest()["state"] == "done"
+
+
+def test_no_item_is_on_both_sides_and_what_is_stored_gives_the_same_numbers_again(tmp_path):
+    folder, value, _ = run(planted_pairs(), tmp_path, splits=3, bootstraps=0, p_ratios=())
+    audit, transport = folder.table("audit"), folder.table("transport")
+    for _, rows in audit.groupby("split"):
+        sides = [set(rows[rows["role"] == r]["item_id"]) for r in ("unlabelled", "positive", "denoised")]
+        assert not sides[0] & (sides[1] | sides[2])
+        assert len(rows) == 80
+    again = consistency(read_audit(audit, transport)).set_index(["metric", "group"])["value"]
+    assert again["cons_adj", np.nan] == pytest.approx(value["cons_adj", NONE, np.nan])
+
+
+def test_unlabelled_pairs_get_the_audit_itself(tmp_path):
+    folder, _, _ = run(planted_pairs(labelled=0.6), tmp_path, splits=2, bootstraps=3, p_ratios=())
+    audit = folder.table("audit")
+    own = audit[(audit["split"] == -1)]
+    assert own[own["role"] == "unlabelled"]["human"].isna().all()
+    assert own[own["role"] == "unlabelled"]["agrees"].isna().all()
+    assert own[own["role"] != "unlabelled"]["human"].notna().all()
+    assert own[own["role"] == "unlabelled"]["resampled"].map(len).eq(3).all()
+    assert own["pca_x"].notna().all()
+    assert audit[audit["split"] == 0]["pca_x"].isna().all()
+    assert folder.manifest()["summary"]["n_unlabelled"] == int((own["role"] == "unlabelled").sum())
+
+
+def test_a_longer_loser_wins_so_the_length_attack_turns_the_verdicts(tmp_path):
+    folder, value, _ = run(
+        planted_pairs(), tmp_path, attacks=("length", "neutral"), splits=2, bootstraps=0, p_ratios=()
+    )
+    assert value["verdict_flips", "length", np.nan] > 0.95
+    assert value["verdict_flips", "neutral", np.nan] < 0.6
+    assert value["cons_orig", "length", np.nan] == pytest.approx(0.4, abs=0.06)
+    assert value["mass_clean", "length", np.nan] == pytest.approx(0.6, abs=0.1)
+    assert value["mass_attacked", "length", np.nan] == pytest.approx(0.4, abs=0.1)
+    variants = folder.table("variants")
+    assert set(variants["style"]) == {"length", "neutral"}
+    attacked = folder.table("verdicts")
+    assert set(attacked["attack"]) == {NONE, "length", "neutral"}
+
+
+def test_the_distraction_names_the_slot_of_the_loser_in_each_order():
+    found = planted_pairs(6)
+    requests = requests_of(found)
+
+    class Recording(LongerWins):
+        def judge(self, asked, checkpoint=no_checkpoint):
+            self.asked = list(asked)
+            return super().judge(asked, checkpoint)
+
+    judge = Recording()
+    clean = judge_pairs(judge, requests, no_checkpoint)
+    attack_and_judge(
+        judge, clean, requests, "distraction", RuleRewriter(), emotion="cheerful", seed=0, checkpoint=no_checkpoint
+    )
+    for request in judge.asked:
+        pair = request.response_id.removesuffix(":a")
+        loser_is_a = clean.side[pair] == "b"
+        text = request.response if loser_is_a else request.response_b
+        shown_first = loser_is_a == (request.order is Order.AB)
+        assert f"Assistant {'A' if shown_first else 'B'} loves eating pasta" in text
+        other = request.response_b if loser_is_a else request.response
+        assert "pasta" not in other
+
+
+def test_verdicts_in_the_file_ties_and_one_order(tmp_path):
+    found = planted_pairs(40, verdict="a")
+    found.comparisons.loc[0, "verdict"] = "tie"
+    found.comparisons.loc[1, "verdict"] = None
+    found.comparisons.loc[2, "human"] = "tie"
+    config = AuditConfig(judge=IN_DATA, data="x", encoders=("words",), splits=2, bootstraps=0, p_ratios=(), umap=False)
+    folder = create_run(tmp_path, "puaudit", {}, "r")
+    run_puaudit(config, found, None, folder, get_settings(), no_checkpoint)
+    manifest = folder.manifest()
+    assert manifest["excluded"] == {"human tie": 1, "tie": 1, "unread: no verdict recorded": 1}
+    assert manifest["judge"]["spec"] == IN_DATA
+    with pytest.raises(InputError, match="came with the pairs"):
+        run_puaudit(
+            config.model_copy(update={"attacks": ("length",)}), found, None, folder, get_settings(), no_checkpoint
+        )
+    with pytest.raises(InputError, match="came without verdicts"):
+        run_puaudit(config, planted_pairs(), None, folder, get_settings(), no_checkpoint)
+
+
+def test_orders_that_disagree_leave_the_audit_and_are_counted(tmp_path):
+    class FirstSlot(LongerWins):
+        def judge(self, requests, checkpoint=no_checkpoint):
+            longer = super().judge(requests, checkpoint)
+            ab, ba = (Verdict(p_a=p, p_tie=0.0, outcome=o) for p, o in ((0.9, Outcome.A), (0.4, Outcome.B)))
+            first = {Order.AB: ab, Order.BA: ba}
+            pairs = zip(requests, longer, strict=True)
+            return [first[r.order] if int(r.item_id) % 4 == 0 else v for r, v in pairs]
+
+    folder, _, _ = run(planted_pairs(), tmp_path, FirstSlot(), splits=2, bootstraps=0, p_ratios=())
+    assert folder.manifest()["excluded"] == {"tie: the orders disagree": 20}
+
+
+def test_each_type_can_have_a_transport_of_its_own(tmp_path):
+    folder, value, _ = run(planted_pairs(), tmp_path, within_type=True, splits=3, bootstraps=2, p_ratios=())
+    assert set(folder.table("audit")["part"]) == {"A", "B"}
+    own = read_audit(folder.table("audit"), folder.table("transport"))
+    assert {(s.number, s.part) for s in own.splits} == {(n, p) for n in range(3) for p in "AB"}
+    assert value["cons_adj", NONE, np.nan] > 0.85
+
+
+@pytest.mark.parametrize("right", [1.0, 0.0])
+def test_a_judge_that_always_or_never_agrees(tmp_path, right):
+    _, value, _ = run(planted_pairs(40, right=right), tmp_path, splits=2, bootstraps=0, p_ratios=())
+    assert value["cons_orig", NONE, np.nan] == right
+    assert value["cons_adj", NONE, np.nan] == pytest.approx(1.0, abs=0.1)
+    assert np.isnan(value["auc_entry_mass", NONE, np.nan])
+
+
+def test_what_cannot_be_audited_says_why(tmp_path):
+    with pytest.raises(InputError, match="0 human preferences"):
+        run(planted_pairs(labelled=0.0), tmp_path)
+    with pytest.raises(InputError, match="keeps none"):
+        run(planted_pairs(4), tmp_path, splits=1)
+    for wrong in ({"mass": 0.0}, {"mass": 1.1}, {"attacks": ("shout",)}, {"emotion": "bored"}, {"encoders": ()}):
+        with pytest.raises(ValidationError):
+            AuditConfig(data="x", **wrong)
+
+
+def test_stopping_keeps_the_run_and_says_so(tmp_path):
+    found = planted_pairs(20)
+    folder = create_run(tmp_path, "puaudit", {}, "r")
+
+    def stop(done, total):
+        raise Cancelled
+
+    with pytest.raises(Cancelled):
+        run_puaudit(AuditConfig(data="x", encoders=("words",)), found, LongerWins(), folder, get_settings(), stop)
+    assert folder.manifest()["state"] == "stopped"
+
+
+def test_the_command_line_on_a_file(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("JUDGESCOPE_HOME", str(tmp_path / "home"))
+    found = planted_pairs(40)
+    texts = found.responses.set_index("response_id")["text"]
+    rows = found.comparisons.merge(found.items, on="item_id")
+    table = pd.DataFrame(
+        {
+            "id": rows["comparison_id"],
+            "prompt": rows["context"],
+            "response_a": rows["response_a"].map(texts),
+            "response_b": rows["response_b"].map(texts),
+            "human": rows["human"],
+            "gpt": np.where(
+                rows["response_a"].map(texts).str.len() > rows["response_b"].map(texts).str.len(), "A", "B"
+            ),
+        }
+    )
+    file = tmp_path / "pairs.csv"
+    table.to_csv(file, index=False)
+    sets = ["--set", 'encoders=["words"]', "--set", "splits=2", "--set", "umap=false", "--attack", "none"]
+    arguments = ["study", "puaudit", "--data", str(file), "--judge", IN_DATA, *sets, "--json"]
+    assert main([*arguments, "--map", "verdict=gpt"]) == 0
+    out = capsys.readouterr().out
+    assert '"cons_adj"' in out.splitlines()[-1]
+    assert "Kept share = mass by construction" in out
+    assert main([*arguments, "--map", "verdict=nope"]) == 2
+    assert "no column 'nope'" in capsys.readouterr().err
+
+
+def test_recorded_verdicts_of_llmbar(tmp_path):
+    if not (SHARED / "llmbar").is_dir():
+        pytest.skip("the shared data (llmbar) are not here")
+    from engine.judges.recorded import make_recorded
+
+    found = read_comparisons("pairs.jsonl", (SHARED / "llmbar" / "pairs.jsonl").read_bytes())
+    file = SHARED / "llmbar" / "recorded_verdicts.csv"
+    judge = make_recorded(f"recorded:{file}?judge=GPT-4&prompt=Vanilla&map.comparison_id=id")
+    folder, value, _ = run(found, tmp_path, judge, splits=2, bootstraps=0, p_ratios=())
+    raw = pd.read_csv(file, dtype=str)
+    own = raw[(raw["judge"] == "GPT-4") & (raw["prompt"] == "Vanilla")]
+    strict = own[(own["winner_order_ab"] == own["winner_order_ba"]) & own["winner_order_ab"].isin(["a", "b"])]
+    same = folder.manifest()["excluded"]["both responses have one embedding"]
+    assert len(found.comparisons) - sum(folder.manifest()["excluded"].values()) + same == len(strict)
+    assert value["mass_oracle", NONE, np.nan] == pytest.approx(
+        (strict["winner_order_ab"] == strict["label"]).mean(), abs=0.03
+    )
+    with pytest.raises(InputError, match="no verdicts under the attack"):
+        run(found, tmp_path, judge, attacks=("length",))
+
+
+def test_questions_are_sorted_by_a_models_letters_or_left_unread(tiny):
+    loaded = tiny("llama")
+    questions = {"x": "How do I sort a list?", "y": "What is 2 + 2?", "z": "long " * 400}
+    found = classify(questions, loaded, None, no_checkpoint)
+    assert found["z"] == UNREAD  # longer than the window
+    allowed = {UNREAD, *(f"{k}: {v.split(' (')[0].split(',')[0]}" for k, v in TYPES.items())}
+    assert set(found.values()) <= allowed
+    with pytest.raises(InputError, match="answers no prompts"):
+        classify(questions, tiny("reward"), None, no_checkpoint)
+
+
+def test_a_confident_model_is_taken_at_its_letter(tiny, monkeypatch):
+    sure = np.array([0.01, 0.9, 0.01, 0.0, 0.0, 0.0])
+    vague = np.array([0.1, 0.2, 0.1, 0.0, 0.0, 0.0])
+
+    def answers(loaded, calls, cache, checkpoint):
+        return [Answer(sure, None, 0.0), Answer(vague, None, 0.0)]
+
+    monkeypatch.setattr("engine.studies.puaudit_types.ask", answers)
+    found = classify({"x": "1 + 1?", "y": "?"}, tiny("llama"), None, no_checkpoint)
+    assert found == {"x": "B: Math or logical reasoning", "y": UNREAD}
