@@ -12,7 +12,6 @@ from engine.data.dataset import Dataset
 from engine.data.store import load_dataset
 from engine.defenses.guard import base_loader
 from engine.defenses.writing import TUTOR
-from engine.errors import Cancelled
 from engine.judges.base import Checkpoint, Judge
 from engine.judges.registry import make_judge
 from engine.models.loader import load_model
@@ -22,13 +21,13 @@ from engine.settings import Settings
 from engine.steering.layers import blocks
 from engine.steering.references import Chosen, nearest_alpha
 from engine.steering.vectors import Side
-from engine.studies.attack_one import device_of
 from engine.studies.cap_arms import AnchorSets, arm_metrics, judge_arms, judges_of, make_anchors
 from engine.studies.cap_config import CapConfig, Contexts, Progress, divide, expected_work
 from engine.studies.cap_pairs import comparative_rows, pairs_of
 from engine.studies.cap_standards import Found, find_standards
 from engine.studies.cap_sweep import SIDES, alphas_of, sweep
 from engine.studies.cap_tutor import Tutor
+from engine.studies.manifest import about_data, about_judge, ending
 from engine.studies.plan import within
 
 
@@ -79,15 +78,9 @@ def run_cap(
     contexts = divide(config, dataset)
     _describe(run, dataset, judge, tutor, contexts)
     progress = Progress(checkpoint, expected_work(config, contexts))
-    try:
+    with ending(run):
         anchors = _steer(config, contexts, dataset, judge, tutor, run, settings, progress)
         _judge(config, contexts, dataset, judge, tutor, run, anchors, progress)
-    except Cancelled:
-        run.update_manifest(state="stopped", finished=now())
-        raise
-    except BaseException:
-        run.update_manifest(state="failed", finished=now())
-        raise
     run.update_manifest(state="done", finished=now())
     return summary(run)
 
@@ -145,21 +138,10 @@ def _choose(swept: pd.DataFrame, side: Side, standard: float) -> Chosen:
 
 
 def _describe(run: RunFolder, dataset: Dataset, judge: Judge, tutor: Tutor, contexts: Contexts) -> None:
-    first = contexts.responses[0]
     run.update_manifest(
-        data={
-            "dataset_id": dataset.dataset_id,
-            "name": dataset.name,
-            "n_items": len(contexts.evaluation),
-            "n_responses": len(contexts.responses),
-            "n_training_items": len(contexts.training),
-        },
-        judge={
-            "spec": judge.spec,
-            "fingerprint": judge.fingerprint,
-            "labels": judge.labels(first),
-            "device": device_of(judge),
-        },
+        data=about_data(dataset, len(contexts.evaluation), len(contexts.responses))
+        | {"n_training_items": len(contexts.training)},
+        judge=about_judge(judge, judge.labels(contexts.responses[0])),
         tutor={"spec": tutor.loaded.spec, "fingerprint": tutor.loaded.fingerprint, "layers": len(blocks(tutor.loaded))},
     )
 

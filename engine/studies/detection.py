@@ -16,7 +16,7 @@ from engine.attacks.registry import make_attack, parse_attack
 from engine.data.dataset import Dataset
 from engine.data.store import load_dataset
 from engine.defenses.guard import BASE, Guard, guard_for
-from engine.errors import Cancelled, InputError
+from engine.errors import InputError
 from engine.judges.base import Checkpoint
 from engine.judges.planted import make_planted
 from engine.metrics.detection import detection_at, fitted, side_of
@@ -25,6 +25,7 @@ from engine.metrics.shifts import metric_row
 from engine.runs import RunFolder, create_run, now
 from engine.schema import METRICS, NONE, READINGS
 from engine.settings import Settings
+from engine.studies.manifest import ending
 from engine.studies.requests import build_requests
 
 Family = Literal["suffix", "prompt"]
@@ -72,11 +73,8 @@ def run_detection(
         InputError: the data has fewer than two items, or no attack of a kind was named.
         Cancelled: from the checkpoint; what was read is in the cache and the run is marked stopped.
     """
-    try:
+    with ending(run):
         readings = read_texts(config, dataset, guard, checkpoint)
-    except BaseException as error:
-        run.update_manifest(state="stopped" if isinstance(error, Cancelled) else "failed", finished=now())
-        raise
     metrics = detection_metrics(readings, level=config.level, seed=config.seed)
     test = readings[readings["split"] == "test"]
     counts = {"n_items": test["item_id"].nunique(), "n_responses": test["response_id"].nunique()}

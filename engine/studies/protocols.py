@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from engine.attacks.distractors import DISTRACTORS, PLACEBO
 from engine.data.dataset import Dataset
 from engine.data.store import load_dataset
-from engine.errors import Cancelled, InputError
+from engine.errors import InputError
 from engine.judges.base import Checkpoint, Judge, Request, verdict_table
 from engine.judges.registry import make_judge
 from engine.metrics.flips import TieRule
@@ -24,6 +24,7 @@ from engine.runs import RunFolder, create_run, now, open_run
 from engine.schema import METRICS, VERDICTS, Protocol
 from engine.settings import Settings
 from engine.studies.attack_one import device_of
+from engine.studies.manifest import about_data, about_judge, ending
 from engine.studies.plan import Plan, make_plan, within
 from engine.studies.protocols_ask import Asker, Needs, able
 from engine.studies.protocols_report import metrics_of
@@ -127,14 +128,8 @@ def run_protocols(
     asker = Asker(dataset, variants, CRITERIA[config.criterion])
     _describe(run, config, dataset, judge, asker)
     session = _Session(judge, run, variants, within(config.budget_seconds, checkpoint))
-    try:
+    with ending(run, lambda: _finish(session, config, "stopped")):
         _ask_all(config, asker, session)
-    except Cancelled:
-        _finish(session, config, "stopped")
-        raise
-    except BaseException:
-        run.update_manifest(state="failed", finished=now())
-        raise
     return _finish(session, config, "done")
 
 
@@ -247,14 +242,9 @@ def _describe(run: RunFolder, config: ProtocolsConfig, dataset: Dataset, judge: 
     scores = asker.scores()
     labels = [] if able(judge.labels, scores) else list(judge.labels(scores[0]))
     run.update_manifest(
-        data={
-            "dataset_id": dataset.dataset_id,
-            "name": dataset.name,
-            "n_items": len(dataset.items),
-            "n_responses": len(dataset.responses),
-            "systems": sorted(set(dataset.responses["system"])),
-        },
-        judge={"spec": judge.spec, "fingerprint": judge.fingerprint, "labels": labels, "device": device_of(judge)},
+        data=about_data(dataset, len(dataset.items), len(dataset.responses))
+        | {"systems": sorted(set(dataset.responses["system"]))},
+        judge=about_judge(judge, labels),
         criterion=config.criterion,
     )
 

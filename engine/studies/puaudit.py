@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from engine.attacks.audit_styles import AUDIT_ATTACKS, EMOTIONS
 from engine.cache import CallCache
 from engine.data.comparisons import Comparisons, load_comparisons
-from engine.errors import Cancelled, InputError
+from engine.errors import InputError
 from engine.judges.base import Checkpoint, Judge, Request, no_checkpoint
 from engine.judges.registry import make_judge
 from engine.metrics.puaudit import read_audit
@@ -23,6 +23,7 @@ from engine.runs import RunFolder, create_run, now
 from engine.schema import NONE, VARIANTS
 from engine.settings import Settings
 from engine.studies.attack_one import device_of
+from engine.studies.manifest import ending
 from engine.studies.plan import within
 from engine.studies.protocols_variants import make_rewriter
 from engine.studies.puaudit_report import audit_metrics, encoder_rows, flip_rate, ratio_rows, summary
@@ -168,16 +169,10 @@ def run_puaudit(
         Cancelled: from the checkpoint; finished calls are in the cache and the run is marked stopped.
     """
     told = _Progress(within(config.budget_seconds, checkpoint), config, len(found.comparisons))
-    try:
+    with ending(run):
         work = _judged(config, found, judge, settings, told)
         _describe(run, work, judge)
         metrics = _audited(work, run, settings, told)
-    except Cancelled:
-        run.update_manifest(state="stopped", finished=now())
-        raise
-    except BaseException:
-        run.update_manifest(state="failed", finished=now())
-        raise
     run.update_manifest(state="done", finished=now())
     return metrics
 

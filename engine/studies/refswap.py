@@ -18,7 +18,7 @@ from engine.attacks.master_keys import MasterKeyAttack, checked_keys
 from engine.data.dataset import Dataset
 from engine.data.references import ReferencePool, answer_type, make_pool
 from engine.data.store import load_dataset
-from engine.errors import Cancelled, InputError
+from engine.errors import InputError
 from engine.judges.base import Checkpoint, Judge, Request, verdict_table
 from engine.judges.registry import make_judge
 from engine.judges.verifier import has_text
@@ -29,7 +29,8 @@ from engine.runs import RunFolder, create_run, now
 from engine.schema import METRICS, NONE, Outcome, Protocol
 from engine.schema_refswap import REFERENCES, SAMPLES
 from engine.settings import Settings
-from engine.studies.attack_one import device_of, remark_of
+from engine.studies.attack_one import remark_of
+from engine.studies.manifest import about_data, about_judge, ending
 from engine.studies.plan import Plan, make_plan, within
 from engine.studies.refswap_config import OWN_REFERENCES, RefSwapConfig
 from engine.studies.requests import build_requests, with_attack
@@ -103,8 +104,14 @@ def run_refswap(
     _describe(run, config, dataset, judge, material, pool)
     run.write_table("references", material.references)
     total = sum(map(len, material.requests.values()))
-    done, tables, written = 0, [], time.monotonic()
-    try:
+    done, written = 0, time.monotonic()
+    tables: list[pd.DataFrame] = []
+
+    def stopped() -> None:
+        _write(run, tables, material, config)
+        run.update_manifest(state="stopped", finished=now())
+
+    with ending(run, stopped):
         for chunk in _chunks(list(material.requests)):
             requests = [r for item in chunk for r in material.requests[item]]
             tables.append(_ask(judge, requests, material.swaps, _offset(checkpoint, done, total)))
@@ -113,13 +120,6 @@ def run_refswap(
                 _write(run, tables, material, config)
                 written = time.monotonic()
         checkpoint(total, total)
-    except Cancelled:
-        _write(run, tables, material, config)
-        run.update_manifest(state="stopped", finished=now())
-        raise
-    except BaseException:
-        run.update_manifest(state="failed", finished=now())
-        raise
     metrics = _write(run, tables, material, config)
     run.update_manifest(state="done", finished=now())
     return metrics
@@ -271,20 +271,8 @@ def _describe(
 ) -> None:
     first = next(iter(material.requests.values()))[0]
     run.update_manifest(
-        data={
-            "dataset_id": dataset.dataset_id,
-            "name": dataset.name,
-            "n_items": len(material.requests),
-            "n_responses": int((material.samples["attack"] == NONE).sum()),
-            "n_without_reference": material.left_out,
-        },
-        judge={
-            "spec": judge.spec,
-            "fingerprint": judge.fingerprint,
-            "labels": judge.labels(first),
-            "device": device_of(judge),
-            "variant": config.variant,
-            "remark": remark_of(judge, first),
-        },
+        data=about_data(dataset, len(material.requests), int((material.samples["attack"] == NONE).sum()))
+        | {"n_without_reference": material.left_out},
+        judge=about_judge(judge, judge.labels(first)) | {"variant": config.variant, "remark": remark_of(judge, first)},
         pool={"name": pool.name, "counts": {kind.value: n for kind, n in pool.counts.items()}},
     )

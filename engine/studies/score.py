@@ -16,7 +16,7 @@ from engine.data.store import load_dataset
 from engine.defenses.base import judge_together
 from engine.defenses.registry import defend, defense_name
 from engine.defenses.writing import TUTOR
-from engine.errors import Cancelled, InputError
+from engine.errors import InputError
 from engine.judges.base import Checkpoint, Judge, Request, verdict_table
 from engine.judges.registry import make_judge
 from engine.metrics.gains import defense_gains
@@ -25,7 +25,7 @@ from engine.runs import RunFolder, create_run, now
 from engine.schema import NONE
 from engine.settings import Settings, get_settings
 from engine.studies.anchoring import sources_for
-from engine.studies.attack_one import device_of
+from engine.studies.manifest import about_data, about_judge, ending
 from engine.studies.plan import Plan, make_plan, within
 from engine.studies.requests import build_requests, with_attack
 
@@ -80,7 +80,7 @@ def run_score(
     step = max(1, CALLS_PER_CHUNK // per_response)
     tables: list[pd.DataFrame] = []
     written = time.monotonic()
-    try:
+    with ending(run, lambda: _finish(run, tables, config, "stopped")):
         for start in range(0, len(requests), step):
             chunk = [with_attack(r, a) for r in requests[start : start + step] for a in attacks]
             told = _offset(checkpoint, start * per_response, len(requests) * per_response)
@@ -90,12 +90,6 @@ def run_score(
             if time.monotonic() - written > SECONDS_BETWEEN_WRITES:
                 run.write_table("verdicts", pd.concat(tables))
                 written = time.monotonic()
-    except Cancelled:
-        _finish(run, tables, config, "stopped")
-        raise
-    except BaseException:
-        run.update_manifest(state="failed", finished=now())
-        raise
     return _finish(run, tables, config, "done")
 
 
@@ -141,18 +135,8 @@ def _named(request: Request, defense: str) -> Request:
 
 def _describe(run: RunFolder, dataset: Dataset, judge: Judge, requests: Sequence[Request]) -> None:
     run.update_manifest(
-        data={
-            "dataset_id": dataset.dataset_id,
-            "name": dataset.name,
-            "n_items": len({r.item_id for r in requests}),
-            "n_responses": len(requests),
-        },
-        judge={
-            "spec": judge.spec,
-            "fingerprint": judge.fingerprint,
-            "labels": judge.labels(requests[0]),
-            "device": device_of(judge),
-        },
+        data=about_data(dataset, len({r.item_id for r in requests}), len(requests)),
+        judge=about_judge(judge, judge.labels(requests[0])),
     )
 
 

@@ -18,7 +18,7 @@ from engine.data.dataset import Dataset
 from engine.data.store import load_dataset
 from engine.defenses.registry import defend, defense_name
 from engine.defenses.writing import TUTOR
-from engine.errors import Cancelled, RunError
+from engine.errors import RunError
 from engine.judges.base import Checkpoint, Judge, Request, verdict_table
 from engine.judges.pairwise import both_orders
 from engine.judges.registry import make_judge
@@ -28,7 +28,7 @@ from engine.runs import RunFolder, create_run, now, open_run
 from engine.schema import NONE, Protocol
 from engine.settings import Settings, get_settings
 from engine.studies.anchoring import sources_for
-from engine.studies.attack_one import device_of
+from engine.studies.manifest import about_data, about_judge, ending
 from engine.studies.plan import within
 from engine.studies.requests import with_attack
 from engine.studies.suffix_targets import PromptCutter, Split, inner_judge, split_requests, spread_over_items
@@ -120,14 +120,8 @@ def run_suffix(
         Cancelled: from the checkpoint; the words found so far are kept, and the same run goes on behind them.
     """
     look = within(config.budget_seconds, checkpoint)
-    try:
+    with ending(run):
         return _run(config, dataset, judge, run, look)
-    except Cancelled:
-        run.update_manifest(state="stopped", finished=now())
-        raise
-    except BaseException:
-        run.update_manifest(state="failed", finished=now())
-        raise
 
 
 def _run(config: SuffixConfig, dataset: Dataset, judge: Judge, run: RunFolder, look: Checkpoint) -> pd.DataFrame:
@@ -238,18 +232,8 @@ def _describe(
 ) -> None:
     test = spread_over_items(split.test, config.limit)
     run.update_manifest(
-        data={
-            "dataset_id": dataset.dataset_id,
-            "name": dataset.name,
-            "n_items": len({r.item_id for r in test}),
-            "n_responses": len(test),
-        },
-        judge={
-            "spec": judge.spec,
-            "fingerprint": judge.fingerprint,
-            "labels": list(cutter.labels.labels),
-            "device": device_of(judge),
-        },
+        data=about_data(dataset, len({r.item_id for r in test}), len(test)),
+        judge=about_judge(judge, list(cutter.labels.labels)),
         split={
             "train_responses": list(dict.fromkeys(r.response_id for r in cutter.requests)),
             "train_items": sorted({r.item_id for r in split.train}),
