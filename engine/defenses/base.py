@@ -40,8 +40,8 @@ class MarkedRequest(Request):
         return f"{quote.opening}{text}{quote.closing}"
 
 
-class DefendedJudge:
-    """A judge behind one defense; wrapped again, several defenses work one after the other.
+class OuterJudge:
+    """What every defense passes on from the judge behind it.
 
     Args:
         inner: the judge, or the judge behind the defenses that come later.
@@ -71,6 +71,15 @@ class DefendedJudge:
         """As the inner judge."""
         return self.inner.labels(request)
 
+    def _named(self, request: Request) -> Request:
+        """The request with this defense in its arm's name."""
+        name = self.name if request.defense == NONE else f"{request.defense}+{self.name}"
+        return replace(request, defense=name)
+
+
+class DefendedJudge(OuterJudge):
+    """A judge behind one defense that changes requests; wrapped again, several work one after the other."""
+
     def judge(self, requests: Sequence[Request], checkpoint: Checkpoint = no_checkpoint) -> list[Verdict]:
         """Judge the changed requests; passes and seconds of the defense are added to each verdict."""
         steps = self.steps(requests, checkpoint)
@@ -93,10 +102,6 @@ class DefendedJudge:
     def steps(self, requests: Sequence[Request], checkpoint: Checkpoint) -> list[Step]:
         """Each request as this defense changes it."""
         raise NotImplementedError
-
-    def _named(self, request: Request) -> Request:
-        name = self.name if request.defense == NONE else f"{request.defense}+{self.name}"
-        return replace(request, defense=name)
 
 
 def settled(steps: Sequence[Step], answers: Sequence[Verdict]) -> list[Verdict]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from engine.defenses.base import OuterJudge
 from engine.errors import InputError
 from engine.judges.base import Checkpoint, Cost, Judge, Request, Verdict, no_checkpoint, unread
-from engine.schema import NONE, Outcome, Protocol
+from engine.schema import Outcome, Protocol
 
 NAME = "refswap"
 K, GAMMA = 5, 0.01
@@ -44,7 +45,7 @@ class Checked:
         return max(p) if p and all(v.read for v in self.swapped) else float("nan")
 
 
-class RefSwapJudge:
+class RefSwapJudge(OuterJudge):
     """A verifier behind RefSwap.
 
     Args:
@@ -62,33 +63,14 @@ class RefSwapJudge:
             raise InputError(f"RefSwap's K is {k}; give a whole number of at least 1.")
         if not 0 <= gamma <= 1:
             raise InputError(f"RefSwap's gamma is {gamma:g}; it is a probability, from 0 to 1.")
-        self.inner = inner
+        super().__init__(inner, f"{NAME}?k={k}&gamma={gamma:g}")
         self.k, self.gamma = k, gamma
         self._references = references
-
-    @property
-    def name(self) -> str:
-        """This defense with its dials."""
-        return f"{NAME}?k={self.k}&gamma={self.gamma:g}"
-
-    @property
-    def spec(self) -> str:
-        """The inner judge's."""
-        return self.inner.spec
-
-    @property
-    def fingerprint(self) -> str:
-        """The inner judge's: the counterfactual reference is part of each prompt, which the cache key covers."""
-        return self.inner.fingerprint
 
     @property
     def protocols(self) -> frozenset[Protocol]:
         """A verifier only."""
         return frozenset({Protocol.VERIFIER}) & self.inner.protocols
-
-    def labels(self, request: Request) -> tuple[str, ...]:
-        """As the inner judge."""
-        return self.inner.labels(request)
 
     def prompt(self, request: Request) -> str:
         """The prompt of the first stage."""
@@ -121,10 +103,6 @@ class RefSwapJudge:
             self._settled(v, [r.reference for r in own], [next(answers) for _ in own])
             for v, own in zip(base, asked, strict=True)
         ]
-
-    def _named(self, request: Request) -> Request:
-        name = self.name if request.defense == NONE else f"{request.defense}+{self.name}"
-        return replace(request, defense=name)
 
     def _swapped(self, request: Request) -> list[Request]:
         references = self._references(request)[: self.k]

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from engine.metrics.intervals import NO_DATA, ONE_CLUSTER, Interval, cluster_rate, wilson
+from engine.metrics.shifts import interval_columns
 from engine.readout.refswap import (
     CLEAN,
     Bools,
@@ -253,6 +254,18 @@ def _nothing(level: float) -> Interval:
     return Interval(_NAN, _NAN, _NAN, level, NO_DATA, 0, 0)
 
 
+def _no_interval(value: float, level: float, n: int, g: int) -> Interval:
+    return Interval(value, _NAN, _NAN, level, NO_DATA if np.isnan(value) else ONE_CLUSTER, n, g)
+
+
+def _by_item(item: Ints, used: Bools) -> tuple[Ints, int, int]:
+    """Items that are used numbered from 0 (N,), 0 elsewhere; how many scores and how many items are used."""
+    codes = np.unique(item[used], return_inverse=True)[1]
+    full = np.zeros(len(item), dtype=np.int64)
+    full[used] = codes
+    return full, int(used.sum()), int(codes.max(initial=-1)) + 1
+
+
 def auc_interval(score: Floats, item: Ints, high: Bools, low: Bools, *, level: float = 0.95, seed: int = 0) -> Interval:
     """The signed AUC of two groups of scores, with percentiles over resampled items.
 
@@ -272,12 +285,9 @@ def auc_interval(score: Floats, item: Ints, high: Bools, low: Bools, *, level: f
     """
     high, low = high & ~np.isnan(score), low & ~np.isnan(score)
     value = auc(score[high], score[low])
-    codes = np.unique(item[high | low], return_inverse=True)[1]
-    n, g = int((high | low).sum()), int(codes.max(initial=-1)) + 1
+    full, n, g = _by_item(item, high | low)
     if np.isnan(value) or g < 2:
-        return Interval(value, _NAN, _NAN, level, NO_DATA if np.isnan(value) else ONE_CLUSTER, n, g)
-    full = np.zeros(len(score), dtype=np.int64)
-    full[high | low] = codes
+        return _no_interval(value, level, n, g)
     wins, ups, downs = auc_by_item(score[high], full[high], score[low], full[low], g)
     w = _weights(g, seed)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -295,12 +305,9 @@ def d_interval(score: Floats, item: Ints, high: Bools, low: Bools, *, level: flo
     """Cohen's d of two groups of scores, with percentiles over resampled items; arguments as `auc_interval`."""
     high, low = high & ~np.isnan(score), low & ~np.isnan(score)
     value = cohens_d(score[high], score[low])
-    codes = np.unique(item[high | low], return_inverse=True)[1]
-    n, g = int((high | low).sum()), int(codes.max(initial=-1)) + 1
+    full, n, g = _by_item(item, high | low)
     if np.isnan(value) or g < 2:
-        return Interval(value, _NAN, _NAN, level, NO_DATA if np.isnan(value) else ONE_CLUSTER, n, g)
-    full = np.zeros(len(score), dtype=np.int64)
-    full[high | low] = codes
+        return _no_interval(value, level, n, g)
     w = _weights(g, seed)
     sums = [_moments(score[part], full[part], g, w) for part in (high, low)]
     (n1, m1, v1), (n2, m2, v2) = sums
@@ -339,22 +346,8 @@ def summary_rows(summary: Summary, keys: Sequence[str]) -> pd.DataFrame:
     rows: list[dict[str, object]] = []
 
     def add(metric: str, group: str, defense: str, one: Interval, attack: str = NONE, unread: int = 0) -> None:
-        rows.append(
-            {
-                "metric": metric,
-                "attack": attack,
-                "defense": defense,
-                "group": group,
-                "value": one.value,
-                "lower": one.lower,
-                "upper": one.upper,
-                "level": one.level,
-                "method": one.method,
-                "n": one.n,
-                "n_clusters": one.n_clusters,
-                "n_unread": unread,
-            }
-        )
+        about = {"metric": metric, "attack": attack, "defense": defense, "group": group, "n_unread": unread}
+        rows.append(about | interval_columns(one))
 
     for group, defense, rates in (
         ("test", NONE, summary.before),

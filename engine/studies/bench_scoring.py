@@ -8,7 +8,6 @@ on a part of the prompts, spread over the grid, and scaled by their tokens.
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 import tomllib
 from collections.abc import Callable, Sequence
@@ -31,7 +30,7 @@ from engine.models.loader import LoadedModel
 from engine.models.scoring import Way, label_probabilities
 from engine.models.trie import Tokens, trie_tokens
 from engine.settings import Settings, get_settings
-from engine.studies.bench_floor import causal_flops, matmul_rate, peak_bytes, reset_peak
+from engine.studies.bench_floor import causal_flops, device_name, matmul_rate, note, peak_bytes, reset_peak
 from engine.studies.requests import build_requests, with_attack
 
 GRID = "bench_scoring.toml"
@@ -158,7 +157,7 @@ def measure(
         seen.append([])
         for k, block in enumerate(blocks):
             seen[-1].append(_block(block, loaded, labels, shared_first=(turn + k) % 2 == 0))
-            _note(f"repeat {turn + 1} of {repeats}, block {k + 1} of {len(blocks)}")
+            note(f"repeat {turn + 1} of {repeats}, block {k + 1} of {len(blocks)}")
     every = [timed for one in seen for timed in one]
     prompts = [p for block in blocks for p in block]
     tokens, trie = sum(map(len, prompts)), trie_tokens(prompts)
@@ -169,7 +168,7 @@ def measure(
         for arm in ("shared", "padded", "single")
     }
     return {
-        "device": _device(loaded),
+        "device": device_name(loaded),
         "judge": loaded.spec,
         "dtype": loaded.dtype,
         "prompts": len(prompts),
@@ -221,7 +220,7 @@ def growth(prompts: Sequence[Tokens], loaded: LoadedModel, labels: LabelTokens, 
         wall, own_cpu, _ = _clocked(lambda asked=asked: label_probabilities(loaded, asked, labels))  # type: ignore[misc]
         seconds.append(wall)
         cpu.append(own_cpu)
-        _note(f"growth: {n} items in {wall:.1f} s")
+        note(f"growth: {n} items in {wall:.1f} s")
     return {
         "items": list(sizes),
         "seconds": seconds,
@@ -273,16 +272,3 @@ def table(result: dict[str, Any]) -> str:
             f"{grown['cpu_exponent']:.2f})."
         )
     return "\n".join(lines)
-
-
-def _device(loaded: LoadedModel) -> str:
-    import torch
-
-    if loaded.device == "cpu":
-        return f"cpu, {torch.get_num_threads()} threads"
-    return str(torch.cuda.get_device_name(loaded.device))
-
-
-def _note(line: str) -> None:
-    if sys.stderr.isatty():
-        print(f"\r{line:<60}", end="", file=sys.stderr, flush=True)

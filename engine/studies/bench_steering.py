@@ -8,7 +8,6 @@ A sweep of generate is measured on a few of its alphas and scaled by their numbe
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -27,7 +26,7 @@ from engine.steering.layers import blocks
 from engine.steering.llama import why_not, written_out
 from engine.steering.session import Session, slots_for
 from engine.steering.vectors import Edit, Side, Standards, edit_of
-from engine.studies.bench_floor import peak_bytes, reset_peak
+from engine.studies.bench_floor import device_name, note, peak_bytes, reset_peak, synchronise
 
 PROMPT_TOKENS = 128
 SIDES: tuple[Side, ...] = ("high", "low")
@@ -140,7 +139,7 @@ def _steps(
         plain_turns.append(spent)
     seconds, plain_seconds = min(own_turns), min(plain_turns)
     peak = peak_bytes(loaded.device)
-    _note(f"batch {rows}: {1000 * seconds / tokens:.2f} ms a step, generate {1000 * plain_seconds / tokens:.2f}")
+    note(f"batch {rows}: {1000 * seconds / tokens:.2f} ms a step, generate {1000 * plain_seconds / tokens:.2f}")
     return {
         "rows": rows,
         "ms_per_step": 1000 * seconds / tokens,
@@ -238,30 +237,14 @@ def _common(a: list[int], b: list[int]) -> int:
 
 
 def _clocked(loaded: LoadedModel, run: Callable[[], Any]) -> tuple[Any, float]:
-    _wait(loaded.device)
+    synchronise(loaded.device)
     clock = time.perf_counter()
     import torch
 
     with torch.inference_mode():
         out = run()
-    _wait(loaded.device)
+    synchronise(loaded.device)
     return out, time.perf_counter() - clock
-
-
-def _wait(device: str) -> None:
-    if device != "cpu":
-        import torch
-
-        torch.cuda.synchronize(device)
-
-
-def device_name(loaded: LoadedModel) -> str:
-    """The device in words."""
-    import torch
-
-    if loaded.device == "cpu":
-        return f"cpu, {torch.get_num_threads()} threads"
-    return str(torch.cuda.get_device_name(loaded.device))
 
 
 def table(result: dict[str, Any]) -> str:
@@ -290,8 +273,3 @@ def table(result: dict[str, Any]) -> str:
         f"{sweep['peak_bytes'] / 2**20:,.0f} MiB.",
     ]
     return "\n".join(lines)
-
-
-def _note(line: str) -> None:
-    if sys.stderr.isatty():
-        print(f"\r{line:<70}", end="", file=sys.stderr, flush=True)

@@ -8,7 +8,6 @@ that choose the candidates are measured too, with and without shared beginnings.
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -26,7 +25,7 @@ from engine.models.scoring import way_for
 from engine.models.trie import trie_tokens
 from engine.schema import Protocol
 from engine.settings import Settings, get_settings
-from engine.studies.bench_floor import causal_flops, matmul_rate, peak_bytes, reset_peak
+from engine.studies.bench_floor import causal_flops, device_name, matmul_rate, note, peak_bytes, reset_peak
 from engine.studies.suffix_targets import PromptCutter, inner_judge, split_requests
 
 DATA = "demo-dialogue"
@@ -100,12 +99,12 @@ def measure(
     turns = []
     for turn in range(repeats):
         turns.append(_turn(search, words, part, shared_first=turn % 2 == 0))
-        _note(f"turn {turn + 1} of {repeats}")
+        note(f"turn {turn + 1} of {repeats}")
     tokens, computed = sum(map(len, sequences)), trie_tokens(sequences)
     floor = causal_flops(loaded, computed, len(sequences)) / rate
     mean = {k: float(np.median([t[k] for t in turns])) for k in turns[0]}
     return {
-        "device": _device(loaded),
+        "device": device_name(loaded),
         "dtype": loaded.dtype,
         "way": way,
         "candidates": len(words),
@@ -183,16 +182,3 @@ def table(result: dict[str, Any]) -> str:
             f"{result['max_abs_gradient_difference']:.1e}; peak memory {result['peak_bytes'] / 2**20:,.0f} MiB.",
         ]
     )
-
-
-def _device(loaded: LoadedModel) -> str:
-    import torch
-
-    if loaded.device == "cpu":
-        return f"cpu, {torch.get_num_threads()} threads"
-    return str(torch.cuda.get_device_name(loaded.device))
-
-
-def _note(line: str) -> None:
-    if sys.stderr.isatty():
-        print(f"\r{line:<60}", end="", file=sys.stderr, flush=True)

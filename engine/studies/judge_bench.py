@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -18,6 +17,7 @@ from engine.models.loader import LoadedModel, load_model, pick_device
 from engine.settings import Settings, get_settings
 from engine.strict_json import dumps
 from engine.studies.bench_base import Bench
+from engine.studies.bench_floor import note
 from engine.studies.judge_measure import measure_judge
 from engine.training.examples import load_asker
 from engine.training.heldout import Side
@@ -62,7 +62,7 @@ def run_bench(args: argparse.Namespace) -> dict[str, Any]:
         limit=args.limit,
         seed=args.seed,
         cache=None if args.no_cache else CallCache(settings.calls),
-        note=_note,
+        note=note,
     )
     figures = measure_judge(bench)
     result: dict[str, Any] = {name: as_record(f) for name, f in figures.items()}
@@ -143,8 +143,3 @@ def _number(value: float | None, lower: float | None, upper: float | None) -> st
     if lower is None or upper is None or lower != lower or upper != upper:
         return f"{value:.3f}"
     return f"{value:.3f} [{lower:.3f}, {upper:.3f}]"
-
-
-def _note(line: str) -> None:
-    if sys.stderr.isatty():
-        print(f"\r{line:<60}", end="", file=sys.stderr, flush=True)

@@ -26,6 +26,7 @@ from engine.metrics.protocols import (
     order_disagreement,
     preference_strength,
 )
+from engine.metrics.shifts import interval_columns
 from engine.readout.arena import Arena
 from engine.schema import METRICS, NONE, Protocol
 
@@ -68,17 +69,7 @@ def metrics_of(arena: Arena, view: View, boards: Sequence[str], lowest: int, elo
 
 
 def _row(metric: str, interval: Interval, **more: Any) -> Row:
-    return {
-        "metric": metric,
-        "attack": NONE,
-        "value": interval.value,
-        "lower": interval.lower,
-        "upper": interval.upper,
-        "level": interval.level,
-        "method": interval.method,
-        "n": interval.n,
-        "n_clusters": interval.n_clusters,
-    } | more
+    return {"metric": metric, "attack": NONE} | interval_columns(interval) | more
 
 
 def _tested(metric: str, test: PairedTest, **more: Any) -> Row:

@@ -14,12 +14,13 @@ from engine.defenses.anchors import AnchoredJudge, Anchors, GivenAnchors
 from engine.defenses.registry import DEFENSES, defend
 from engine.defenses.writing import Written
 from engine.errors import InputError
-from engine.judges.base import Cost, Request, Verdict
+from engine.judges.base import Cost, Request
 from engine.judges.cards import read_cards
 from engine.judges.labelled import CardJudge
 from engine.judges.planted import make_planted
 from engine.judges.pointwise import PointwiseReader
-from engine.schema import Protocol, Task
+from engine.schema import Task
+from tests.engine.defenses.seen import Seen
 
 REQUEST = Request("i1", "r1", Task.DIALOGUE, "the context", "the response")
 GIVEN = GivenAnchors("given", {"i1": Anchors("the low one", "the high one")})
@@ -38,20 +39,6 @@ class Tutor:
 
     def cost(self, prompts, new_tokens):
         return Cost(len(prompts), 100, 0)
-
-
-class Seen:
-    spec, fingerprint, protocols = "planted:seen", "seen", frozenset(Protocol)
-
-    def __init__(self):
-        self.requests = []
-
-    def judge(self, requests, checkpoint=None):
-        self.requests += requests
-        return [Verdict(score=3.0, forward_passes=1.0, seconds=0.25) for _ in requests]
-
-    def cost(self, requests):
-        return Cost(len(requests), sum(len(r.anchor_low.split()) for r in requests), 0)
 
 
 @pytest.mark.parametrize("task", [Task.DIALOGUE, Task.SUMMARY])

@@ -17,6 +17,7 @@ from engine.judges.pointwise import PointwiseReader
 from engine.models.chat import render_ids
 from engine.models.generation import generate
 from engine.schema import Order, Protocol, Task
+from tests.engine.defenses.seen import Seen
 
 REQUEST = Request("i", "r", Task.DIALOGUE, "the context", "the response")
 
@@ -31,20 +32,6 @@ class Writer:
 
     def cost(self, prompts, new_tokens):
         return Cost(len(prompts), 7, 0)
-
-
-class Seen:
-    spec, fingerprint, protocols = "planted:seen", "seen", frozenset(Protocol)
-
-    def __init__(self):
-        self.requests = []
-
-    def judge(self, requests, checkpoint=None):
-        self.requests += requests
-        return [Verdict(score=3.0, forward_passes=1.0, seconds=0.25) for _ in requests]
-
-    def cost(self, requests):
-        return Cost(len(requests), 1, 0)
 
 
 def cot_card(settings, task=Task.DIALOGUE):

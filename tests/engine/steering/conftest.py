@@ -4,17 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 
 from engine.steering.vectors import Standards
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+from tests.engine.models.conftest import one_thread  # noqa: F401
 
 
 @pytest.fixture
