@@ -14,6 +14,7 @@ import pandas as pd
 import streamlit as st
 
 from dashboard.panels.findings import label_values
+from dashboard.watching import RECORDED, first_readable, runs_about, version_of
 from engine import jobs, runs
 from engine.data.dataset import Dataset, summarize
 from engine.data.store import DEMO_DIALOGUE, DEMO_NAMES, list_datasets, load_dataset, save_dataset
@@ -26,7 +27,6 @@ from engine.settings import get_settings
 
 SCORE_STUDIES = ("score", "grid")
 """Studies whose runs hold scores of responses under attacks; others have pages of their own."""
-RECORDED = "recorded:"
 """Ahead of a data set's id: the recorded run on it that ships with the project."""
 
 
@@ -171,16 +171,15 @@ def _run(run_id: str, version: str, root: str) -> RunView:
 
 def latest_run(judge: str, dataset_id: str) -> RunView | None:
     """The newest run of this judge on this data that holds verdicts; else the recorded one, if it fits."""
-    for manifest in runs.list_runs(get_settings().runs):
-        config = manifest.get("config", {})
-        if (config.get("judge"), config.get("data")) != (judge, dataset_id) or "own_text" not in config:
-            continue  # another judge or data, or a run of a study that has a page of its own
-        try:
-            view = run(str(manifest["run_id"]), f"{manifest['state']} {manifest.get('finished')}")
-        except EngineError:
-            continue  # a damaged run must not hide an older good one
-        if len(view.verdicts):
-            return view
+
+    def read(manifest: dict[str, Any]) -> RunView | None:
+        view = run(str(manifest["run_id"]), version_of(manifest))
+        return view if len(view.verdicts) else None
+
+    # a run without the setting own_text is of a study that has a page of its own
+    own = (m for m in runs_about(judge, dataset_id) if "own_text" in m["config"])
+    if view := first_readable(own, read):
+        return view
     demo = demo_run(dataset_id) if dataset_id in DEMO_NAMES else None
     return demo if demo and demo.manifest["judge"].get("spec") == judge else None
 

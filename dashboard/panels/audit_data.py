@@ -9,13 +9,13 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from dashboard.watching import RECORDED, first_readable, runs_about
 from engine import runs
 from engine.data.comparisons import DEMO_PAIRS, Comparisons, list_comparisons, load_comparisons
-from engine.errors import EngineError, RunError
+from engine.errors import RunError
 from engine.metrics.puaudit import Audit, read_audit
 from engine.settings import get_settings
 
-RECORDED = "recorded:"
 STUDY = "puaudit"
 
 
@@ -97,16 +97,9 @@ def read_run(run_id: str, version: str) -> AuditRun:
 
 def latest(judge: str, set_id: str) -> AuditRun | None:
     """The newest finished audit of this judge on these pairs; else the recorded one, if it fits."""
-    for manifest in runs.list_runs(get_settings().runs):
-        config = manifest.get("config", {})
-        if manifest.get("study") != STUDY or manifest.get("state") != "done":
-            continue
-        if (config.get("judge"), config.get("data")) != (judge, set_id):
-            continue
-        try:
-            return read_run(str(manifest["run_id"]), str(manifest.get("finished")))
-        except EngineError:
-            continue  # a damaged run must not hide an older good one
+    own = (m for m in runs_about(judge, set_id) if m.get("study") == STUDY and m.get("state") == "done")
+    if run := first_readable(own, lambda m: read_run(str(m["run_id"]), str(m.get("finished")))):
+        return run
     if set_id != DEMO_PAIRS:
         return None
     try:

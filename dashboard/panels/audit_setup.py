@@ -7,6 +7,7 @@ import streamlit as st
 from dashboard import state, ui
 from dashboard.panels import audit_data
 from dashboard.panels.progress import progress
+from dashboard.watching import concerns, going_job
 from engine import catalog, jobs
 from engine.data.comparisons import ALIASES, Comparisons, read_comparisons, save_comparisons
 from engine.errors import EngineError
@@ -140,7 +141,7 @@ def _start(params: dict[str, object]) -> None:
 
 def _watched(judge: str, set_id: str) -> Job | None:
     """The job of the URL if it is an audit of this, else one that is going now."""
-    about = (JOB_KIND, judge, set_id)
     named = jobs.manager().get(state.job_id()) if state.job_id() else None
-    jobs_now = [j for j in (named, *(j for j in jobs.manager().recent(20) if j.active)) if j]
-    return next((j for j in jobs_now if (j.kind, j.params.get("judge"), j.params.get("data")) == about), None)
+    if named and concerns(named, JOB_KIND, judge=judge, data=set_id):
+        return named
+    return going_job(JOB_KIND, judge=judge, data=set_id)

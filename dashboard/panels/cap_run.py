@@ -7,6 +7,7 @@ import streamlit as st
 from dashboard import state, ui
 from dashboard.panels.cap_view import CAP
 from dashboard.panels.setup import DEFAULT_ATTACKS
+from dashboard.watching import concerns, going_job
 from engine import catalog, jobs
 from engine.data.dataset import Dataset
 from engine.errors import EngineError
@@ -23,16 +24,12 @@ def watched(judge: str, dataset_id: str, kind: str = CAP) -> Job | None:
     """The job of this session or this link if it is about this judge and data, else one of theirs going now."""
     wanted = str(st.session_state.get(JOB) or st.query_params.get(JOB, ""))
     job = jobs.manager().get(wanted) if wanted else None
-    if job is None or not _about(job, judge, dataset_id, kind):
-        job = next((j for j in jobs.manager().recent(20) if j.active and _about(j, judge, dataset_id, kind)), None)
+    if job is None or not concerns(job, kind, judge=judge, data=dataset_id):
+        job = going_job(kind, judge=judge, data=dataset_id)
     if job and kind == CAP:
         st.session_state[JOB] = job.job_id
         state.publish(JOB, job.job_id)
     return job
-
-
-def _about(job: Job, judge: str, dataset_id: str, kind: str) -> bool:
-    return job.kind == kind and (job.params.get("judge"), job.params.get("data")) == (judge, dataset_id)
 
 
 def setup(judge: str, dataset: Dataset, job: Job | None) -> None:

@@ -8,13 +8,13 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from dashboard.watching import RECORDED, first_readable, runs_about, version_of
 from engine import runs
 from engine.data.store import DEMO_NAMES
-from engine.errors import EngineError, RunError
+from engine.errors import RunError
 from engine.settings import get_settings
 
 CAP = "cap"
-RECORDED = "recorded:"
 
 
 @dataclass(frozen=True)
@@ -75,18 +75,14 @@ def view_of(run_id: str, version: str) -> CapView | None:
 
 def latest(judge: str, dataset_id: str) -> CapView | None:
     """The newest run of this judge on this data that found its standards; else the recorded one, if it fits."""
-    for manifest in runs.list_runs(get_settings().runs):
-        config = manifest.get("config", {})
-        if manifest.get("study") != CAP or (config.get("judge"), config.get("data")) != (judge, dataset_id):
-            continue
-        try:
-            view = view_of(
-                str(manifest["run_id"]), f"{manifest['state']} {manifest.get('finished')} {extended(manifest)}"
-            )
-        except EngineError:
-            continue  # a damaged run must not hide an older good one
-        if view and len(view.layers):
-            return view
+
+    def read(manifest: dict[str, Any]) -> CapView | None:
+        view = view_of(str(manifest["run_id"]), f"{version_of(manifest)} {extended(manifest)}")
+        return view if view and len(view.layers) else None
+
+    own = (m for m in runs_about(judge, dataset_id) if m.get("study") == CAP)
+    if view := first_readable(own, read):
+        return view
     demo = view_of(RECORDED + dataset_id, "recorded") if dataset_id in DEMO_NAMES else None
     return demo if demo and demo.manifest.get("judge", {}).get("spec") == judge else None
 

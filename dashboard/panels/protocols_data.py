@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import streamlit as st
 
-from engine import catalog, runs
-from engine.errors import EngineError
+from dashboard.watching import first_readable, named_runs, open_named, version_of
+from engine import catalog
 from engine.metrics.flips import FlipComparison, TieRule
 from engine.metrics.leaderboard import Board, ChosenBy, board
 from engine.metrics.protocol_advice import Evidence
@@ -30,7 +29,6 @@ from engine.schema import NONE, Protocol
 from engine.settings import get_settings
 
 STUDY = "protocols"
-RECORDED = "recorded:"
 MODAL, LIKE, MARGIN = "Equal modal score", "As often as pairwise", "Within a margin"
 TITLES = {
     "assertiveness": "Assertiveness",
@@ -105,19 +103,7 @@ def title(arm: str) -> str:
 
 def latest(judge: str, dataset_id: str) -> ProtocolRun | None:
     """The newest run of this judge on these data; else the recorded one, if it fits."""
-    own = [(str(m["run_id"]), m) for m in runs.list_runs(get_settings().runs) if m.get("study") == STUDY]
-    demo = [(RECORDED + str(m["run_id"]), m) for m in runs.list_runs(_demo_root())]
-    for run_id, manifest in [*own, *demo]:
-        config = manifest.get("config", {})
-        if (config.get("judge"), config.get("data")) != (judge, dataset_id):
-            continue
-        try:
-            found = load(run_id, f"{manifest['state']} {manifest.get('finished')}")
-        except EngineError:
-            continue  # a damaged run must not hide an older good one
-        if found:
-            return found
-    return None
+    return first_readable(named_runs(STUDY, judge, dataset_id), lambda found: load(found[0], version_of(found[1])))
 
 
 def load(run_id: str, version: str) -> ProtocolRun | None:
@@ -132,17 +118,12 @@ def load(run_id: str, version: str) -> ProtocolRun | None:
 @st.cache_resource(max_entries=8, show_spinner=False)
 def _load(run_id: str, version: str, root: str) -> ProtocolRun | None:
     del root  # part of the cache key only
-    name = run_id.removeprefix(RECORDED)
-    folder = runs.open_run(_demo_root() if name != run_id else get_settings().runs, name)
+    folder = open_named(STUDY, run_id)
     verdicts, variants = folder.table("verdicts"), folder.table("variants")
     if not len(verdicts) or not len(variants):
         return None
     texts = dict(zip(zip(variants["style"], variants["response_id"], strict=True), variants["text"], strict=True))
     return ProtocolRun(run_id, version, folder.manifest(), build_arena(verdicts, variants), variants, texts)
-
-
-def _demo_root() -> Path:
-    return get_settings().assets / "demo" / STUDY
 
 
 def view(run: ProtocolRun, rule: str, margin: float) -> View:

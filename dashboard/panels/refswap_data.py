@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import streamlit as st
 
-from engine import catalog, runs
-from engine.errors import EngineError
+from dashboard.watching import first_readable, named_runs, open_named, version_of
+from engine import catalog
 from engine.figures.text import count, interval_text, plural, three_digits
 from engine.metrics.intervals import Interval
 from engine.metrics.refswap import Summary, Table, sample_table, summarise
@@ -20,7 +19,6 @@ from engine.schema import NONE
 from engine.settings import get_settings
 
 STUDY = "refswap"
-RECORDED = "recorded:"
 ARMS = {"other": "another answer type", "same": "the same answer type"}
 
 
@@ -68,8 +66,7 @@ def load(run_id: str, version: str) -> SwapRun | None:
 @st.cache_resource(max_entries=12, show_spinner=False)
 def _load(run_id: str, version: str, root: str) -> SwapRun | None:
     del version, root  # part of the cache key only
-    name = run_id.removeprefix(RECORDED)
-    folder = runs.open_run(_demo_root() if name != run_id else get_settings().runs, name)
+    folder = open_named(STUDY, run_id)
     verdicts, samples = folder.table("verdicts"), folder.table("samples")
     if not len(samples):
         return None
@@ -79,25 +76,9 @@ def _load(run_id: str, version: str, root: str) -> SwapRun | None:
     return SwapRun(run_id, manifest, verdicts, folder.table("references"), arms, tables)
 
 
-def _demo_root() -> Path:
-    return get_settings().assets / "demo" / STUDY
-
-
 def latest(judge: str, dataset_id: str) -> SwapRun | None:
     """The newest run of this verifier on these data; else the recorded one, if it fits."""
-    own = [(str(m["run_id"]), m) for m in runs.list_runs(get_settings().runs) if m.get("study") == STUDY]
-    demo = [(RECORDED + str(m["run_id"]), m) for m in runs.list_runs(_demo_root())]
-    for run_id, manifest in [*own, *demo]:
-        config = manifest.get("config", {})
-        if (config.get("judge"), config.get("data")) != (judge, dataset_id):
-            continue
-        try:
-            found = load(run_id, f"{manifest['state']} {manifest.get('finished')}")
-        except EngineError:
-            continue  # a damaged run must not hide an older good one
-        if found:
-            return found
-    return None
+    return first_readable(named_runs(STUDY, judge, dataset_id), lambda found: load(found[0], version_of(found[1])))
 
 
 @st.cache_data(max_entries=128, show_spinner=False)

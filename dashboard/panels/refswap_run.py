@@ -9,6 +9,7 @@ import streamlit as st
 from dashboard import data, state, ui
 from dashboard.panels.progress import progress
 from dashboard.panels.refswap_data import STUDY
+from dashboard.watching import newest_job
 from engine import catalog, jobs
 from engine.data.dataset import Dataset
 from engine.errors import EngineError
@@ -33,12 +34,7 @@ def variant(form: str) -> str:
 
 def watched(judge: str, dataset_id: str) -> Job | None:
     """The newest job about this verifier and these data that is going or has ended in this session."""
-    mine = [j for j in jobs.manager().recent(20) if j.kind == STUDY and _about(j, judge, dataset_id)]
-    return next((j for j in mine if j.active), mine[0] if mine else None)
-
-
-def _about(job: Job, judge: str, dataset_id: str) -> bool:
-    return (job.params.get("judge"), job.params.get("data")) == (judge, dataset_id)
+    return newest_job(STUDY, judge=judge, data=dataset_id)
 
 
 def setup(judge: str, dataset: Dataset, job: Job | None) -> None:

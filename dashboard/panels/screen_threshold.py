@@ -10,7 +10,8 @@ import streamlit as st
 from dashboard import state, ui
 from dashboard.panels import findings
 from dashboard.panels.progress import progress
-from dashboard.panels.suffix_data import StudyView, view_of, watched
+from dashboard.panels.suffix_data import StudyView, view_of
+from dashboard.watching import newest_job
 from engine import catalog, jobs
 from engine.data.dataset import Dataset
 from engine.errors import EngineError, InputError
@@ -29,7 +30,7 @@ PROMPTS = ("dsi", "bed", "adaptive")
 def screen_threshold(dataset: Dataset) -> None:
     """The choices, the job, the curve with its slider."""
     params = {"data": dataset.dataset_id}
-    job = watched(KIND, params)
+    job = newest_job(KIND, among=50, **params)
     busy = bool(job and job.active)
     _setup(dataset, busy=busy)
     if job and job.state != "done":

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from engine import jobs, runs
+from engine import runs
 from engine.errors import EngineError, RunError
 from engine.jobs import Job
 from engine.settings import get_settings
@@ -27,14 +27,6 @@ class StudyView:
     def recorded(self) -> bool:
         """Whether these numbers shipped with the project and were not made on this machine."""
         return bool(self.manifest.get("recorded", False))
-
-
-def watched(kind: str, params: dict[str, str]) -> Job | None:
-    """The newest job of a kind with these parameters; one that is going comes first."""
-    mine = [
-        j for j in jobs.manager().recent(50) if j.kind == kind and all(j.params.get(k) == v for k, v in params.items())
-    ]
-    return next((j for j in mine if j.active), mine[0] if mine else None)
 
 
 def view_of(job: Job | None, study: str, params: dict[str, str], tables: tuple[str, ...]) -> StudyView | None:

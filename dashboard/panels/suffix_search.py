@@ -10,7 +10,8 @@ import streamlit as st
 from dashboard import state, ui
 from dashboard.panels import findings, suffix_setup
 from dashboard.panels.progress import progress
-from dashboard.panels.suffix_data import StudyView, view_of, watched
+from dashboard.panels.suffix_data import StudyView, view_of
+from dashboard.watching import newest_job
 from engine import catalog, jobs
 from engine.data.dataset import Dataset
 from engine.errors import EngineError
@@ -30,7 +31,7 @@ def suffix_search(judge: str, dataset: Dataset) -> None:
         )
         return
     params = {"judge": judge, "data": dataset.dataset_id}
-    job = watched(suffix_setup.KIND, params)
+    job = newest_job(suffix_setup.KIND, among=50, **params)
     suffix_setup.setup(judge, dataset, busy=bool(job and job.active))
     if job:
         progress(job)

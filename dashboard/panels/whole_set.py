@@ -8,6 +8,7 @@ from dashboard import data, state, ui
 from dashboard.panels.arms import results
 from dashboard.panels.progress import progress
 from dashboard.panels.setup import setup
+from dashboard.watching import concerns, going_job
 from engine import jobs
 from engine.data.dataset import Dataset
 from engine.errors import EngineError
@@ -31,20 +32,13 @@ def _watched(judge: str, dataset_id: str) -> Job | None:
     """The job of the URL if it is about this judge and this data, else one of theirs that is going now."""
     wanted = state.job_id()
     job = jobs.manager().get(wanted) if wanted else None
-    if job and not _about(job, judge, dataset_id):
-        job = None
-    if job is None:
-        going = (j for j in jobs.manager().recent(20) if j.active and _about(j, judge, dataset_id))
-        job = next(going, None)
+    if job is None or not concerns(job, "score", judge=judge, data=dataset_id):
+        job = going_job("score", judge=judge, data=dataset_id)
     if job:
         state.watch_job(job.job_id)
     elif wanted:
         state.watch_job("")
     return job
-
-
-def _about(job: Job, judge: str, dataset_id: str) -> bool:
-    return job.kind == "score" and (job.params.get("judge"), job.params.get("data")) == (judge, dataset_id)
 
 
 def _results(judge: str, dataset: Dataset, job_id: str) -> None:
