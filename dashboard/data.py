@@ -25,10 +25,6 @@ from engine.metrics.shifts import paired_shifts, shift_metrics
 from engine.schema import METRICS
 from engine.settings import get_settings
 
-SCORE_STUDIES = ("score", "grid")
-"""Studies whose runs hold scores of responses under attacks; others have pages of their own."""
-"""Ahead of a data set's id: the recorded run on it that ships with the project."""
-
 
 @dataclass(frozen=True)
 class RunView:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from engine.attacks.saved_phrases import saved_phrases
 
-DEFAULT_PHRASE = "greedy-absolute-flant5xl"
 DEFAULT_WORDS = 4
 MAX_WORDS = 5
 

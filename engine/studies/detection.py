@@ -6,7 +6,7 @@ texts, and a threshold fitted on both would hide that (CAP, paper 001, section 5
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,7 +28,6 @@ from engine.settings import Settings
 from engine.studies.manifest import ending
 from engine.studies.requests import build_requests
 
-Family = Literal["suffix", "prompt"]
 UNLIKELY_BY_DESIGN = frozenset({"broken"})
 """Constructed qualities that are unlikely texts on purpose; they are left out of the clean side."""
 
