@@ -31,6 +31,7 @@ from engine.models.scoring import Way, label_probabilities
 from engine.models.trie import Tokens, trie_tokens
 from engine.settings import Settings, get_settings
 from engine.studies.bench_floor import causal_flops, device_name, matmul_rate, note, peak_bytes, reset_peak
+from engine.studies.bench_shapes import SHAPES, model_growth
 from engine.studies.requests import build_requests, with_attack
 
 GRID = "bench_scoring.toml"
@@ -72,6 +73,9 @@ def add_scoring(kinds: Any) -> None:
     scoring.add_argument("--limit", type=int, metavar="N", help="only the first N responses")
     scoring.add_argument("--repeats", type=int, default=1, metavar="N", help="times that every block is measured")
     scoring.add_argument("--growth", type=int, nargs="+", default=[], metavar="N", help="also time so many items")
+    scoring.add_argument(
+        "--shapes", nargs="+", default=[], choices=SHAPES, help="also time random models of these sizes (GPU)"
+    )
     scoring.add_argument("--float32", action="store_true", help="in float32 also on a GPU, to compare the numbers")
     scoring.add_argument("--json", action="store_true", help="last line is one JSON object")
     scoring.set_defaults(run=run_scoring)
@@ -98,6 +102,8 @@ def run_scoring(args: argparse.Namespace) -> dict[str, Any]:
     result = measure(blocks, loaded, labels, args.repeats)
     if args.growth:
         result["growth"] = growth([p for block in blocks for p in block], loaded, labels, args.growth)
+    if args.shapes:
+        result["model_growth"] = model_growth([p for b in blocks for p in b], loaded, labels, args.shapes)
     print(table(result))
     return result
 
@@ -271,4 +277,11 @@ def table(result: dict[str, Any]) -> str:
             f"Growth with the items: {pairs}; exponent {grown['exponent']:.2f} (processor time "
             f"{grown['cpu_exponent']:.2f})."
         )
+    if sizes := result.get("model_growth"):
+        lines += [
+            f"{row['judge']}: {row['parameters'] / 1e6:,.0f} M parameters, shared {row['shared']:.2f} s, padded "
+            f"{row['padded']:.2f} s, gain {row['ratio']:.2f}x, peak {row['peak_bytes'] / 2**30:.1f} GiB."
+            for row in sizes["models"]
+        ]
+        lines.append(f"Growth with the parameters: exponent {sizes['exponent']['shared']:.2f} with shared prefixes.")
     return "\n".join(lines)
