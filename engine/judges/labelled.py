@@ -53,6 +53,36 @@ class Reader:
         raise NotImplementedError
 
 
+def card_for(book: CardBook, request: Request, spec: str) -> Card:
+    """The card a request is asked through.
+
+    Args:
+        book: the judge's cards.
+        request: what is asked.
+        spec: the judge's spec, for the message.
+
+    Raises:
+        InputError: there is none, or the request has one anchor only.
+    """
+    if request.anchored and (request.anchor_low is None or request.anchor_high is None):
+        raise InputError(f"Response {request.response_id} has one anchor; give a lower and a higher one, or none.")
+    return book.find(CardKey(request.protocol, request.task, request.anchored, request.variant), spec)
+
+
+def user_message(request: Request, card: Card, reader: Reader) -> str:
+    """The card's user message with everything filled in, a defense's note ahead of it."""
+    values = {
+        "context": request.context,
+        "reference": request.reference,
+        "anchor_low": request.anchor_low or "",
+        "anchor_high": request.anchor_high or "",
+        **reader.slots(request, card),
+    }
+    user = fill(card.user.removeprefix("\n"), values)
+    note = request.quote.note
+    return f"{note}\n\n{user}" if note else user
+
+
 class CardJudge:
     """A language model asked through judge cards, in every protocol that has a card and a reader."""
 
@@ -63,6 +93,7 @@ class CardJudge:
         readers: Iterable[Reader],
         cache: CallCache | None = None,
         min_coverage: float = MIN_COVERAGE,
+        spec: str = "",
     ) -> None:
         if loaded.kind not in {"causal", "encoder-decoder"}:
             what = {"reward": "a reward model", "encoder": "a sentence encoder"}[loaded.kind]
@@ -70,7 +101,7 @@ class CardJudge:
                 f"{loaded.spec} is {what}: it turns texts into vectors and cannot answer a judge's prompt. "
                 "Name a language model as the judge."
             )
-        self.spec = loaded.spec
+        self.spec = spec or loaded.spec  # a saved card stands in the spec, behind the model's own
         self.device = loaded.device
         self._loaded = loaded
         self._readers: Mapping[Protocol, Reader] = {r.protocol: r for r in readers}
@@ -150,10 +181,7 @@ class CardJudge:
         return call.length <= self._loaded.max_tokens
 
     def _card(self, request: Request) -> Card:
-        if request.anchored and (request.anchor_low is None or request.anchor_high is None):
-            raise InputError(f"Response {request.response_id} has one anchor; give a lower and a higher one, or none.")
-        key = CardKey(request.protocol, request.task, request.anchored, request.variant)
-        return self._book.find(key, self.spec)
+        return card_for(self._book, request, self.spec)
 
     def _call(self, request: Request, card: Card) -> Call:
         tokens = self._label_tokens(card) if card.mode == "label probabilities" else None
@@ -166,16 +194,7 @@ class CardJudge:
         return self._tokens[key]
 
     def _ids(self, request: Request, card: Card) -> list[int]:
-        values = {
-            "context": request.context,
-            "reference": request.reference,
-            "anchor_low": request.anchor_low or "",
-            "anchor_high": request.anchor_high or "",
-            **self._readers[request.protocol].slots(request, card),
-        }
-        user = fill(card.user.removeprefix("\n"), values)
-        note = request.quote.note
-        user = f"{note}\n\n{user}" if note else user
+        user = user_message(request, card, self._readers[request.protocol])
         if card.chat:
             return render_ids(self._loaded.tokenizer, card.system, user)
         seq2seq = self._loaded.kind == "encoder-decoder"
