@@ -45,6 +45,11 @@ class Settings:
         return self.data_dir / "comparisons"
 
     @property
+    def cards(self) -> Path:
+        """Judge cards the user saved, one TOML file each."""
+        return self.data_dir / "cards"
+
+    @property
     def runs(self) -> Path:
         """Run folders (parquet tables and a manifest)."""
         return self.data_dir / "runs"

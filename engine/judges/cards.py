@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
 
 from engine.errors import InputError
+from engine.judges.json_answers import path_steps
 from engine.schema import Protocol, Task
 
 PLACEHOLDERS = (
@@ -40,6 +41,8 @@ _LABELS: dict[Protocol, tuple[int, int]] = {
     Protocol.RANKING: (2, 26),
 }
 _SLOT = re.compile(r"\{\{([a-z_]+)\}\}|\{([a-z_]+)\}")
+MAX_PROMPT = 50_000
+"""Longest system and user message together [characters]; a longer paste is most likely not a prompt."""
 
 
 class Card(BaseModel):
@@ -47,7 +50,10 @@ class Card(BaseModel):
 
     Attributes:
         tasks: the tasks the prompt is written for.
-        mode: read the labels' probabilities after the prompt, or the text the judge writes.
+        spec: the model this prompt is meant for; empty leaves it to whoever uses the card.
+        mode: read the labels' probabilities after the prompt, the text the judge writes, or one value of the JSON it
+            writes.
+        path: where that value stands, for example `$.score` (mode "json").
         labels: answers offered. Pointwise: scores. Pairwise: first shown, second shown and, if offered, tie.
             Verifier: yes, no. Ranking: names for as many candidates as may be ranked.
         values: the number each label stands for (pointwise; elsewhere labels go by their place).
@@ -64,11 +70,13 @@ class Card(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str
-    tasks: tuple[Task, ...]
+    spec: str = ""
+    tasks: tuple[Task, ...] = Field(min_length=1)
     protocol: Protocol = Protocol.POINTWISE
-    mode: Literal["label probabilities", "text"] = "label probabilities"
+    mode: Literal["label probabilities", "text", "json"] = "label probabilities"
+    path: str = ""
     labels: tuple[str, ...]
-    values: tuple[float, ...] = ()
+    values: tuple[FiniteFloat, ...] = ()
     spellings: tuple[tuple[str, ...], ...] = ()
     system: str = ""
     user: str
@@ -93,6 +101,15 @@ class Card(BaseModel):
             self.mode != "text" or any(len(s) != 1 or not "A" <= s <= "Z" for s in self.labels)
         ):
             raise ValueError('a ranking card has mode "text" and single capital letters as labels')
+        if (self.mode == "json") != bool(self.path):
+            raise ValueError('a path, for example "$.score", goes with mode "json" and only with it')
+        if self.path:
+            path_steps(self.path)
+        if len(self.system) + len(self.user) > MAX_PROMPT:
+            raise ValueError(
+                f"the prompt has {len(self.system) + len(self.user):,} characters; at most {MAX_PROMPT:,} are taken. "
+                "Put what differs from row to row into {context} and {response}, not into the prompt"
+            )
         self._check_placeholders()
         return self
 
@@ -123,7 +140,9 @@ class Card(BaseModel):
     @property
     def digest(self) -> str:
         """Digest of everything in the card that decides an answer."""
-        return hashlib.sha256(self.model_dump_json(exclude={"name", "remark"}).encode()).hexdigest()
+        # A field added later counts only where it is used, so that the digests of older cards stay what they were.
+        left_out = {"name", "remark", "spec"} | (set() if self.path else {"path"})
+        return hashlib.sha256(self.model_dump_json(exclude=left_out).encode()).hexdigest()
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:
@@ -143,14 +162,38 @@ def read_card(path: Path) -> Card:
         InputError: unreadable, not TOML, or a field is wrong; the message names the field.
     """
     try:
-        return Card.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+        content = path.read_bytes()
     except OSError as error:
         raise InputError(f"The judge card {path} cannot be read: {error.strerror}.") from None
+    return parse_card(content, path.name)
+
+
+def parse_card(content: bytes, where: str) -> Card:
+    """A card from the bytes of its TOML file.
+
+    Raises:
+        InputError: not UTF-8, not TOML, or a field is wrong; the message names the field.
+    """
+    try:
+        return make_card(tomllib.loads(content.decode("utf-8")), where)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"The judge card {path.name} is not valid TOML: {error}.") from None
+        raise InputError(f"The judge card {where} is not valid TOML: {error}.") from None
+
+
+def make_card(fields: Mapping[str, object], where: str) -> Card:
+    """A card from its fields.
+
+    Raises:
+        InputError: a field is wrong; the message names each.
+    """
+    try:
+        return Card.model_validate(fields)
     except ValidationError as error:
-        wrong = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'card'}: {e['msg']}" for e in error.errors())
-        raise InputError(f"The judge card {path.name} is wrong. {wrong}.") from None
+        wrong = "; ".join(
+            f"{'.'.join(map(str, e['loc'])) or 'card'}: {e['msg'].removeprefix('Value error, ')}"
+            for e in error.errors()
+        )
+        raise InputError(f"The judge card {where} is wrong. {wrong}.") from None
 
 
 def read_cards(folder: Path) -> list[Card]:

@@ -69,7 +69,7 @@ def parse_score(reply: str, labels: Sequence[str], values: Sequence[float], *, d
         decimals: whether numbers between the lowest and the highest value count.
     """
     text = clean(reply)
-    if reason := _no_reply(text):
+    if reason := no_reply(text):
         return Parsed(reason=reason)
     pattern = re.compile(
         rf"""\[\[(?P<box>[^\[\]\n]*)\]\]
@@ -98,7 +98,7 @@ def parse_label(reply: str, labels: Sequence[str], spellings: Sequence[Sequence[
         spellings: further spellings of each, aligned with `labels`; empty for none.
     """
     text = clean(reply)
-    if reason := _no_reply(text):
+    if reason := no_reply(text):
         return Parsed(reason=reason)
     forms = {form: label for i, label in enumerate(labels) for form in (label, *(spellings[i] if spellings else ()))}
     known = "|".join(re.escape(f) for f in sorted(forms, key=len, reverse=True))
@@ -136,7 +136,7 @@ def parse_order(reply: str, letters: Sequence[str]) -> Parsed:
         letters: the candidates offered; an order must name each of them once.
     """
     text = clean(reply)
-    if reason := _no_reply(text):
+    if reason := no_reply(text):
         return Parsed(reason=reason)
     one = rf"{_BEFORE_LETTER}(?-i:[A-Z])(?!\w)"
     runs = re.compile(
@@ -164,7 +164,13 @@ def clean(reply: str) -> str:
     return re.sub(r"\*+|`+|__+", "", shown)
 
 
-def _no_reply(text: str) -> str:
+def one_score(shown: str, labels: Sequence[str], values: Sequence[float], *, decimals: bool = False) -> Parsed:
+    """A text that is nothing but a score, on the offered scale: `4`, `4/5` or `4.0` of 1 to 5."""
+    return _score(shown, "", dict(zip(labels, values, strict=True)), decimals=decimals)
+
+
+def no_reply(text: str) -> str:
+    """Why a reply holds no answer at all; empty if it may hold one."""
     if not text.strip():
         return "the reply is empty"
     return "the reply is an error message" if _ERROR.match(text) else ""

@@ -10,8 +10,9 @@ import numpy as np
 from engine.cache import CallCache
 from engine.judges.base import Request, Verdict, unread
 from engine.judges.cards import Card
+from engine.judges.json_answers import json_label, json_score
 from engine.judges.labelled import MIN_COVERAGE, CardJudge, Reader
-from engine.judges.parsing import parse_label, parse_score
+from engine.judges.parsing import Parsed, parse_label, parse_score
 from engine.models.loader import LoadedModel
 from engine.schema import Protocol, Task
 
@@ -33,10 +34,12 @@ class PointwiseReader(Reader):
     def from_text(self, request: Request, card: Card, text: str, seen: Verdict) -> Verdict:  # noqa: ARG002
         """The score written; probabilities mark the label it names."""
         numbers = all(_is_number(label) for label in card.labels)
-        if numbers:
+        if card.mode == "json":
+            parsed = json_score(text, card.path, card.labels, card.values, decimals=card.decimals)
+        elif numbers:
             parsed = parse_score(text, card.labels, card.values, decimals=card.decimals)
         else:
-            parsed = parse_label(text, card.labels, card.spellings)
+            parsed = written_choice(card, text)
         if parsed.reason:
             return unread(seen, parsed.reason)
         score = dict(zip(card.labels, card.values, strict=True)).get(parsed.label, parsed.value)
@@ -60,6 +63,13 @@ class PointwiseJudge(CardJudge):
 def marked(labels: Sequence[str], label: str) -> tuple[float, ...] | None:
     """1 at the label named, 0 elsewhere; None where a score lies between two labels."""
     return tuple(float(one == label) for one in labels) if label else None
+
+
+def written_choice(card: Card, text: str) -> Parsed:
+    """Which of the card's labels a reply names, read the way the card says."""
+    if card.mode == "json":
+        return json_label(text, card.path, card.labels, card.spellings)
+    return parse_label(text, card.labels, card.spellings)
 
 
 def _is_number(label: str) -> bool:

@@ -9,7 +9,8 @@ from pathlib import Path
 from engine.cache import CallCache
 from engine.errors import InputError
 from engine.judges.base import Judge
-from engine.judges.cards import read_card, read_cards
+from engine.judges.card_specs import card_spec, chosen_card
+from engine.judges.cards import read_cards
 from engine.judges.planted import PLANTED, PREFIX, make_planted
 from engine.judges.recorded import make_recorded
 from engine.schema import Protocol
@@ -67,16 +68,18 @@ def make_judge(
 
     Args:
         spec: `bundled:judge`, `bundled:shortcut-verifier`, `hf:ORG/NAME`, `path:FOLDER`,
-            `planted:NAME?dial=value` or `recorded:FILE`.
+            `planted:NAME?dial=value` or `recorded:FILE`; a model's may end in `?card=NAME`, a saved judge card.
         settings: where weights and caches live; by default from the environment.
-        card: a judge card that replaces the built-in prompts.
+        card: a judge card, by its file or its saved name, that replaces the built-in prompts and any in the spec.
         cache: whether judge calls are kept on disk.
         threshold: p_yes from which a verifier's outcome is YES.
 
     Raises:
-        InputError: the spec is of no known kind.
+        InputError: the spec is of no known kind, or its card is missing, wrong or not any more what the spec says.
     """
     settings = settings or get_settings()
+    spec, own = chosen_card(spec, card, settings.cards)
+    named = card_spec(spec, own) if own else spec
     kind = spec.partition(":")[0]
     if kind == "planted":
         return make_planted(spec)
@@ -89,9 +92,10 @@ def make_judge(
         from engine.judges.ranking import RankingReader
         from engine.judges.verifier import VerifierReader
 
-        cards = [read_card(card)] if card else read_cards(settings.assets / "cards")
+        cards = [own] if own else read_cards(settings.assets / "cards")
         readers = (PointwiseReader(), PairwiseReader(), VerifierReader(threshold), RankingReader())
-        return CardJudge(_loaded(spec, settings), cards, readers, _calls(settings.calls) if cache else None)
+        calls = _calls(settings.calls) if cache else None
+        return CardJudge(_loaded(spec, settings), cards, readers, calls, spec=named)
     raise InputError(
         f"{spec!r} names no judge. Allowed: bundled:judge, bundled:shortcut-verifier, hf:ORG/NAME[@REVISION], "
         "path:FOLDER, planted:NAME, recorded:FILE."

@@ -10,8 +10,7 @@ from engine.errors import InputError
 from engine.judges.base import Request, Verdict, unread
 from engine.judges.cards import Card
 from engine.judges.labelled import Reader
-from engine.judges.parsing import parse_label
-from engine.judges.pointwise import marked
+from engine.judges.pointwise import marked, written_choice
 from engine.schema import Outcome, Protocol
 
 THRESHOLD = 0.5
@@ -47,7 +46,7 @@ class VerifierReader(Reader):
 
     def from_text(self, request: Request, card: Card, text: str, seen: Verdict) -> Verdict:
         """The answer written, decided outright."""
-        parsed = parse_label(text, card.labels, card.spellings)
+        parsed = written_choice(card, text)
         p = marked(card.labels, parsed.label)
         if parsed.reason or p is None:
             return unread(seen, parsed.reason)
