@@ -21,11 +21,12 @@ from engine.errors import RunError
 from engine.schema import TABLES as SHARED_TABLES
 from engine.schema_audit import AUDIT_TABLES
 from engine.schema_cap import CAP_TABLES
+from engine.schema_checkup import CHECKUP_TABLES
 from engine.schema_refswap import REFSWAP_TABLES
 from engine.settings import get_settings
 from engine.strict_json import dumps
 
-TABLES = SHARED_TABLES | AUDIT_TABLES | CAP_TABLES | REFSWAP_TABLES
+TABLES = SHARED_TABLES | AUDIT_TABLES | CAP_TABLES | CHECKUP_TABLES | REFSWAP_TABLES
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 _VERSIONS = ("judgescope", "torch", "transformers", "peft", "numpy", "pandas", "plotly", "streamlit")
 

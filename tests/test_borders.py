@@ -14,6 +14,7 @@ PLAIN = {
     "engine.schema",
     "engine.schema_audit",
     "engine.schema_cap",
+    "engine.schema_checkup",
     "engine.schema_refswap",
     "engine.errors",
     "engine.settings",
@@ -23,6 +24,7 @@ PLAIN = {
 MAY_IMPORT: dict[str, set[str]] = {
     "engine.schema": {"engine.errors"},
     "engine.schema_cap": {"engine.schema"},
+    "engine.schema_checkup": {"engine.schema"},
     "engine.schema_refswap": {"engine.schema"},
     "engine.errors": set(),
     "engine.settings": {"engine.errors"},
