@@ -14,19 +14,33 @@ from engine.attacks.phrases import known_phrases, longest
 from engine.attacks.registry import ATTACKS, AttackCard, describe_attack, parse_attack
 from engine.attacks.saved_phrases import SavedPhrase, check_name, saved_phrases
 from engine.defenses.registry import DEFENSES, DefenseCard, describe_defense
-from engine.judges.registry import JUDGES, JudgeCard, judges_for
+from engine.judges import registry
+from engine.judges.card_files import (
+    rename_card,
+    save_card,
+    saved_cards,
+    upload_card,
+)
+from engine.judges.card_specs import DEFAULT_MODEL, card_spec, split_spec
+from engine.judges.cards import Card, make_card, read_cards
+from engine.judges.registry import JUDGES, JudgeCard
 from engine.schema import Protocol
+from engine.settings import get_settings
+from engine.transport.encoder_cards import ENCODERS, EncoderCard
 
 __all__ = [
     "ATTACKS",
+    "DEFAULT_MODEL",
     "DEFENSES",
     "DISTRACTORS",
+    "ENCODERS",
     "JUDGES",
     "KEY_TEXTS",
     "PLACEBO",
     "AttackCard",
     "AttackName",
     "DefenseCard",
+    "EncoderCard",
     "JudgeCard",
     "SavedPhrase",
     "check_name",
@@ -38,14 +52,58 @@ __all__ = [
     "key_text",
     "known_phrases",
     "longest",
+    "make_card",
     "parse_attack",
+    "rename_card",
+    "save_card",
+    "saved_cards",
+    "saved_judges",
     "saved_phrases",
     "shown_key",
+    "split_spec",
+    "upload_card",
     "word_diff",
 ]
 
 
+def judges_for(protocol: Protocol) -> dict[str, JudgeCard]:
+    """The judges to list where this protocol is asked, by spec; the user's saved cards come last."""
+    saved = {spec: card for spec, card in saved_judges().items() if protocol in card.protocols}
+    return registry.judges_for(protocol) | saved
+
+
+def saved_judges() -> dict[str, JudgeCard]:
+    """The user's saved judge cards as judges, by spec; a card that names no model is asked of the bundled judge."""
+    found = {}
+    for name, card in saved_cards(get_settings().cards).items():
+        model = card.spec or DEFAULT_MODEL
+        if model.partition(":")[0] not in ("planted", "recorded"):
+            found[card_spec(model, card)] = _saved_judge(card_spec(model, card), name, (card.protocol,))
+    return found
+
+
+def card_models() -> dict[str, JudgeCard]:
+    """The listed judges that read a prompt, so that a card can be asked of them."""
+    listed = {found: card for protocol in Protocol for found, card in registry.judges_for(protocol).items()}
+    return {spec: card for spec, card in listed.items() if not spec.startswith(("planted:", "recorded:"))}
+
+
+def built_in_cards() -> dict[str, Card]:
+    """The cards that ship with the project, by name."""
+    return {card.name: card for card in read_cards(get_settings().assets / "cards")}
+
+
 def describe_judge(spec: str) -> JudgeCard:
     """The card of a listed judge, or a plain one for any other spec."""
-    listed = {found: card for protocol in Protocol for found, card in judges_for(protocol).items()}
-    return listed.get(spec) or JudgeCard(spec, spec, "A judge named by its spec.", not spec.startswith("planted:"))
+    listed = {found: card for protocol in Protocol for found, card in registry.judges_for(protocol).items()}
+    if spec in listed:
+        return listed[spec]
+    if name := split_spec(spec).name:
+        return _saved_judge(spec, name, ())
+    return JudgeCard(spec, spec, "A judge named by its spec.", not spec.startswith("planted:"))
+
+
+def _saved_judge(spec: str, name: str, protocols: tuple[Protocol, ...]) -> JudgeCard:
+    model = describe_judge(split_spec(spec).model)
+    about = f"Your judge card “{name}”, asked of: {model.title.partition(' (')[0]}."
+    return JudgeCard(spec, f"{name} (your card)", about, model.needs_weights, protocols)

@@ -11,6 +11,7 @@ from engine.commands.arms import arm_table, arms_of
 from engine.commands.common import INCONCLUSIVE, OK, add_json, show_progress
 from engine.commands.files import add_file_options, dataset_of
 from engine.data.dataset import Dataset
+from engine.judges.card_specs import judge_given
 from engine.judges.registry import make_judge
 from engine.runs import create_run
 from engine.schema import NONE
@@ -24,7 +25,7 @@ def add(commands: Any) -> None:
     """Add the command."""
     score = commands.add_parser("score", help="score responses under attacks and defenses")
     score.add_argument("data", help="a data file, or the id of a saved dataset such as demo-dialogue")
-    score.add_argument("--judge", default="bundled:judge", help=f"a judge spec, for example {', '.join(JUDGES)}")
+    score.add_argument("--judge", help=f"a judge spec, for example {', '.join(JUDGES)}; by default the first")
     score.add_argument("--attack", action="append", default=[], metavar="NAME", help=", ".join(ATTACKS))
     score.add_argument(
         "--defense", action="append", default=[], metavar="NAME", help=f"{', '.join(DEFENSES)}; joined by +"
@@ -38,7 +39,9 @@ def add(commands: Any) -> None:
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:
     """How much is run, where it goes, and what is said before."""
-    parser.add_argument("--judge-card", type=Path, metavar="FILE", help="a TOML card that replaces the prompts")
+    parser.add_argument(
+        "--judge-card", type=Path, metavar="NAME|FILE", help="a saved card or a TOML file that replaces the prompts"
+    )
     parser.add_argument("--limit", type=int, metavar="N", help="only the first N responses")
     parser.add_argument("--out", type=Path, metavar="DIR", help="where run folders go")
     parser.add_argument("--run-id", help="name of the run; the same name resumes it")
@@ -53,7 +56,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     """Score a file or a saved dataset."""
     dataset = dataset_of(args.data, args)
     settings = {
-        "judge": args.judge,
+        "judge": judge_given(args.judge, args.judge_card, get_settings().cards),
         "data": dataset.dataset_id,
         "attacks": args.attack,
         "defenses": args.defense or [NONE],

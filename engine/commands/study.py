@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Any
 
+from engine.catalog import ENCODERS
 from engine.commands.common import show_progress
 from engine.commands.files import add_file_options, dataset_of
 from engine.commands.score import add_run_options, run_arms
@@ -15,6 +17,7 @@ from engine.commands.study_refswap import run_study_refswap
 from engine.commands.study_suffix import run_study_detection, run_study_suffix
 from engine.data.dataset import Dataset
 from engine.errors import InputError
+from engine.judges.card_specs import judge_given
 from engine.judges.registry import make_judge
 from engine.runs import create_run
 from engine.settings import get_settings
@@ -40,6 +43,12 @@ def add(commands: Any) -> None:
     study.add_argument("--defense", action="append", metavar="NAME", help="in place of the study's own")
     study.add_argument("--tutor", metavar="SPEC", help="what writes anchors, in place of the study's own")
     study.add_argument("--key", action="append", metavar="TEXT", help="a master key, in place of the study's own")
+    study.add_argument(
+        "--encoder", action="append", metavar="NAME", help="for puaudit: " + ", ".join(card.name for card in ENCODERS)
+    )
+    study.add_argument(
+        "--embeddings", type=Path, metavar="FILE", help="for puaudit: your own vectors (npy, parquet, csv)"
+    )
     add_file_options(study)
     add_run_options(study)
     study.set_defaults(run=run)
@@ -54,12 +63,18 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         "defenses": args.defense,
         "tutor": args.tutor,
         "keys": args.key,
+        "encoders": args.encoder,
         "limit": args.limit,
         "budget_seconds": args.budget_seconds,
         "run_id": args.run_id,
         **settings_given(args.set),
     }
     name, config = read_study(args.name, get_settings().assets / "studies", changes)
+    if args.judge_card and hasattr(config, "judge"):
+        spec = judge_given(args.judge, args.judge_card, get_settings().cards, config.judge)
+        config = config.model_copy(update={"judge": spec})
+    if args.embeddings and not isinstance(config, AuditConfig):
+        raise InputError(f"--embeddings belongs to the study puaudit; {name} takes none.")
     if isinstance(config, AuditConfig):
         return run_study_puaudit(name, config, args)
     if isinstance(config, ProtocolsConfig):

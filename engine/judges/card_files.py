@@ -6,6 +6,7 @@ import json
 import os
 import re
 import tempfile
+from functools import lru_cache
 from pathlib import Path
 
 from filelock import FileLock
@@ -29,8 +30,8 @@ def check_card_name(name: str) -> str:
     """
     if len(name) > MAX_NAME or not _NAME.fullmatch(name) or "  " in name:
         raise InputError(
-            f"{name[:80]!r} cannot name a judge card: letters, digits, single spaces, dashes and underscores, beginning "
-            f"and ending with a letter or digit, at most {MAX_NAME} characters, for example support-replies."
+            f"{name[:80]!r} cannot name a judge card: letters, digits, single spaces, dashes and underscores, "
+            f"beginning and ending with a letter or digit, at most {MAX_NAME} characters, for example support-replies."
         )
     return name
 
@@ -179,9 +180,17 @@ def _write(folder: Path, card: Card) -> Path:
 
 def _read_or_none(path: Path) -> Card | None:
     try:
-        return read_card(path).model_copy(update={"name": path.stem})
-    except InputError:
+        seen = path.stat()
+        return _read_at(path, seen.st_mtime_ns, seen.st_size)
+    except (InputError, OSError):
         return None
+
+
+@lru_cache(maxsize=MAX_CARDS)
+def _read_at(path: Path, changed: int, size: int) -> Card:
+    """A card as its file is now: every page lists the cards, and most have not changed."""
+    del changed, size
+    return read_card(path).model_copy(update={"name": path.stem})
 
 
 def _files(folder: Path) -> list[Path]:
