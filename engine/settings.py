@@ -50,6 +50,11 @@ class Settings:
         return self.data_dir / "cards"
 
     @property
+    def embeddings(self) -> Path:
+        """Embeddings given for the transport audit, named by content digest."""
+        return self.data_dir / "embeddings"
+
+    @property
     def runs(self) -> Path:
         """Run folders (parquet tables and a manifest)."""
         return self.data_dir / "runs"
@@ -68,6 +73,17 @@ class Settings:
     def weights(self) -> Path:
         """The fetched GGUF and the dequantised safetensors."""
         return self.cache_dir / "weights"
+
+    @property
+    def api_models(self) -> Path:
+        """Names of the API models that were chosen on this machine; no key is ever in it."""
+        return self.data_dir / "api_models.json"
+
+
+def environment() -> dict[str, str]:
+    """What the environment says of an API judge's server and key, and where secrets lie; for `settings_api` alone."""
+    wanted = ("JUDGESCOPE_API_", "JUDGESCOPE_SECRETS", "OPENAI_API_KEY", "OPENAI_BASE_URL")
+    return {name: value for name, value in os.environ.items() if name.startswith(wanted) and value.strip()}
 
 
 def get_settings() -> Settings:

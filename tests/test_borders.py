@@ -18,6 +18,7 @@ PLAIN = {
     "engine.schema_refswap",
     "engine.errors",
     "engine.settings",
+    "engine.settings_api",
     "engine.strict_json",
 }
 # What each part may import from the project besides itself; a part that is not listed may import nothing.
@@ -28,6 +29,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "engine.schema_refswap": {"engine.schema"},
     "engine.errors": set(),
     "engine.settings": {"engine.errors"},
+    "engine.settings_api": {"engine.errors", "engine.settings"},
     "engine.strict_json": set(),
     "engine.cache": {"engine.errors"},
     "engine.runs": PLAIN,
