@@ -15,14 +15,19 @@ from engine.attacks.registry import ATTACKS, AttackCard, describe_attack, parse_
 from engine.attacks.saved_phrases import SavedPhrase, check_name, saved_phrases
 from engine.defenses.registry import DEFENSES, DefenseCard, describe_defense
 from engine.judges import registry
+from engine.judges.card_check import Notice, card_notices
 from engine.judges.card_files import (
+    broken_cards,
+    card_toml,
+    check_card_name,
+    delete_card,
     rename_card,
     save_card,
     saved_cards,
     upload_card,
 )
 from engine.judges.card_specs import DEFAULT_MODEL, card_spec, split_spec
-from engine.judges.cards import Card, make_card, read_cards
+from engine.judges.cards import MAX_PROMPT, PLACEHOLDERS, Card, make_card, read_cards
 from engine.judges.registry import JUDGES, JudgeCard
 from engine.schema import Protocol
 from engine.settings import get_settings
@@ -36,14 +41,26 @@ __all__ = [
     "ENCODERS",
     "JUDGES",
     "KEY_TEXTS",
+    "MAX_PROMPT",
     "PLACEBO",
+    "PLACEHOLDERS",
     "AttackCard",
     "AttackName",
+    "Card",
     "DefenseCard",
     "EncoderCard",
     "JudgeCard",
+    "Notice",
     "SavedPhrase",
+    "broken_cards",
+    "built_in_cards",
+    "card_models",
+    "card_notices",
+    "card_spec",
+    "card_toml",
+    "check_card_name",
     "check_name",
+    "delete_card",
     "describe_attack",
     "describe_defense",
     "describe_judge",

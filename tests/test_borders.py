@@ -46,7 +46,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "engine.metrics": PLAIN | {"engine.readout"},  # metrics put intervals around what a readout reduces
     "engine.figures": PLAIN,
     "engine.training": PLAIN | {"engine.models", "engine.judges"},
-    "engine.catalog": {"engine.attacks", "engine.defenses", "engine.judges", "engine.schema", "engine.transport"},
+    "engine.catalog": {
+        "engine.attacks",
+        "engine.defenses",
+        "engine.judges",
+        "engine.schema",
+        "engine.settings",  # where the user's saved judge cards lie
+        "engine.transport",
+    },
     "engine.doctor": PLAIN | {"engine.models", "engine.figures"},
     "engine.jobs": PLAIN | {"engine.runs"},
 }
