@@ -38,7 +38,7 @@ def path_steps(path: str) -> tuple[Step, ...]:
         match = _STEP.match(rest, at)
         if not match:
             raise InputError(
-                f"{path!r} is no path of a JSON value. Write it as $.score, $.result.scores[0] or $[\"my score\"]."
+                f'{path!r} is no path of a JSON value. Write it as $.score, $.result.scores[0] or $["my score"].'
             )
         name, place, quoted = match.groups()
         steps.append(int(place) if place else name or quoted)
