@@ -122,6 +122,15 @@ class CardJudge:
         """The protocols it has cards for."""
         return self._book.protocols
 
+    def with_cards(self, cards: Iterable[Card]) -> CardJudge:
+        """The same model asked through further cards too, for example rewordings of its own made for one study.
+
+        Raises:
+            InputError: a card answers the same requests as another.
+        """
+        every = (*self._book.cards, *cards)
+        return CardJudge(self._loaded, every, self._readers.values(), self._cache, self._min_coverage, self.spec)
+
     def labels(self, request: Request) -> tuple[str, ...]:
         """The answers the card offers for this request."""
         card = self._card(request)
