@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import platformdirs
@@ -24,6 +24,7 @@ class Settings:
         threads: CPU threads for the forward pass; 0 leaves torch's choice (`JUDGESCOPE_THREADS`).
         model_roots: folders that `path:` models must lie in (`JUDGESCOPE_MODEL_ROOTS`, separated like PATH);
             empty allows any.
+        token: what visitors of the dashboard must know, where other machines can reach it (`JUDGESCOPE_TOKEN`).
     """
 
     data_dir: Path
@@ -33,6 +34,7 @@ class Settings:
     device: str
     threads: int
     model_roots: tuple[Path, ...] = ()
+    token: str = field(default="", repr=False)
 
     @property
     def datasets(self) -> Path:
@@ -87,7 +89,7 @@ def environment() -> dict[str, str]:
 
 
 def get_settings() -> Settings:
-    """Read the environment: `JUDGESCOPE_HOME`, `_CACHE`, `_GGUF`, `_DEVICE`, `_THREADS`, `_MODEL_ROOTS`."""
+    """Read the environment: `JUDGESCOPE_HOME`, `_CACHE`, `_GGUF`, `_DEVICE`, `_THREADS`, `_MODEL_ROOTS`, `_TOKEN`."""
     env = os.environ
     home = env.get("JUDGESCOPE_HOME")
     cache = env.get("JUDGESCOPE_CACHE")
@@ -102,4 +104,5 @@ def get_settings() -> Settings:
         model_roots=tuple(
             Path(root).expanduser() for root in env.get("JUDGESCOPE_MODEL_ROOTS", "").split(os.pathsep) if root
         ),
+        token=env.get("JUDGESCOPE_TOKEN", "").strip(),
     )

@@ -11,6 +11,7 @@ import pandas as pd
 
 from engine.commands.common import INCONCLUSIVE, OK, show_progress
 from engine.data.comparisons import Comparisons, load_comparisons, read_comparisons, save_comparisons
+from engine.data.embeddings import read_embeddings, save_embeddings
 from engine.errors import InputError
 from engine.judges.base import Cost
 from engine.runs import create_run
@@ -53,6 +54,8 @@ def run_study_puaudit(name: str, config: AuditConfig, args: argparse.Namespace) 
     print(f"{found.name}: {found.counts()}.", file=sys.stderr)
     for reason, n in found.left_out.items():
         print(f"left out: {n} ({reason})", file=sys.stderr)
+    if args.embeddings:
+        config = config.model_copy(update={"encoders": _with_given(config, found, args)})
     options = {"card": args.judge_card, "cache": not args.no_cache}
     judge = audit_judge(config.judge, settings, **options)
     if args.dry_run:
@@ -74,6 +77,18 @@ def run_study_puaudit(name: str, config: AuditConfig, args: argparse.Namespace) 
     done = {"run_id": run.run_id, "judge": manifest["judge"]["spec"], "excluded": manifest["excluded"]}
     summary: dict[str, Any] = manifest["summary"]
     return done | summary | {"exit_code": OK}
+
+
+def _with_given(config: AuditConfig, found: Comparisons, args: argparse.Namespace) -> tuple[str, ...]:
+    """The embeddings of a file as the first encoder, before those named with it."""
+    path: Path = args.embeddings
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}.") from None
+    read = read_embeddings(path.name, content, found)
+    print(f"{path.name}: {read.counts()}", file=sys.stderr)
+    return (save_embeddings(read, get_settings().embeddings), *(config.encoders if args.encoder else ()))
 
 
 _SHOWN = (

@@ -54,7 +54,8 @@ from engine.studies.puaudit_verdicts import (
     requests_of,
 )
 from engine.transport.audit import Denoising
-from engine.transport.encoders import make_encoder
+from engine.transport.encoder_cards import encoder_spec
+from engine.transport.encoders import knows_only_its_texts, make_encoder
 
 
 class AuditConfig(BaseModel):
@@ -64,7 +65,7 @@ class AuditConfig(BaseModel):
         judge: a judge's spec, `recorded:FILE...`, or `recorded:data` for verdicts that came with the pairs.
         data: id of a set of pairs.
         attacks: on the losing response; the clean arm is always there.
-        encoders: the first is the audit's, all are compared on the clean arm.
+        encoders: specs or short names; the first is the audit's, all are compared on the clean arm.
         mass: transported mass in (0, 1]; None takes the consistency on the positives (paper 002, 5.1).
         p_ratio: share of labelled pairs that are positives in the seeded splits.
         p_ratios: further shares, on the clean arm, for the sensitivity (paper 002, table 6).
@@ -109,6 +110,14 @@ class AuditConfig(BaseModel):
         if wrong:
             raise ValueError(f"unknown attack {wrong[0]!r}; allowed: {', '.join(AUDIT_ATTACKS)}")
         return tuple(dict.fromkeys(a for a in attacks if a != NONE))
+
+    @field_validator("encoders")
+    @classmethod
+    def _named(cls, encoders: tuple[str, ...]) -> tuple[str, ...]:
+        try:
+            return tuple(dict.fromkeys(encoder_spec(given) for given in encoders))
+        except InputError as error:
+            raise ValueError(str(error)) from None
 
     @field_validator("emotion")
     @classmethod
@@ -210,6 +219,11 @@ def _judged(config: AuditConfig, found: Comparisons, judge: Judge | None, settin
             f"The verdicts came with the pairs ({IN_DATA}), so nobody can be asked about attacked responses. Leave the "
             "attacks out, or name a judge."
         )
+    if config.attacks and knows_only_its_texts(config.encoders[0]):
+        raise InputError(
+            f"The audit's encoder is {config.encoders[0]}, which has vectors of the given responses alone, none of an "
+            "attacked one. Leave the attacks out, or name an encoder that reads text first and this one after it."
+        )
     clean = judge_pairs(judge, requests, told) if judge else judged_in_data(found, requests)
     if not clean.side:
         raise InputError(f"The judge decided none of {len(requests)} pairs: {dict(clean.left_out)}.")
@@ -251,7 +265,7 @@ def _audited(work: Work, run: RunFolder, settings: Settings, told: _Progress) ->
     for place, spec in enumerate(config.encoders):
         told.step()
         arms = work.arms if place == 0 else work.arms[:1]
-        vectors = Vectors(make_encoder(spec, settings))
+        vectors = Vectors(make_encoder(spec, settings, work.found))
         vectors.add(texts_of(work.pool, arms, work.ids), told)
         lost = why if place == 0 else Counter[str]()
         human = direct(work.pool, vectors, work.pool.human, work.arms[0].texts, Counter())

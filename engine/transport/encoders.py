@@ -6,7 +6,9 @@ A spec names one:
     bundled:minilm                 all-MiniLM-L6-v2, a sentence encoder
     hf:ORG/NAME, path:FOLDER       any causal language model, reward model or sentence encoder
     words                          counts of words, no model: what the wording alone says
-    file:FILE                      vectors somebody already has, one row a response
+    file:FILE, given:DIGEST        vectors somebody already has, from a file or as they were saved
+
+`encoder_cards.ENCODERS` lists those to choose from, with short names.
 """
 
 from __future__ import annotations
@@ -21,20 +23,16 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.cache import CallCache
+from engine.data.comparisons import Comparisons
+from engine.data.embeddings import SPEC, load_embeddings, read_embeddings
 from engine.errors import InputError
 from engine.settings import Settings
+from engine.transport.encoder_cards import ENCODERS
 
 Floats = npt.NDArray[np.float64]
 Checkpoint = Callable[[int, int], None]
 WORDS = "words"
 FILE = "file:"
-PRESETS = (
-    "hf:Skywork/Skywork-Reward-Llama-3.1-8B-v0.2",
-    "hf:BAAI/bge-m3",
-    "hf:google/embeddinggemma-300m",
-    "hf:Qwen/Qwen3-Embedding-0.6B",
-)
-"""Encoders of paper 002, table 3, by their names on the hub."""
 _WORD_DIMENSIONS = 512
 _CHUNK = 64
 
@@ -168,60 +166,53 @@ class ModelEncoder:
         return digest.hexdigest()
 
 
-class FileEncoder:
-    """Vectors from a file with a column response_id; every other column is one dimension.
+class GivenEncoder:
+    """Vectors that somebody brought (`engine.data.embeddings`), by response id.
 
     Args:
-        spec: `file:FILE`.
-
-    Raises:
-        InputError: the file is unreadable, has no response_id, repeats one, or holds what is no finite number.
+        spec: names them.
+        vectors: response id -> vector, all of one length.
+        digest: of their content.
     """
 
-    def __init__(self, spec: str) -> None:
-        from engine.data.reading import read_table
-
-        path = Path(spec.removeprefix(FILE)).expanduser()
-        try:
-            content = path.read_bytes()
-        except OSError as error:
-            raise InputError(f"The embeddings {path.name!r} cannot be read: {error.strerror}.") from None
-        frame = read_table(path.name, content).frame
-        if "response_id" not in frame.columns or len(frame.columns) < 2:
-            raise InputError(f"{path.name!r} needs a column response_id and one column for each dimension.")
-        ids = [str(v) for v in frame["response_id"]]
-        if len(set(ids)) < len(ids):
-            twice = next(i for i in ids if ids.count(i) > 1)
-            raise InputError(f"{path.name!r} has two vectors for response_id {twice!r}. Keep one.")
+    def __init__(self, spec: str, vectors: dict[str, Floats], digest: str) -> None:
         self.spec = spec
-        self.fingerprint = f"file-1-{hashlib.sha256(content).hexdigest()[:32]}"
-        self._vectors = dict(zip(ids, _numbers(frame.drop(columns="response_id"), ids, path.name), strict=True))
+        self.fingerprint = f"given-1-{digest}"
+        self._vectors = vectors
 
     def encode(self, texts: Sequence[Text], checkpoint: Checkpoint) -> Encoded:
-        """As the protocol, by response id; a response without a vector is left out."""
+        """As the protocol; a response without a vector is left out."""
         width = len(next(iter(self._vectors.values())))
-        left = {i: "not in the file of embeddings" for i, t in enumerate(texts) if t.response_id not in self._vectors}
+        left = {i: "not among the embeddings given" for i, t in enumerate(texts) if t.response_id not in self._vectors}
         rows = [self._vectors.get(t.response_id, np.full(width, np.nan)) for t in texts]
         checkpoint(len(texts), len(texts))
         return Encoded(np.array(rows, dtype=np.float64).reshape(len(texts), width), left)
 
 
-def _numbers(frame: Any, ids: Sequence[str], name: str) -> Floats:
-    import pandas as pd
-
-    values: Floats = frame.apply(pd.to_numeric, errors="coerce").to_numpy(dtype=np.float64)
-    bad = np.argwhere(~np.isfinite(values))
-    if len(bad):
-        row, column = bad[0]
-        raise InputError(
-            f"{name!r}: the vector of {ids[row]!r} has {frame.iloc[row, column]!r} in column "
-            f"{frame.columns[column]!r}; every entry must be a finite number."
-        )
-    return values
+def knows_only_its_texts(spec: str) -> bool:
+    """Whether an encoder has vectors of given responses alone, so that it cannot embed an attacked one."""
+    return spec.startswith((FILE, SPEC))
 
 
-def make_encoder(spec: str, settings: Settings) -> Encoder:
-    """The encoder a spec names, see the module.
+def given_encoder(spec: str, settings: Settings, found: Comparisons) -> GivenEncoder:
+    """The encoder of `file:FILE` or `given:DIGEST`.
+
+    Raises:
+        InputError: the file cannot be read, or does not fit the pairs; the message names what is wrong.
+    """
+    if spec.startswith(SPEC):
+        return GivenEncoder(spec, load_embeddings(spec, settings.embeddings), spec.removeprefix(SPEC))
+    path = Path(spec.removeprefix(FILE)).expanduser()
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"The embeddings {path.name!r} cannot be read: {error.strerror}.") from None
+    read = read_embeddings(path.name, content, found)
+    return GivenEncoder(spec, dict(zip(read.ids, read.vectors, strict=True)), read.digest)
+
+
+def make_encoder(spec: str, settings: Settings, found: Comparisons) -> Encoder:
+    """The encoder a spec names, see the module, for these pairs.
 
     Raises:
         InputError: the spec is of no known kind.
@@ -229,12 +220,12 @@ def make_encoder(spec: str, settings: Settings) -> Encoder:
     """
     if spec == WORDS:
         return WordsEncoder()
-    if spec.startswith(FILE):
-        return FileEncoder(spec)
+    if knows_only_its_texts(spec):
+        return given_encoder(spec, settings, found)
     if spec.partition(":")[0] not in {"bundled", "hf", "path"}:
         raise InputError(
             f"{spec!r} names no encoder. Allowed: bundled:judge, bundled:base, bundled:minilm, hf:ORG/NAME, "
-            f"path:FOLDER, {WORDS}, file:FILE."
+            f"path:FOLDER, {WORDS}, file:FILE; short names: {', '.join(card.name for card in ENCODERS)}."
         )
     from engine.models.loader import load_model
     from engine.models.minilm import MINILM, load_minilm

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from engine.attacks.rewriting import RuleRewriter
 from engine.cli import main
-from engine.data.comparisons import Comparisons, read_comparisons
+from engine.data.comparisons import Comparisons, read_comparisons, save_comparisons
 from engine.errors import Cancelled, InputError
 from engine.judges.asking import Answer
 from engine.judges.base import Cost, Verdict, no_checkpoint
@@ -266,6 +266,56 @@ def test_the_command_line_on_a_file(tmp_path, capsys, monkeypatch):
     assert "Kept share = mass by construction" in out
     assert main([*arguments, "--map", "verdict=nope"]) == 2
     assert "no column 'nope'" in capsys.readouterr().err
+
+
+def embedded(found, strength=3.0):
+    """Vectors in which the response that speaks of evidence lies along one axis, whatever its words."""
+    rng = np.random.default_rng(1)
+    texts = found.responses["text"].str.contains("evidence").to_numpy()
+    vectors = rng.normal(size=(len(texts), 6))
+    vectors[:, 0] += strength * texts
+    frame = pd.DataFrame(vectors).assign(response_id=found.responses["response_id"])
+    return frame.to_csv(index=False).encode()
+
+
+def test_given_embeddings_audit_pairs_whose_words_say_nothing(tmp_path):
+    found = planted_pairs()
+    file = tmp_path / "v.csv"
+    file.write_bytes(embedded(found, strength=8.0))
+    _, value, _ = run(found, tmp_path, encoders=(f"file:{file}", "words"), splits=3, bootstraps=0, p_ratios=())
+    assert value["cons_adj", NONE, np.nan] > 0.88
+    assert value["encoder_cons_adj", NONE, "words"] > 0.88
+    with pytest.raises(InputError, match="none of an attacked one"):
+        run(found, tmp_path, encoders=(f"file:{file}",), attacks=("length",), splits=2)
+    with pytest.raises(InputError, match="no embeddings 'given:0'"):
+        run(found, tmp_path, encoders=("given:0",), splits=2)
+
+
+def test_short_names_of_encoders_stand_for_their_specs():
+    assert AuditConfig(data="x", encoders=("minilm", "bge-m3", "hf:A/B", "words")).encoders == (
+        "bundled:minilm", "hf:BAAI/bge-m3", "hf:A/B", "words",
+    )  # fmt: skip
+    with pytest.raises(ValidationError, match="names no encoder"):
+        AuditConfig(data="x", encoders=("bge",))
+
+
+def test_embeddings_on_the_command_line(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("JUDGESCOPE_HOME", str(tmp_path / "home"))
+    found = planted_pairs(40, verdict="a")
+    save_comparisons(found, get_settings().comparisons)
+    file = tmp_path / "v.csv"
+    file.write_bytes(embedded(found))
+    sets = ["--set", "splits=2", "--set", "umap=false", "--set", "p_ratios=[]", "--set", "bootstraps=0"]
+    arguments = ["study", "puaudit", "--data", found.set_id, "--judge", IN_DATA, *sets, "--embeddings", str(file)]
+    assert main([*arguments, "--attack", "none", "--encoder", "words", "--json"]) == 0
+    shown = capsys.readouterr()
+    assert "matched by response_id; 40 of 40 pairs have both" in shown.err
+    assert '"encoder": "given:' in shown.out.splitlines()[-1]
+    file.write_text("response_id,x\n0:a,nan\n")
+    assert main([*arguments, "--attack", "none"]) == 2
+    assert "'0:a' has 'nan' in column 'x'" in capsys.readouterr().err
+    assert main(["study", "grid", "--embeddings", str(file)]) == 2
+    assert "belongs to the study puaudit" in capsys.readouterr().err
 
 
 def test_recorded_verdicts_of_llmbar(tmp_path):

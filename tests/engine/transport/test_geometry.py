@@ -7,7 +7,7 @@ from engine.errors import InputError
 from engine.readout.puaudit import auc
 from engine.readout.transport import kept
 from engine.transport.audit import Denoising, audit, resampled_entries
-from engine.transport.encoders import Text, WordsEncoder, make_encoder
+from engine.transport.encoders import Text, WordsEncoder
 from engine.transport.geometry import baselines, denoise, differences
 from engine.transport.path import cosine_costs, transport_path
 from engine.transport.planted import planted_cone
@@ -146,22 +146,3 @@ def test_words_ignore_the_prompt_and_see_the_wording():
     assert np.array_equal(v[0], v[1])
     assert not np.array_equal(v[0], v[2])
     assert not v[3].any()
-
-
-def test_file_of_embeddings(tmp_path):
-    good = tmp_path / "v.csv"
-    good.write_text("response_id,x,y\nr1,0.5,1\nr2,-1,2\n")
-    encoder = make_encoder(f"file:{good}", None)
-    found = encoder.encode([Text("", "t", "r2"), Text("", "t", "r9")], quiet)
-    assert found.vectors[0].tolist() == [-1, 2]
-    assert found.left_out == {1: "not in the file of embeddings"}
-    for content, message in (
-        ("response_id,x\nr1,nan\n", "'r1' has 'nan' in column 'x'"),
-        ("response_id,x\nr1,1\nr1,2\n", "two vectors for response_id 'r1'"),
-        ("id,x\nr1,1\n", "needs a column response_id"),
-    ):
-        good.write_text(content)
-        with pytest.raises(InputError, match=message):
-            make_encoder(f"file:{good}", None)
-    with pytest.raises(InputError, match="names no encoder"):
-        make_encoder("planted:x", None)
