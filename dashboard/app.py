@@ -7,11 +7,13 @@ from pathlib import Path
 import streamlit as st
 
 from dashboard import state, ui
+from dashboard.panels.login import require_login
 from dashboard.panels.rail import machine, rail
 
 st.set_page_config(page_title="JudgeScope", page_icon="🔬", layout="wide")
 st.logo(Path(__file__).with_name("logo.svg"), size="large")
 ui.apply_style()
+require_login()
 page = st.navigation(
     [
         st.Page("app_pages/start.py", title="Start", icon=":material/home:", default=True),

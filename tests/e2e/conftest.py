@@ -74,7 +74,7 @@ def server(tmp_path_factory) -> Iterator[Server]:
         "PYTHONPATH": str(ROOT),
     }
     log = (folder / "server.log").open("w")
-    command = [sys.executable, "-m", "streamlit", "run", "dashboard/app.py", f"--server.port={port}"]
+    command = [sys.executable, "-m", "dashboard.asgi", "--port", str(port)]
     process = subprocess.Popen(command, cwd=ROOT, env=env, stdout=log, stderr=subprocess.STDOUT)
     url = f"http://127.0.0.1:{port}"
     try:
@@ -126,13 +126,16 @@ def browser(tmp_path_factory):
 
 @pytest.fixture
 def page(browser, server):
-    """A new tab that must neither call out nor log an error of ours."""
+    """A new tab that must neither call out nor need anything that the content policy forbids."""
     tab = browser.new_page()
     outside: list[str] = []
+    blocked: list[str] = []
     tab.on("request", lambda r: outside.append(r.url) if _leaves(r.url, server.url) else None)
+    tab.on("console", lambda m: blocked.append(m.text) if "Content Security Policy" in m.text else None)
     yield tab
     tab.close()
     assert not outside, f"the page called out: {outside}"
+    assert not blocked, f"the content policy blocked: {blocked}"
 
 
 def _leaves(url: str, home: str) -> bool:
