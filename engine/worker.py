@@ -27,6 +27,7 @@ from engine.studies.attack_one import AttackOne, attack_one
 from engine.studies.cap import cap_job
 from engine.studies.cap_config import CapConfig
 from engine.studies.cap_sweep import SweepConfig, sweep_job
+from engine.studies.card_preview import CardPreview, card_preview
 from engine.studies.detection import DetectionConfig, detection_job
 from engine.studies.protocols import ProtocolsConfig, protocols_job
 from engine.studies.protocols_one import DistractOne, distract_one
@@ -40,6 +41,7 @@ from engine.studies.suffix import SuffixConfig, suffix_job
 Run = Callable[[Any, Settings, Checkpoint], dict[str, Any]]
 KINDS: dict[str, tuple[type[BaseModel], Run]] = {
     "attack_one": (AttackOne, attack_one),
+    "card_preview": (CardPreview, card_preview),
     "score": (ScoreConfig, score_job),
     "distract_one": (DistractOne, distract_one),
     "protocols": (ProtocolsConfig, protocols_job),

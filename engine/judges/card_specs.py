@@ -73,12 +73,12 @@ def judge_given(judge: str | None, card: Path | None, folder: Path, default: str
     return card_spec(judge or found.spec or default, found)
 
 
-def chosen_card(spec: str, card: Path | None, folder: Path) -> tuple[str, Card | None]:
+def chosen_card(spec: str, card: Path | Card | None, folder: Path) -> tuple[str, Card | None]:
     """The model's spec and the card to ask it through; None for the built-in ones.
 
     Args:
         spec: a judge's spec, with or without a card.
-        card: a card that was given beside it and is taken in its place.
+        card: a card, its file or its saved name, that was given beside the spec and is taken in its place.
         folder: where saved cards lie.
 
     Raises:
@@ -87,7 +87,10 @@ def chosen_card(spec: str, card: Path | None, folder: Path) -> tuple[str, Card |
     model, name, digest = split_spec(spec)
     if card is None and not name:
         return model, None
-    found = given_card(card, folder) if card is not None else find_saved(folder, name)
+    if isinstance(card, Card):
+        found = card
+    else:
+        found = given_card(card, folder) if card is not None else find_saved(folder, name)
     if digest and not found.digest.startswith(digest):
         raise InputError(
             f"The judge card {name!r} was changed: {spec} means its wording {digest}, the present one is "

@@ -19,6 +19,9 @@ Step = str | int
 _STEP = re.compile(r"\.([A-Za-z_][A-Za-z0-9_-]*)|\[(\d{1,4})\]|\[\"([^\"\]]+)\"\]")
 
 
+_OPENS = re.compile(r"\{|\[(?=\s*(?:[\[{\"\d\-\]]|(?:true|false|null)\s*[,\]]))")
+
+
 class _Refused(Exception):  # noqa: N818 - a reason, not an error
     """What parsers disagree about; its text is the reason the verdict is unread."""
 
@@ -140,7 +143,7 @@ def _last_value(reply: str) -> tuple[Any, str]:
 
 def _opening(text: str, at: int) -> int:
     """Where the next object, or array of values, begins; -1 if none does."""
-    match = re.compile(r"\{|\[(?=\s*[\[{\"\d\-\]])").search(text, at)
+    match = _OPENS.search(text, at)
     return match.start() if match else -1
 
 

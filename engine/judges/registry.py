@@ -10,7 +10,7 @@ from engine.cache import CallCache
 from engine.errors import InputError
 from engine.judges.base import Judge
 from engine.judges.card_specs import card_spec, chosen_card
-from engine.judges.cards import read_cards
+from engine.judges.cards import Card, read_cards
 from engine.judges.planted import PLANTED, PREFIX, make_planted
 from engine.judges.recorded import make_recorded
 from engine.schema import Protocol
@@ -60,7 +60,7 @@ def make_judge(
     spec: str,
     settings: Settings | None = None,
     *,
-    card: Path | None = None,
+    card: Path | Card | None = None,
     cache: bool = True,
     threshold: float = 0.5,
 ) -> Judge:
@@ -70,7 +70,7 @@ def make_judge(
         spec: `bundled:judge`, `bundled:shortcut-verifier`, `hf:ORG/NAME`, `path:FOLDER`,
             `planted:NAME?dial=value` or `recorded:FILE`; a model's may end in `?card=NAME`, a saved judge card.
         settings: where weights and caches live; by default from the environment.
-        card: a judge card, by its file or its saved name, that replaces the built-in prompts and any in the spec.
+        card: a judge card, itself or by its file or saved name, that replaces the built-in prompts and any in the spec.
         cache: whether judge calls are kept on disk.
         threshold: p_yes from which a verifier's outcome is YES.
 
