@@ -237,13 +237,12 @@ def _cookies(scope: Scope) -> Mapping[str, str]:
 
 async def _body(receive: Receive) -> str:
     """The form's body; what is longer than a form can be is not read."""
-    found = b""
-    while len(found) <= MAX_FORM:
+    found, more = b"", True
+    while more and len(found) <= MAX_FORM:
         message: dict[str, Any] = dict(await receive())
         found += message.get("body", b"")
-        if message["type"] != "http.request" or not message.get("more_body"):
-            return found.decode("latin-1")
-    return ""
+        more = message["type"] == "http.request" and message.get("more_body", False)
+    return found.decode("latin-1") if len(found) <= MAX_FORM else ""
 
 
 def _local(target: str) -> str:
