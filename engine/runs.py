@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -24,10 +25,17 @@ from engine.schema_cap import CAP_TABLES
 from engine.schema_checkup import CHECKUP_TABLES
 from engine.schema_refswap import REFSWAP_TABLES
 from engine.settings import get_settings
-from engine.strict_json import dumps
+from engine.strict_json import dumps, plain
 
 TABLES = SHARED_TABLES | AUDIT_TABLES | CAP_TABLES | CHECKUP_TABLES | REFSWAP_TABLES
+FORMAT = 1
+"""Layout of a run folder; a higher number is refused on import."""
+RETRY = "retry"
+"""Key of a manifest that is there while a run's unread calls are asked again; its read ones are kept."""
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
+_FREE = frozenset({"run_id", "budget_seconds"})
+"""Settings that may differ when a run goes on."""
+_NOTES = "notes.json"
 _VERSIONS = ("judgescope", "torch", "transformers", "peft", "numpy", "pandas", "plotly", "streamlit")
 
 
@@ -49,9 +57,11 @@ class RunFolder:
             RunError: the manifest is missing or unreadable.
         """
         try:
-            found: dict[str, Any] = json.loads((self.path / "manifest.json").read_text(encoding="utf-8"))
+            found = json.loads((self.path / "manifest.json").read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise RunError(f"The run {self.run_id} has no readable manifest ({error}).") from None
+        if not isinstance(found, dict):
+            raise RunError(f"The run {self.run_id} has no readable manifest: it is no JSON object.")
         return found
 
     def write_manifest(self, manifest: dict[str, Any]) -> None:
@@ -61,6 +71,18 @@ class RunFolder:
     def update_manifest(self, **changes: Any) -> None:
         """Set some keys of the manifest."""
         self.write_manifest({**self.manifest(), **changes})
+
+    def notes(self) -> dict[str, Any]:
+        """What the user says of the run: title, tags; kept apart, so that a study at work does not overwrite it."""
+        try:
+            found = json.loads((self.path / _NOTES).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def write_notes(self, notes: dict[str, Any]) -> None:
+        """Replace the notes in one step."""
+        _write_atomically(self.path / _NOTES, dumps(notes, indent=1).encode())
 
     def table(self, name: str) -> pd.DataFrame:
         """A table of the run, empty while it has not been written.
@@ -99,28 +121,78 @@ def new_run_id(study: str) -> str:
 
 
 def create_run(root: Path, study: str, config: dict[str, Any], run_id: str | None = None) -> RunFolder:
-    """A new run folder, or the same one again when a stopped run is resumed.
+    """A new run folder, or the same one again when a stopped run is resumed: it keeps when it was begun.
 
     Raises:
         RunError: the id is not a plain name.
     """
     run = RunFolder(_folder(root, run_id or new_run_id(study)))
     run.path.mkdir(parents=True, exist_ok=True)
-    run.write_manifest(
-        {
-            "run_id": run.run_id,
-            "study": study,
-            "state": "running",
-            "created": now(),
-            "finished": None,
-            "config": config,
-            "data": {},
-            "judge": {},
-            "versions": versions(),
-            "recorded": False,
-        }
-    )
+    manifest = {
+        "format": FORMAT,
+        "run_id": run.run_id,
+        "study": study,
+        "state": "running",
+        "created": now(),
+        "finished": None,
+        "writer": this_process(),
+        "config": config,
+        "data": {},
+        "judge": {},
+        "versions": versions(),
+        "recorded": False,
+    }
+    run.write_manifest(manifest | _from_before(run, study, config))
     return run
+
+
+def _from_before(run: RunFolder, study: str, config: dict[str, Any]) -> dict[str, Any]:
+    """What the manifest of the same study with the same settings hands on; empty for a new run."""
+    try:
+        before = run.manifest()
+    except RunError:
+        return {}
+    if before.get("study") != study or _settled(before.get("config", {})) != _settled(plain(config)):
+        return {}
+    kept = {"created": before.get("created", now()), "resumed": [*before.get("resumed", []), now()]}
+    if before.get(RETRY):
+        kept |= {RETRY: before[RETRY], "judge": before.get("judge", {}), "versions": before.get("versions", {})}
+    return kept
+
+
+def _settled(config: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in config.items() if key not in _FREE}
+
+
+def this_process() -> str:
+    """Names this process among all that ever ran on this machine, as far as the system tells."""
+    return _process(os.getpid())
+
+
+def _process(pid: int) -> str:
+    try:  # the time it was started, so that a number used again is another process
+        started = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        started = "0"
+    return f"{pid}:{started}"
+
+
+def state_of(manifest: dict[str, Any]) -> str:
+    """The run's state; one that says it is running while the process that wrote it is gone is interrupted."""
+    state = str(manifest.get("state", "unreadable"))
+    if state != "running":
+        return state
+    writer = str(manifest.get("writer", ""))
+    pid = writer.partition(":")[0]
+    if not pid.isascii() or not pid.isdigit() or int(pid) < 1 or len(pid) > 9:
+        return "interrupted"
+    try:
+        os.kill(int(pid), 0)
+    except PermissionError:
+        pass  # it is there and another user's
+    except OSError:
+        return "interrupted"
+    return state if _process(int(pid)) == writer else "interrupted"
 
 
 def open_run(root: Path, run_id: str) -> RunFolder:
@@ -146,14 +218,44 @@ def demo_run(dataset_id: str = "demo-dialogue") -> RunFolder:
 
 
 def list_runs(root: Path) -> list[dict[str, Any]]:
-    """Manifests of all readable runs, newest first; unreadable ones are listed with their error."""
-    found: list[dict[str, Any]] = []
-    for folder in sorted(_folders(root), key=lambda f: f.stat().st_mtime, reverse=True):
+    """Manifests of all readable runs, newest first; unreadable ones are listed with their error.
+
+    A manifest is read again only when its file has changed; what is returned is shared and must not be edited.
+    """
+    found: list[tuple[str, float, dict[str, Any]]] = []
+    for folder in _folders(root):
         try:
-            found.append(RunFolder(folder).manifest())
+            manifest = _manifest_once(folder)
         except RunError as error:
-            found.append({"run_id": folder.name, "state": "unreadable", "error": str(error)})
-    return found
+            manifest = {"run_id": folder.name, "state": "unreadable", "error": str(error)}
+        try:
+            changed = folder.stat().st_mtime
+        except OSError:
+            continue  # deleted a moment ago
+        found.append((begun(manifest) or _iso(changed), changed, manifest))
+    # not by the folder's time alone: a new title would make an old run the newest
+    return [manifest for *_, manifest in sorted(found, key=lambda one: one[:2], reverse=True)]
+
+
+def begun(manifest: dict[str, Any]) -> str:
+    """When the run was begun, or taken up again last (ISO 8601, UTC); empty where it does not say."""
+    resumed = manifest.get("resumed")
+    return str(resumed[-1] if isinstance(resumed, list) and resumed else manifest.get("created") or "")
+
+
+def _manifest_once(folder: Path) -> dict[str, Any]:
+    file = folder / "manifest.json"
+    try:
+        stat = file.stat()
+    except OSError:
+        return RunFolder(folder).manifest()  # which says what is wrong
+    return _manifest_at(str(folder), stat.st_mtime_ns, stat.st_size, stat.st_ino)
+
+
+@lru_cache(maxsize=8192)
+def _manifest_at(folder: str, changed: int, size: int, inode: int) -> dict[str, Any]:
+    del changed, size, inode  # part of the cache key only
+    return RunFolder(Path(folder)).manifest()
 
 
 def _folders(root: Path) -> Iterable[Path]:
@@ -169,6 +271,10 @@ def _folder(root: Path, run_id: str) -> Path:
 def now() -> str:
     """The present moment in UTC, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _iso(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
 def versions() -> dict[str, str]:

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from engine.errors import InputError, RunError
-from engine.runs import create_run, list_runs, new_run_id, open_run
+from engine.runs import create_run, list_runs, new_run_id, open_run, state_of
 from engine.strict_json import dumps
 
 ROW = {"metric": "shift", "value": float("nan"), "n": 3, "attack": "dsi"}
@@ -38,12 +38,50 @@ def test_list_is_newest_first_and_survives_a_broken_folder(tmp_path):
     root = tmp_path / "runs"
     names = [create_run(root, "score", {}, name).run_id for name in ("one", "two")]
     (root / "broken").mkdir()
-    for when, name in enumerate((*names, "broken")):
-        os.utime(root / name, (when, when))
+    for when, name in enumerate(names):
+        open_run(root, name).update_manifest(created=f"2026-01-0{when + 1}T00:00:00+00:00")
+    os.utime(root / "broken", (0, 0))
     listed = list_runs(root)
-    assert [r["run_id"] for r in listed] == ["broken", "two", "one"]
-    assert listed[0]["state"] == "unreadable"
+    assert [r["run_id"] for r in listed] == ["two", "one", "broken"]
+    assert listed[-1]["state"] == "unreadable"
     assert list_runs(tmp_path / "nowhere") == []
+
+
+def test_a_title_does_not_make_an_old_run_the_newest(tmp_path):
+    for when, name in enumerate(("old", "new")):
+        create_run(tmp_path / "runs", "score", {}, name).update_manifest(created=f"2026-01-0{when + 1}T00:00:00+00:00")
+    open_run(tmp_path / "runs", "old").write_notes({"title": "changed just now"})
+    assert [r["run_id"] for r in list_runs(tmp_path / "runs")] == ["new", "old"]
+
+
+def test_a_changed_manifest_is_read_again_and_an_unchanged_one_is_not(tmp_path, monkeypatch):
+    run = create_run(tmp_path / "runs", "score", {}, "one")
+    assert list_runs(tmp_path / "runs")[0]["state"] == "running"
+    run.update_manifest(state="done")
+    assert list_runs(tmp_path / "runs")[0]["state"] == "done"
+    monkeypatch.setattr("engine.runs.RunFolder.manifest", lambda self: pytest.fail("read again"))
+    assert list_runs(tmp_path / "runs")[0]["state"] == "done"
+
+
+def test_a_resumed_run_keeps_when_it_was_begun_and_other_settings_begin_anew(tmp_path):
+    first = create_run(tmp_path, "score", {"judge": "a", "attacks": ("dsi",), "budget_seconds": 1.0}, "one")
+    first.update_manifest(created="2026-01-01T00:00:00+00:00", state="stopped")
+    again = create_run(tmp_path, "score", {"judge": "a", "attacks": ("dsi",), "budget_seconds": None}, "one").manifest()
+    assert again["created"] == "2026-01-01T00:00:00+00:00"
+    assert len(again["resumed"]) == 1
+    assert again["state"] == "running"
+    other = create_run(tmp_path, "score", {"judge": "b", "attacks": ("dsi",)}, "one").manifest()
+    assert other["created"] > "2026-01-02"
+    assert "resumed" not in other
+
+
+def test_a_run_is_running_only_as_long_as_the_process_that_writes_it(tmp_path):
+    manifest = create_run(tmp_path, "score", {}).manifest()
+    assert state_of(manifest) == "running"
+    assert state_of(manifest | {"state": "done"}) == "done"
+    pid = manifest["writer"].partition(":")[0]
+    for gone in (f"{pid}:1", "99999999:0", "", "x", "-1:0", "0:0", "٣:0"):
+        assert state_of(manifest | {"writer": gone}) == "interrupted", gone
 
 
 @pytest.mark.parametrize("name", ["../x", "a/b", "", ".hidden", "a" * 81, "x\n", "/etc"])
