@@ -32,6 +32,7 @@ from engine.studies.detection import DetectionConfig, detection_job
 from engine.studies.protocols import ProtocolsConfig, protocols_job
 from engine.studies.protocols_one import DistractOne, distract_one
 from engine.studies.puaudit import AuditConfig, audit_job
+from engine.studies.puaudit_planted import PlantedAudit, planted_audit
 from engine.studies.refswap import refswap_job
 from engine.studies.refswap_config import RefSwapConfig
 from engine.studies.refswap_one import VerifyOne, verify_one
@@ -48,6 +49,7 @@ KINDS: dict[str, tuple[type[BaseModel], Run]] = {
     "verify_one": (VerifyOne, verify_one),
     "refswap": (RefSwapConfig, refswap_job),
     "puaudit": (AuditConfig, audit_job),
+    "planted_audit": (PlantedAudit, planted_audit),
     "suffix": (SuffixConfig, suffix_job),
     "detection": (DetectionConfig, detection_job),
     "cap": (CapConfig, cap_job),

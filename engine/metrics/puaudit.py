@@ -107,6 +107,24 @@ def _split(number: int, part: str, rows: pd.DataFrame, events: pd.DataFrame, cod
     )
 
 
+def planted(found: dict[str, Any], alpha: float) -> Audit:
+    """The audit of planted directions (study job `planted_audit`): one split whose truth is known for every verdict.
+
+    Args:
+        found: what the job returns.
+        alpha: share of right verdicts, which stands as the estimate of the mass.
+    """
+    n = int(found["n_unlabelled"])
+    events = {name: np.asarray(found[name], dtype=np.int64) for name in ("sent", "unlabelled", "positive")}
+    path = TransportPath(int(found["n_positive"]), n, **events, price=np.asarray(found["price"], dtype=np.float64))
+    names = [f"verdict {i + 1}" for i in range(n)]
+    pairs = pd.DataFrame({"comparison_id": names, "item_id": names, "type": "all", "human": None})
+    scores = {name: np.asarray(found["scores"][name], dtype=np.float64) for name in GEOMETRY}
+    truth, nan = np.asarray(found["truth"], dtype=np.float64), float("nan")
+    split = Split(0, "", path, np.arange(n), truth, scores, alpha, nan, int(found["n_positive"]))
+    return Audit(NONE, pairs, (split,), (), ItemBootstrap(names))
+
+
 def decisions(audit: Audit, mass: float | None = None, eta: float = 0.5) -> list[Decision]:
     """The audit of each seeded split at one mass, or at each split's own estimate."""
     return [decide(split, mass, eta) for split in audit.splits]

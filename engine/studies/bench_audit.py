@@ -1,7 +1,7 @@
 """`judgescope bench audit`: transport audits of verdicts that others recorded, judge by judge and prompt by prompt.
 
-LLMBar's objective labels with six judges under twelve prompts, both orders, and PandaLM's human labels with two judges
-(one order). No judge is asked. Each row is one run of the study `puaudit` without attack.
+LLMBar's objective labels with six judges under up to fifteen prompts, both orders, and PandaLM's human labels with two
+judges (one order). No judge is asked. Each row is one run of the study `puaudit` without attack.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Case(NamedTuple):
 
 def add_audit(kinds: Any) -> None:
     """Add `bench audit` to the kinds of `judgescope bench`."""
-    one = kinds.add_parser("audit", help="transport audits of recorded verdicts: LLMBar's twelve prompts and PandaLM")
+    one = kinds.add_parser("audit", help="transport audits of recorded verdicts: LLMBar's prompts and PandaLM")
     one.add_argument("--data", type=Path, default=DEFAULT_DATA, metavar="DIR", help="the public data sets")
     one.add_argument("--encoder", action="append", metavar="SPEC", help="bundled:minilm and words by default")
     one.add_argument("--prompt", action="append", metavar="NAME", help="only these of LLMBar's prompts")
