@@ -45,6 +45,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "engine.readout": PLAIN,
     "engine.metrics": PLAIN | {"engine.readout"},  # metrics put intervals around what a readout reduces
     "engine.figures": PLAIN,
+    # what a run folder alone can show: tables through metrics and readouts into figures, with the catalog's names
+    "engine.gallery": PLAIN
+    | {"engine.runs", "engine.readout", "engine.metrics", "engine.figures", "engine.catalog", "engine.data"},
+    "engine.report": PLAIN | {"engine.runs", "engine.gallery", "engine.figures"},
     "engine.training": PLAIN | {"engine.models", "engine.judges"},
     "engine.catalog": {
         "engine.attacks",
@@ -67,8 +71,19 @@ DASHBOARD_MAY = PLAIN | {
     "engine.projection",
     "engine.data",
     "engine.catalog",
+    "engine.gallery",  # torch-free: reads run folders and draws
+    "engine.report",  # torch-free: the basket of figures and its exports
 }
-WITHOUT_TORCH = ("engine.figures", "engine.metrics", "engine.schema", "engine.runs", "engine.jobs", "engine.catalog")
+WITHOUT_TORCH = (
+    "engine.figures",
+    "engine.metrics",
+    "engine.schema",
+    "engine.runs",
+    "engine.jobs",
+    "engine.catalog",
+    "engine.gallery",
+    "engine.report",
+)
 # Attacks and defenses know the Judge protocol, never a concrete judge.
 ONLY_BASE = {"engine.attacks", "engine.defenses"}
 

@@ -7,79 +7,46 @@ from typing import Any
 
 import pandas as pd
 
-from engine import catalog
-from engine.errors import InputError
 from engine.figures.text import count, interval_text, plural, three_digits
+from engine.gallery.words import (
+    arm_name,
+    attack_name,
+    defense_name,
+    judge_name,
+    label_values,
+    origin,
+    shifts_by_size,
+    short_titles,
+    strongest_arm,
+)
 from engine.metrics.gains import SHIFT_CHANGE
 from engine.metrics.power import EFFECT, power_verdict
 from engine.schema import NONE
 
+__all__ = [
+    "arm_details",
+    "arm_name",
+    "arm_sentence",
+    "attack_name",
+    "defense_name",
+    "duration",
+    "judge_name",
+    "label_values",
+    "one_sentence",
+    "origin",
+    "provenance",
+    "run_sentences",
+    "short_titles",
+    "strongest_arm",
+    "unread_warning",
+]
 _MOST_DEFENDED = 3
 """Sentences on defenses at most; the grid has the rest."""
 
 
-def attack_name(name: str) -> str:
-    """The attack as it stands in a sentence: "DSI"."""
-    try:
-        return catalog.describe_attack(name).title.partition(":")[0]
-    except InputError:
-        return name  # an arm of another version's run
-
-
-def defense_name(name: str) -> str:
-    """The defense as it stands in a sentence: "delimiters"."""
-    try:
-        return " + ".join(_lower_first(part) for part in catalog.describe_defense(name).title.split(" + "))
-    except InputError:
-        return name
-
-
-def arm_name(attack: str, defense: str) -> str:
-    """An arm in words: "DSI behind delimiters"."""
-    return attack_name(attack) if defense == NONE else f"{attack_name(attack)} behind {defense_name(defense)}"
-
-
-def judge_name(spec: str) -> str:
-    """The judge as it stands in a sentence: "the bundled judge", "the judge planted:noisy?noise=0.1"."""
-    card = catalog.JUDGES.get(spec)
-    if card is None:
-        return f"the judge {spec}"
-    title = card.title.replace("Planted: ", "planted judge that ")
-    return f"the {title[:1].lower()}{title[1:]}"
-
-
-def short_titles(metrics: pd.DataFrame) -> dict[str, str]:
-    """Attack and defense names of a run as figures show them; the absence of each has a name of its own there."""
-    attacks = {name: attack_name(name) for name in metrics["attack"].unique() if name != NONE}
-    defenses = {name: _first_upper(defense_name(name)) for name in metrics["defense"].unique() if name != NONE}
-    return attacks | defenses
-
-
-def _lower_first(text: str) -> str:
-    """For the middle of a sentence; an abbreviation stays in capitals."""
-    return text if text[1:2].isupper() else text[:1].lower() + text[1:]
-
-
-def _first_upper(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
-def strongest_arm(metrics: pd.DataFrame) -> tuple[str, str]:
-    """Attack and defense of the arm to look at first: the largest shift, undefended where there is one."""
-    pool = _by_size(metrics)
-    return (str(pool["attack"].iloc[0]), str(pool["defense"].iloc[0])) if len(pool) else (NONE, NONE)
-
-
-def _by_size(metrics: pd.DataFrame) -> pd.DataFrame:
-    shifts = metrics[(metrics["metric"] == "shift") & metrics["value"].notna()]
-    shifts = shifts.sort_values("value", key=abs, ascending=False, kind="stable")
-    bare = shifts[shifts["defense"] == NONE]
-    return bare if len(bare) else shifts
-
-
 def run_sentences(metrics: pd.DataFrame, judge: str) -> tuple[str, str]:
     """What attacks do to the mean score: the strongest undefended arm; then the others and what defenses do."""
-    pool = _by_size(metrics)
+    pool = shifts_by_size(metrics)
     if not len(pool):
         return "No response has been read with and without an attack yet.", ""
     worst = pool.iloc[0]
@@ -217,27 +184,12 @@ def unread_warning(metrics: pd.DataFrame) -> str:
     )
 
 
-def label_values(labels: list[str]) -> list[float]:
-    """The number each label stands for, for labels that are numbers."""
-    try:
-        return [float(label) for label in labels]
-    except ValueError:
-        return []
-
-
 def duration(seconds: float) -> str:
     """A length of time to be read at a glance: "40 s", "3 min", "2 h 5 min"."""
     if seconds < 100:
         return f"{max(1, round(seconds))} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
-
-
-def origin(manifest: dict[str, Any], *, recorded: bool) -> str:
-    """Recorded or run here, and when; short enough for a figure's small print."""
-    when = str(manifest.get("finished") or manifest.get("created") or "")[:10]
-    partial = "" if manifest.get("state") == "done" else f", {manifest.get('state')}, partial"
-    return f"{'recorded' if recorded else 'run here'} on {when}{partial}"
 
 
 def provenance(manifest: dict[str, Any], *, recorded: bool) -> str:

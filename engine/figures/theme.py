@@ -123,7 +123,7 @@ def frame(
         mode: light, dark or print.
         title: the question the figure answers, at most about 45 characters.
         notes: parts of the small print under it (n, unread, interval method); inert text.
-        alt: what the figure shows, in a sentence; kept in `fig.layout.meta["alt"]`.
+        alt: what the figure shows, in a sentence; kept in `fig.layout.meta["alt"]`, the notes beside it.
         body: height of the plot itself [px], without title and axis.
         legend: leave room for a legend between small print and plot.
         above: room for an axis on top of the plot [px].
@@ -136,7 +136,7 @@ def frame(
         title={"text": title, "subtitle": {"text": "<br>".join(lines)}},
         margin={"t": top, "b": below},
         height=top + body + below,
-        meta={"alt": alt},
+        meta={"alt": alt, "notes": [n for n in notes if n]},
         showlegend=legend,
     )
     return fig

@@ -1,0 +1,264 @@
+"""Figures of a run of CAP: standards, layers, the alpha sweep, attacks behind anchors, costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from engine import catalog
+from engine.figures import attack as figures
+from engine.figures import cap_layers, cap_lengths, cap_map, cap_rows, cap_scores, cap_sweep
+from engine.figures.palette import Mode
+from engine.gallery.base import Dial, Entry, Shown, Source, Values, has_table
+from engine.gallery.words import cap_titles
+from engine.metrics.intervals import cluster_mean
+from engine.readout.cap import standard_at
+from engine.schema import NONE
+
+STUDY = "cap"
+SIDES = ("high", "low")
+UNITS = {"shift": "Points", "relative_shift": "% of the clean mean"}
+BY_SIDE, BY_SCORE = "side", "score"
+_ALONE, _SHARED = "one response, alone", "16 responses × 4 attacks share the anchors"
+
+
+@dataclass(frozen=True)
+class Rows:
+    """One figure of rows: metrics and what they are called, title, axis, colours, and whether they are amounts."""
+
+    series: Mapping[str, str]
+    title: str
+    axis: str
+    colours: Mapping[str, str]
+    positive: bool = False
+
+
+ROWS = {
+    "spearman": Rows(
+        {"spearman": "Spearman"}, "Do clean scores still agree with ratings?", "Spearman with the ratings",
+        {"Spearman": "human"},
+    ),
+    "gap": Rows(
+        {"anchor_gap": "high − low anchor"}, "Are the anchors apart for the judge?",
+        "undefended score, high − low (points)", {"high − low anchor": "high"},
+    ),
+    "tokens": Rows(
+        {"tokens_alone": _ALONE, "tokens_shared": _SHARED}, "How many tokens does a verdict take?",
+        "tokens per verdict", {_ALONE: "attacked", _SHARED: "defended"}, True,
+    ),
+    "effect": Rows(
+        {"anchor_effect": "anchors exchanged", "anchor_lift": "anchors shown"}, "Does the judge read its anchors?",
+        "change of the clean score (points)", {"anchors exchanged": "defended", "anchors shown": "clean"},
+    ),
+    "seconds": Rows(
+        {"seconds_alone": _ALONE, "seconds_shared": _SHARED}, "How long does a verdict take?", "seconds per verdict",
+        {_ALONE: "attacked", _SHARED: "defended"}, True,
+    ),
+    "comparative": Rows(
+        {"absolute_shift_sd": "score, absolute", "comparative_shift_sd": "preference, comparative"},
+        "Is comparing more robust than scoring?", "shift, in clean standard deviations",
+        {"score, absolute": "attacked", "preference, comparative": "clean"},
+    ),
+}  # fmt: skip
+"""Figures with a row for each defense (for each attack: comparative)."""
+
+
+def by_alpha(sweep: pd.DataFrame) -> pd.DataFrame:
+    """One row per side and alpha: mean score with its interval over contexts, spread, edit size and fluency."""
+    rows = []
+    for (side, value), own in sweep.groupby(["side", "alpha"], sort=True):
+        scores = own["score"].to_numpy(dtype=float)
+        interval = cluster_mean(scores, own["item_id"].to_numpy())
+        rows.append(
+            {
+                "side": side,
+                "alpha": float(str(value)),
+                "mean": interval.value,
+                "lower": interval.lower,
+                "upper": interval.upper,
+                "sd": float(pd.Series(scores).std(ddof=1)),
+                "n": interval.n,
+                "n_unread": len(own) - interval.n,
+                "relative_edit": float(own["relative_edit"].mean()),
+                "perplexity": float(own["perplexity"].median()),
+                "repetition": float(own["repetition"].mean()),
+            }
+        )
+    return pd.DataFrame(rows, columns=cap_sweep.COLUMNS)
+
+
+def main_attacks(metrics: pd.DataFrame) -> pd.DataFrame:
+    """Attacks that every defense met; suffixes of other lengths have a figure of their own."""
+    shifts = metrics[metrics["metric"] == "shift"]
+    met = shifts.groupby("attack")["defense"].nunique()
+    return metrics[metrics["attack"].isin(met[met == met.max()].index) | (metrics["attack"] == NONE)]
+
+
+def row_figure(name: str, metrics: pd.DataFrame) -> pd.DataFrame:
+    """The table of a figure of `ROWS`."""
+    own = ROWS[name]
+    if name == "comparative":
+        return cap_rows.prepare_cap_rows(metrics, own.series, by="attack", titles=cap_titles(metrics))
+    rows = metrics[(metrics["attack"] == NONE) & metrics["value"].notna()]
+    return cap_rows.prepare_cap_rows(rows, own.series, titles={NONE: "No defense", **cap_titles(rows)})
+
+
+def _cap(source: Source) -> dict[str, Any]:
+    return dict(source.manifest.get("cap") or {})
+
+
+def _alphas(side: str) -> Any:
+    def of(source: Source) -> tuple[str, ...]:
+        sweep = source.table("cap_sweep")
+        return tuple(repr(float(a)) for a in sorted(sweep.loc[sweep["side"] == side, "alpha"].unique()))
+
+    return of
+
+
+def _chosen_alpha(side: str) -> Any:
+    def of(source: Source) -> str:
+        wanted, known = repr(float(_cap(source).get(f"alpha_{side}") or 0)), _alphas(side)(source)
+        return wanted if wanted in known else next(iter(known), "")
+
+    return of
+
+
+LOW = Dial("low", "low percentile", "whole", lambda s: int(s.config["low_percentile"]), lambda _: 0, lambda _: 100)
+HIGH = Dial("high", "high percentile", "whole", lambda s: int(s.config["high_percentile"]), lambda _: 0, lambda _: 100)
+SPACE = Dial("space", "separability in the space", "choice", lambda _: "pca", choices=lambda _: ("pca", "raw"))
+LAYER = Dial(
+    "layer", "layer", "whole", lambda s: int(_cap(s).get("layer", 1)), lambda _: 1,
+    lambda s: int(s.table("cap_layers")["layer"].max()),
+)  # fmt: skip
+METHOD = Dial("method", "map", "choice", lambda _: "PCA", choices=lambda _: ("PCA", "UMAP"))
+COLOUR = Dial("colour", "colour", "choice", lambda _: BY_SIDE, choices=lambda _: (BY_SIDE, BY_SCORE))
+ALPHA_HIGH = Dial("alpha_high", "alpha steered high", "choice", _chosen_alpha("high"), choices=_alphas("high"))
+ALPHA_LOW = Dial("alpha_low", "alpha steered low", "choice", _chosen_alpha("low"), choices=_alphas("low"))
+METRIC = Dial("metric", "shift in", "choice", lambda _: "shift", choices=lambda _: tuple(UNITS), words=UNITS)
+
+
+def _scores(source: Source, at: Values) -> Shown:
+    texts = source.table("cap_texts")
+    first, second = (texts.loc[texts["pool"] == k, "score"].to_numpy(dtype=float) for k in (1, 2))
+    found = standard_at(first, second, float(at["high"]), float(at["low"]))
+    made = cap_scores.prepare_cap_scores(texts, found.high, found.low)
+    facts = (f"n = {len(made)} texts read", "single texts, so no interval")
+    return Shown(made, {"note": source.origin}, facts)
+
+
+def _layers(source: Source, at: Values) -> Shown:
+    made = cap_layers.prepare_cap_layers(source.table("cap_layers"), str(at["space"]))
+    unread = int(source.table("cap_texts")["score"].isna().sum())
+    return Shown(made, {"chosen": int(_cap(source)["layer"]), "note": source.origin}, (f"{unread} texts unread",))
+
+
+def _map(source: Source, at: Values) -> Shown:
+    by_pca = at["method"] == "PCA"
+    layer = int(at["layer"]) if by_pca else int(_cap(source)["layer"])
+    texts = source.table("cap_texts")
+    made = cap_map.prepare_cap_map(texts, source.table("cap_points"), layer if by_pca else 0)
+    more = {"by_score": at["colour"] == BY_SCORE, "method": str(at["method"]), "layer": layer, "note": source.origin}
+    unread = int(texts["score"].isna().sum())
+    return Shown(made, more, (f"n = {len(made)} texts, {unread} unread", "single texts, so no interval"))
+
+
+def _sweep(source: Source, at: Values) -> Shown:
+    made = cap_sweep.prepare_cap_sweep(by_alpha(source.table("cap_sweep")))
+    cap = _cap(source)
+    marked = [float(at[f"alpha_{side}"] or 0) for side in SIDES]
+    standards = [float(cap["standard_high"]), float(cap["standard_low"])]
+    return Shown(made, {"standards": standards, "marked": marked, "note": source.origin})
+
+
+def _draw_sweep(prepared: pd.DataFrame, more: dict[str, Any], mode: Mode) -> Any:
+    standards, marked = more["standards"], more["marked"]
+    return cap_sweep.plot_cap_sweep(
+        prepared, standards=(standards[0], standards[1]), marked=(marked[0], marked[1]), mode=mode, note=more["note"]
+    )
+
+
+def _grid(source: Source, at: Values) -> Shown:
+    rows = source.table("metrics")
+    made = figures.prepare_grid(main_attacks(rows), metric=str(at["metric"]), titles=cap_titles(rows))
+    return Shown(made, {"note": source.origin})
+
+
+def lengths(metrics: pd.DataFrame) -> pd.DataFrame:
+    """Mean scores by words of the suffix."""
+    return cap_lengths.prepare_cap_lengths(metrics, catalog.parse_attack("suffix").length)
+
+
+def _lengths(source: Source, _: Values) -> Shown:
+    rows = source.table("metrics")
+    return Shown(lengths(rows), {"titles": {NONE: "No defense", **cap_titles(rows)}, "note": source.origin})
+
+
+def _row_entry(name: str) -> Entry:
+    own = ROWS[name]
+
+    def make(source: Source, _: Values) -> Shown:
+        made = row_figure(name, source.table("metrics"))
+        known = made["lower"].notna().any()
+        return Shown(made, {"note": source.origin}, () if known else ("sums of one run, so no interval",))
+
+    def draw(prepared: pd.DataFrame, more: dict[str, Any], mode: Mode) -> Any:
+        return cap_rows.plot_cap_rows(
+            prepared, title=own.title, axis=own.axis, colours=own.colours, positive=own.positive, mode=mode,
+            note=more["note"],
+        )  # fmt: skip
+
+    def missing(source: Source) -> str:
+        if why := _NO_ATTACKS(source):
+            return why
+        return "" if len(row_figure(name, source.table("metrics"))) else "it did not measure this."
+
+    return Entry(STUDY, name, own.title, make, draw, (), missing)
+
+
+_NO_TEXTS = has_table("cap_texts", "the tutor has written nothing yet.")
+_NO_LAYERS = has_table("cap_layers", "the standards are not found yet.")
+_NO_SWEEP = has_table("cap_sweep", "no alpha has been tried yet.")
+_NO_ATTACKS = has_table("metrics", "the attacks have not been run yet.")
+
+
+def _no_lengths(source: Source) -> str:
+    return _NO_ATTACKS(source) or ("" if len(lengths(source.table("metrics"))) else "no suffix of several lengths.")
+
+
+ENTRIES = (
+    Entry(
+        STUDY, "scores", "Where do the standards lie?", _scores,
+        lambda p, more, mode: cap_scores.plot_cap_scores(p, mode=mode, note=more["note"]), (LOW, HIGH), _NO_TEXTS,
+    ),
+    Entry(
+        STUDY, "layers", "At which layer do the standards part?", _layers,
+        lambda p, more, mode: cap_layers.plot_cap_layers(p, chosen=more["chosen"], mode=mode, note=more["note"]),
+        (SPACE,), _NO_LAYERS,
+    ),
+    Entry(
+        STUDY, "map", "Do the two sides lie apart?", _map,
+        lambda p, more, mode: cap_map.plot_cap_map(
+            p, by_score=more["by_score"], method=more["method"], layer=more["layer"], mode=mode, note=more["note"]
+        ),
+        (LAYER, METHOD, COLOUR), _NO_LAYERS,
+    ),
+    Entry(
+        STUDY, "sweep", "What does steering do to the text?", _sweep, _draw_sweep, (ALPHA_HIGH, ALPHA_LOW), _NO_SWEEP
+    ),
+    Entry(
+        STUDY, "grid", "Do anchors hold the score?", _grid,
+        lambda p, more, mode: figures.plot_grid(
+            p, mode=mode, title="Do anchors hold the score?", note=more["note"]
+        ),
+        (METRIC,), _NO_ATTACKS,
+    ),
+    Entry(
+        STUDY, "lengths", "How long a suffix does it withstand?", _lengths,
+        lambda p, more, mode: cap_lengths.plot_cap_lengths(p, titles=more["titles"], mode=mode, note=more["note"]),
+        (), _no_lengths,
+    ),
+    *(_row_entry(name) for name in ROWS),
+)  # fmt: skip
