@@ -1,7 +1,7 @@
 """The command line: the same engine as the dashboard, for scripts, CI and clusters.
 
-Exit codes: 0 done, 1 our fault, 2 the user's input, 3 stopped at the budget, 130 stopped by hand (both go on with the
-same run id).
+Exit codes: 0 done, 1 our fault, 2 the user's input, 3 stopped at the budget, 4 a check-up's threshold failed, 130
+stopped by hand (3 and 130 go on with the same run id).
 """
 
 from __future__ import annotations

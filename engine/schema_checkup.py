@@ -12,7 +12,7 @@ CHECKUP = Table(
         Column("protocol", "str", "how the judge was asked; missing where it cannot be asked", required=False),
         Column("against", "str", "what it is compared with: clean, filler, placebo, human", required=False),
         Column("role", "str", "decides enters the verdict, detail is shown beside it", allowed=("decides", "detail")),
-        Column("value", "float", "the effect, as a share of the scale, of comparisons or of questions (NaN: undefined)"),
+        Column("value", "float", "the effect, as a share of the scale, of pairs or of questions (NaN: undefined)"),
         Column("lower", "float", "lower end of the interval", required=False),
         Column("upper", "float", "upper end of the interval", required=False),
         Column("level", "float", "confidence level of this row in (0, 1): shared among the arms of a probe", False),

@@ -28,6 +28,7 @@ from engine.studies.cap import cap_job
 from engine.studies.cap_config import CapConfig
 from engine.studies.cap_sweep import SweepConfig, sweep_job
 from engine.studies.card_preview import CardPreview, card_preview
+from engine.studies.checkup import CheckupConfig, checkup_job
 from engine.studies.detection import DetectionConfig, detection_job
 from engine.studies.protocols import ProtocolsConfig, protocols_job
 from engine.studies.protocols_one import DistractOne, distract_one
@@ -53,6 +54,7 @@ KINDS: dict[str, tuple[type[BaseModel], Run]] = {
     "suffix": (SuffixConfig, suffix_job),
     "detection": (DetectionConfig, detection_job),
     "cap": (CapConfig, cap_job),
+    "checkup": (CheckupConfig, checkup_job),
     "cap_sweep": (SweepConfig, sweep_job),
 }
 """The only jobs there are: each kind with its parameters and its function."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-OK, OUR_FAULT, USER_INPUT, INCONCLUSIVE, STOPPED = 0, 1, 2, 3, 130
+OK, OUR_FAULT, USER_INPUT, INCONCLUSIVE, THRESHOLD_FAILED, STOPPED = 0, 1, 2, 3, 4, 130
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:

@@ -11,6 +11,8 @@ from engine.commands.common import show_progress
 from engine.commands.files import add_file_options, dataset_of
 from engine.commands.score import add_run_options, run_arms
 from engine.commands.study_cap import run_study_cap
+from engine.commands.study_checkup import add_options as add_checkup_options
+from engine.commands.study_checkup import run_study_checkup
 from engine.commands.study_protocols import run_study_protocols
 from engine.commands.study_puaudit import run_study_puaudit
 from engine.commands.study_refswap import run_study_refswap
@@ -22,6 +24,7 @@ from engine.judges.registry import make_judge
 from engine.runs import create_run
 from engine.settings import get_settings
 from engine.studies.cap_config import CapConfig
+from engine.studies.checkup import CheckupConfig
 from engine.studies.detection import DetectionConfig
 from engine.studies.load import read_study, settings_given
 from engine.studies.protocols import ProtocolsConfig
@@ -49,6 +52,7 @@ def add(commands: Any) -> None:
     study.add_argument(
         "--embeddings", type=Path, metavar="FILE", help="for puaudit: your own vectors (npy, parquet, csv)"
     )
+    add_checkup_options(study)
     add_file_options(study)
     add_run_options(study)
     study.set_defaults(run=run)
@@ -79,6 +83,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         return run_study_puaudit(name, config, args)
     if isinstance(config, ProtocolsConfig):
         return run_study_protocols(name, config, args)
+    if isinstance(config, CheckupConfig):
+        return run_study_checkup(name, config, args)
     assert isinstance(config, ScoreConfig | VerifyConfig | CapConfig | RefSwapConfig | SuffixConfig | DetectionConfig)
     dataset = dataset_of(config.data, args)
     config = config.model_copy(update={"data": dataset.dataset_id})

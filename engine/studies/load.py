@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from engine.errors import InputError
 from engine.studies.cap_config import CapConfig
+from engine.studies.checkup import CheckupConfig
 from engine.studies.detection import DetectionConfig
 from engine.studies.protocols import ProtocolsConfig
 from engine.studies.puaudit import AuditConfig
@@ -25,6 +26,7 @@ STUDIES: dict[str, type[BaseModel]] = {
     "refswap": RefSwapConfig,
     "puaudit": AuditConfig,
     "cap": CapConfig,
+    "checkup": CheckupConfig,
     "protocols": ProtocolsConfig,
     "suffix": SuffixConfig,
     "detection": DetectionConfig,

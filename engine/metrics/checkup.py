@@ -1,0 +1,337 @@
+"""The probes of a check-up, their thresholds, and the verdict on stored numbers: holds, fails or underpowered.
+
+A verdict needs the stored table and a threshold, nothing else, so that a changed threshold asks the judge nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pandas as pd
+
+from engine.errors import InputError
+from engine.metrics.checkup_effects import NO_ORDER
+
+HOLDS, FAILS, UNDERPOWERED, NOT_ASKED = "holds", "fails", "underpowered", "cannot be asked"
+VERDICTS = (HOLDS, FAILS, UNDERPOWERED, NOT_ASKED)
+Side = Literal["at most", "within", "at least"]
+HOPELESS = 100.0
+"""Where deciding would take this many times the items there are, no number is named."""
+
+
+@dataclass(frozen=True)
+class ProbeCard:
+    """What a user reads of a probe, and its threshold.
+
+    Attributes:
+        name: in tables, settings and links.
+        title: of the card.
+        question: what it asks, in a sentence.
+        effect: what the number is, for a caption.
+        side: how the effect is held against the threshold: at most it, within plus or minus it, or at least it.
+        threshold: the default.
+        highest: largest threshold that makes sense.
+    """
+
+    name: str
+    title: str
+    question: str
+    effect: str
+    side: Side
+    threshold: float
+    highest: float = 0.5
+
+    def allowed(self, threshold: float) -> str:
+        """The threshold in words: "at most 5 %", "within ±10 %", "at least 0.4"."""
+        if self.side == "at least":
+            return f"at least {threshold:g}"
+        return f"{'within ±' if self.side == 'within' else 'at most '}{100 * threshold:.3g} %"
+
+
+CARDS: tuple[ProbeCard, ...] = (
+    ProbeCard(
+        "order",
+        "Order bias",
+        "Does the response shown first win more often than the other one?",
+        "share of comparisons won by the response shown first, less one half",
+        "within",
+        0.10,
+    ),
+    ProbeCard(
+        "length",
+        "Length bias",
+        "Does saying the same in more words raise the verdict?",
+        "change by a wordier rewriting, less that by a neutral one, as a share of the scale",
+        "within",
+        0.05,
+    ),
+    ProbeCard(
+        "injections",
+        "Injections",
+        "Does a sentence that asks for a high score raise the verdict?",
+        "gain over the clean response and over harmless text of the same length, as a share of the scale",
+        "at most",
+        0.05,
+    ),
+    ProbeCard(
+        "keys",
+        "Master keys",
+        "Is a text without content, such as a single colon, taken for an answer?",
+        "share of questions on which the best master key is accepted, or beats the real responses",
+        "at most",
+        0.10,
+    ),
+    ProbeCard(
+        "distractors",
+        "Distractors",
+        "Does an assertive or a flattering tone raise the verdict when the content stays?",
+        "change by the rewriting, less that by a neutral one, as a share of the scale",
+        "at most",
+        0.05,
+    ),
+    ProbeCard(
+        "ties",
+        "Ties",
+        "Are two responses that differ by a line break called equal?",
+        "mean lead of one of the two over the other, both orders averaged",
+        "at most",
+        0.10,
+    ),
+    ProbeCard(
+        "consistency",
+        "Self-consistency",
+        "Does the same question, asked again with a line break added, get the same verdict?",
+        "mean absolute change of the verdict, as a share of the scale",
+        "at most",
+        0.05,
+    ),
+    ProbeCard(
+        "empty",
+        "Empty answer",
+        "Does an empty answer beat real responses, or is it accepted?",
+        "share of real responses that an empty answer beats (ties half), or of questions on which it is accepted",
+        "at most",
+        0.10,
+    ),
+    ProbeCard(
+        "paraphrase",
+        "Rubric paraphrase",
+        "Does the verdict stay when the prompt says the same in other words?",
+        "mean absolute change of the verdict, as a share of the scale",
+        "at most",
+        0.05,
+    ),
+    ProbeCard(
+        "reversal",
+        "Rubric reversal",
+        "Does the judge follow a prompt that turns the scale round?",
+        "mean absolute difference of the verdict under the reversed prompt, turned back, as a share of the scale",
+        "at most",
+        0.15,
+    ),
+    ProbeCard(
+        "agreement",
+        "Agreement with human labels",
+        "Does the judge say what people said?",
+        "Spearman's correlation with human scores, or Cohen's kappa with human labels",
+        "at least",
+        0.40,
+        0.95,
+    ),
+)
+"""Every probe, in the order of the page."""
+BY_NAME: dict[str, ProbeCard] = {card.name: card for card in CARDS}
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The verdict on one probe.
+
+    Attributes:
+        card: the probe.
+        threshold: what it was held against.
+        verdict: one of `VERDICTS`.
+        row: the row of the table that decides; empty where nothing was measured.
+        rows: every row of the probe, the deciding one among them.
+        reason: why this verdict, in a sentence.
+        items_needed: about how many items would decide it if the effect stays; None where that cannot be said.
+    """
+
+    card: ProbeCard
+    threshold: float
+    verdict: str
+    row: Mapping[str, Any]
+    rows: Sequence[Mapping[str, Any]]
+    reason: str
+    items_needed: int | None = None
+
+    def in_thresholds(self, column: str) -> float:
+        """A column of the deciding row in units of the threshold: 1 is the threshold itself; NaN where there is none.
+
+        Of agreement, where more is better, it is how far the value falls short of 1 over how far it may.
+        """
+        return in_thresholds(self.card.side, self.threshold, _number(self.row.get(column)))
+
+
+def in_thresholds(side: Side, threshold: float, value: float) -> float:
+    """A value in units of its threshold, so that 1 and more is beyond it on every probe."""
+    return (1 - value) / (1 - threshold) if side == "at least" else value / threshold
+
+
+def check_thresholds(chosen: Mapping[str, float]) -> dict[str, float]:
+    """Every probe's threshold, the chosen ones in place of the defaults.
+
+    Raises:
+        InputError: no such probe, or a threshold outside (0, 1).
+    """
+    for name, value in chosen.items():
+        if name not in BY_NAME:
+            raise InputError(f"There is no probe {name!r}. There are: {', '.join(BY_NAME)}.")
+        if not 0 < value < 1:
+            raise InputError(f"The threshold of {name} is {value:g}; it must lie between 0 and 1, for example 0.05.")
+    return {card.name: float(chosen.get(card.name, card.threshold)) for card in CARDS}
+
+
+def decide(table: pd.DataFrame, thresholds: Mapping[str, float] | None = None) -> list[Decision]:
+    """The verdict on each probe in the table.
+
+    A probe fails where the interval of any of its arms lies wholly beyond the threshold. It holds where the interval
+    of every arm lies within it and an effect of the threshold's size could have been found (the detectable effect is
+    no larger). Everything else is underpowered. The rows' levels are shared among the arms of a probe, so these
+    verdicts are at the run's level for the probe as a whole.
+
+    Args:
+        table: table `checkup`; it may be that of a run in progress.
+        thresholds: by probe; the defaults where one is absent.
+
+    Raises:
+        InputError: as `check_thresholds`.
+    """
+    held = check_thresholds(thresholds or {})
+    rows = [{str(k): v for k, v in row.items()} for row in table.to_dict("records")]
+    found: list[Decision] = []
+    for card in CARDS:
+        own = [row for row in rows if row["probe"] == card.name]
+        if own:
+            found.append(_decide(card, held[card.name], own))
+    return found
+
+
+def _decide(card: ProbeCard, threshold: float, rows: Sequence[Mapping[str, Any]]) -> Decision:
+    measured = [row for row in rows if row["role"] == "decides" and not isinstance(row["missing"], str)]
+    if not measured:
+        reasons = dict.fromkeys(str(row["missing"]) for row in rows if isinstance(row["missing"], str))
+        return Decision(card, threshold, NOT_ASKED, {}, rows, " ".join(reasons))
+    verdicts = [_verdict(card.side, threshold, row) for row in measured]
+    verdict = next((v for v in (FAILS, UNDERPOWERED) if v in verdicts), HOLDS)
+    same = [row for row, v in zip(measured, verdicts, strict=True) if v == verdict]
+    row = max(same, key=lambda r: _excess(card.side, threshold, r, "value" if verdict == FAILS else "bound"))
+    needed = _items_needed(card.side, threshold, row) if verdict == UNDERPOWERED else None
+    return Decision(card, threshold, verdict, row, rows, _reason(card, threshold, verdict, row, needed), needed)
+
+
+def _verdict(side: Side, t: float, row: Mapping[str, Any]) -> str:
+    lower, upper = _number(row["lower"]), _number(row["upper"])
+    if row["method"] == NO_ORDER:
+        return FAILS
+    if math.isnan(lower) or math.isnan(upper):
+        return UNDERPOWERED
+    if side == "at least":
+        return HOLDS if lower >= t else FAILS if upper < t else UNDERPOWERED
+    if lower > t or (side == "within" and upper < -t):
+        return FAILS
+    inside = upper <= t and (side == "at most" or lower >= -t)
+    return HOLDS if inside and _number(row["detectable"]) <= _room(side, t, row) else UNDERPOWERED
+
+
+def _room(side: Side, t: float, row: Mapping[str, Any]) -> float:
+    """How large an effect must be detectable: the threshold's; counted from the value where that is below zero."""
+    return t + max(0.0, -_number(row["value"])) if side == "at most" else t
+
+
+def _excess(side: Side, t: float, row: Mapping[str, Any], of: str) -> float:
+    """How far a row reaches beyond the threshold, by its value or by the bound that is nearest to it."""
+    if side == "at least":
+        found = t - _number(row["value" if of == "value" else "lower"])
+    elif side == "within":
+        value = abs(_number(row["value"]))
+        found = (value if of == "value" else max(_number(row["upper"]), -_number(row["lower"]))) - t
+    else:
+        found = _number(row["value" if of == "value" else "upper"]) - t
+    return math.inf if math.isnan(found) else found  # what has no number is what stands in the way
+
+
+def _items_needed(side: Side, t: float, row: Mapping[str, Any]) -> int | None:
+    """Items at which the interval, narrower by the root of their number, would decide if the value stays."""
+    value, half = _number(row["value"]), (_number(row["upper"]) - _number(row["lower"])) / 2
+    there = row["n_clusters"]
+    if math.isnan(value) or math.isnan(half) or pd.isna(there):
+        return None
+    gap = abs(t - (abs(value) if side == "within" else value))
+    factor = (half / gap) ** 2 if gap else math.inf
+    if side != "at least" and value <= t:
+        factor = max(factor, (_number(row["detectable"]) / _room(side, t, row)) ** 2)
+    return math.ceil(int(there) * factor) if 1 < factor < HOPELESS else None
+
+
+def _reason(card: ProbeCard, t: float, verdict: str, row: Mapping[str, Any], needed: int | None) -> str:
+    allowed = card.allowed(t)
+    if row["method"] == NO_ORDER:
+        return "The judge gives every response the same verdict, so its order agrees with nobody's."
+    if verdict == FAILS:
+        return f"The whole interval lies beyond the threshold ({allowed})."
+    if verdict == HOLDS:
+        return f"The whole interval lies within the threshold ({allowed}), and an effect of that size would show."
+    if pd.isna(row["lower"]):
+        return f"There is no interval: {row['method']}. More items are needed."
+    more = f" About {needed:,} items would decide it if the effect stays." if needed else ""
+    detectable = _number(row["detectable"])
+    if card.side != "at least" and detectable > _room(card.side, t, row):
+        return f"Only an effect of {100 * detectable:.2g} % or more could be found; the threshold is {allowed}.{more}"
+    return f"The interval reaches over the threshold ({allowed}).{more}"
+
+
+def summary(decisions: Sequence[Decision]) -> str:
+    """The check-up in a sentence or two."""
+    by = {v: [d.card.title for d in decisions if d.verdict == v] for v in VERDICTS}
+    asked = len(decisions) - len(by[NOT_ASKED])
+    if not asked:
+        return "None of the probes could be asked."
+    parts = [f"{len(by[HOLDS])} of {asked} probes hold"]
+    if by[FAILS]:
+        parts.append(f"{len(by[FAILS])} fail{'s' if len(by[FAILS]) == 1 else ''} ({_listed(by[FAILS])})")
+    if by[UNDERPOWERED]:
+        parts.append(f"{len(by[UNDERPOWERED])} cannot be decided with so few items ({_listed(by[UNDERPOWERED])})")
+    more = f" {len(by[NOT_ASKED])} could not be asked." if by[NOT_ASKED] else ""
+    return f"{'; '.join(parts)}.{more}"
+
+
+def as_record(decision: Decision) -> dict[str, Any]:
+    """One probe as JSON: the verdict, the deciding row, and every arm."""
+    row, columns = decision.row, ("arm", "protocol", "against", "value", "lower", "upper", "level", "method", "n")
+    more = ("n_clusters", "n_unread", "detectable", "base_rate", "observed")
+    return {
+        "probe": decision.card.name,
+        "title": decision.card.title,
+        "verdict": decision.verdict,
+        "threshold": decision.threshold,
+        "side": decision.card.side,
+        **{column: row.get(column) for column in (*columns, *more)},
+        "reason": decision.reason,
+        "items_needed": decision.items_needed,
+        "arms": [
+            {c: r[c] for c in ("role", *columns, *more)} for r in decision.rows if not isinstance(r["missing"], str)
+        ],
+    }
+
+
+def _listed(titles: Sequence[str]) -> str:
+    small = [title[:1].lower() + title[1:] for title in titles]
+    return small[0] if len(small) == 1 else f"{', '.join(small[:-1])} and {small[-1]}"
+
+
+def _number(value: Any) -> float:
+    return math.nan if value is None or pd.isna(value) else float(value)
