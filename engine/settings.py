@@ -57,6 +57,11 @@ class Settings:
         return self.data_dir / "embeddings"
 
     @property
+    def recordings(self) -> Path:
+        """Verdicts that came in files of known formats, each a recorded judge."""
+        return self.data_dir / "recordings"
+
+    @property
     def runs(self) -> Path:
         """Run folders (parquet tables and a manifest)."""
         return self.data_dir / "runs"
@@ -86,6 +91,11 @@ def environment() -> dict[str, str]:
     """What the environment says of an API judge's server and key, and where secrets lie; for `settings_api` alone."""
     wanted = ("JUDGESCOPE_API_", "JUDGESCOPE_SECRETS", "OPENAI_API_KEY", "OPENAI_BASE_URL")
     return {name: value for name, value in os.environ.items() if name.startswith(wanted) and value.strip()}
+
+
+def child_environment(**changes: str) -> dict[str, str]:
+    """The environment for a process we start, with some variables of its own: a benchmark's home, for example."""
+    return {**os.environ, **changes}
 
 
 def get_settings() -> Settings:

@@ -203,10 +203,11 @@ def _built(
         "responses": RESPONSES.conform(pd.DataFrame(responses)),
         "comparisons": COMPARISONS.conform(pd.DataFrame(pairs)),
     }
-    return Comparisons(_digest(list(tables.values())), name, **tables, left_out=left_out, spellings=spellings)
+    return Comparisons(pairs_digest(list(tables.values())), name, **tables, left_out=left_out, spellings=spellings)
 
 
-def _digest(tables: Sequence[pd.DataFrame]) -> str:
+def pairs_digest(tables: Sequence[pd.DataFrame]) -> str:
+    """The id of a set of pairs: 16 hex digits of the SHA-256 over items, responses and comparisons."""
     digest = hashlib.sha256()
     for frame in tables:
         digest.update(frame.to_csv(index=False).encode("utf-8", "surrogatepass"))

@@ -1,0 +1,302 @@
+"""FastChat's own files: single and pair judgments, the answers they are about, and the questions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from engine.data.formats.base import Format, Imported, Record, RowError, Source
+from engine.data.formats.building import Builder, Row, pair_verdict, score_verdict
+from engine.data.formats.turns import item_turn, join_turns, split_turns, turn_item
+from engine.data.formats.writing import Lookup, json_lines, need, need_protocol, number_or_text, rows_of
+from engine.data.mapping import parse_number
+from engine.errors import InputError
+from engine.schema import Order, Protocol, Task
+
+_QUESTION = ("question_id", "turns")
+_ANSWER = ("question_id", "model_id", "choices")
+_COMPANIONS = "model_answer/*.jsonl and question.jsonl give the texts"
+_JUDGE_FIX = "FastChat writes [model, prompt]."
+
+
+class _Texts:
+    """What the companions say: questions and answers by id, turn by turn."""
+
+    def __init__(self, source: Source, builder: Builder) -> None:
+        self.questions: dict[str, Row] = {}
+        self.answers: dict[tuple[str, str], list[str]] = {}
+        for companion in source.companions:
+            held = companion.columns
+            kind = "question" if set(_QUESTION) <= held else "answer" if set(_ANSWER) <= held else ""
+            if not kind:
+                raise InputError(
+                    f"{companion.filename!r} holds neither FastChat's answers ({', '.join(_ANSWER)}) nor its questions "
+                    f"({', '.join(_QUESTION)}). It has: {', '.join(sorted(held)) or 'no columns'}."
+                )
+            for record in builder.records(companion):
+                with builder.row(record):
+                    if kind == "question":
+                        self.questions[record.needed("question_id")] = _question(record)
+                    else:
+                        self.answers[record.needed("question_id"), record.needed("model_id")] = _answers(record)
+
+    def item(self, question: str, turn: int) -> Row:
+        """The item of a question's turn; without its text where no companion has it."""
+        known = self.questions.get(question, {})
+        turns = known.get("turns", [])[:turn]
+        return {
+            "item_id": turn_item(question, turn),
+            "context": join_turns(turns) if len(turns) == turn else None,
+            "group": known.get("group"),
+            "reference": known["references"][turn - 1] if len(known.get("references", ())) >= turn else None,
+        }
+
+    def response(self, question: str, turn: int, model: str) -> Row:
+        """A system's answer; without its text where no companion has it."""
+        item = turn_item(question, turn)
+        said = self.answers.get((question, model), [])[:turn]
+        text = join_turns(said) if len(said) == turn else None
+        return {"response_id": f"{item}:{model}", "item_id": item, "system": model, "text": text}
+
+    def say(self, builder: Builder) -> None:
+        """Tell what is missing."""
+        if not self.answers:
+            builder.notes.append(
+                "The file holds verdicts without the texts they are about: they work as a recorded judge. Add "
+                "model_answer files and question.jsonl to ask another judge."
+            )
+        builder.notes.append("Turn 2 is an item of its own, with both questions and both answers of a system.")
+
+
+def _question(record: Record) -> Row:
+    turns, references = record.json("turns"), record.json("reference")
+    if not _texts(turns):
+        raise RowError("turns is no list of texts.", "Write the questions of each turn.", "turns")
+    return {
+        "turns": turns,
+        "group": record.get("category") or None,
+        "references": references if _texts(references) else [],
+    }
+
+
+def _texts(found: Any) -> bool:
+    return isinstance(found, list) and bool(found) and all(isinstance(t, str) for t in found)
+
+
+def _answers(record: Record) -> list[str]:
+    choices = record.json("choices")
+    first = choices[0] if isinstance(choices, list) and choices else None
+    turns = first.get("turns") if isinstance(first, dict) else None
+    if not _texts(turns):
+        raise RowError("choices has no turns of text.", "FastChat writes [{index, turns: [...]}].", "choices")
+    found: list[str] = turns
+    return found
+
+
+def _judge(record: Record) -> tuple[str, str]:
+    """Name and prompt of the judge."""
+    named = record.json("judge") if record.get("judge").startswith("[") else [record.needed("judge")]
+    if not isinstance(named, list) or not named:
+        raise RowError("judge names nobody.", _JUDGE_FIX, "judge")
+    return str(named[0]), str(named[1]) if len(named) > 1 else ""
+
+
+def _turn(record: Record) -> int:
+    text = record.get("turn") or "1"
+    if text not in ("1", "2"):
+        raise RowError(f"turn {text[:20]!r} is neither 1 nor 2.", "Correct it.", "turn")
+    return int(text)
+
+
+def read_single(source: Source, builder: Builder) -> None:
+    """Scores; -1 is FastChat's mark of a reply it could not read."""
+    texts = _Texts(source, builder)
+    for record in builder.records():
+        with builder.row(record):
+            question, turn, model = record.needed("question_id"), _turn(record), record.needed("model")
+            judge, prompt = _judge(record)
+            response = texts.response(question, turn, model)
+            number = parse_number(record.get("score"))
+            if number is None and record.get("score"):
+                raise RowError(f"score {record.get('score')[:40]!r} is no number.", "Correct it.", "score")
+            score = None if number == -1 else number
+            raw = record.get("judgment")
+            verdict = score_verdict(
+                judge, response["item_id"], response["response_id"], score, "the judge's reply has no score", raw
+            )
+            verdict["origin"] = {"prompt": prompt, "user_prompt": record.get("user_prompt")}
+            builder.add(record, [texts.item(question, turn)], [response], verdicts=[verdict])
+    texts.say(builder)
+
+
+def write_single(found: Imported) -> bytes:
+    """One score a line."""
+    return json_lines(_single(found))
+
+
+def _single(found: Imported) -> Iterator[dict[str, Any]]:
+    look = Lookup(found)
+    for row in rows_of(need_protocol(found, Protocol.POINTWISE.value, "fastchat-single")):
+        question, turn = item_turn(str(row["item_id"]))
+        more = look.more(str(row["verdict_id"]))
+        yield {
+            "question_id": number_or_text(question),
+            "model": look.system(str(row["response_id"])),
+            "judge": [row["judge"], more.get("prompt", "")],
+            "user_prompt": more.get("user_prompt", ""),
+            "judgment": row["raw_text"] or "",
+            "score": -1 if row["score"] is None else row["score"],
+            "turn": turn,
+            "tstamp": 0,
+        }
+
+
+def read_pair(source: Source, builder: Builder) -> None:
+    """Two games a pair: model_1 is shown first in game 1 and second in game 2; winners name the model."""
+    texts = _Texts(source, builder)
+    for record in builder.records():
+        with builder.row(record):
+            question, turn = record.needed("question_id"), _turn(record)
+            judge, prompt = _judge(record)
+            a, b = (texts.response(question, turn, record.needed(f"model_{i}")) for i in (1, 2))
+            verdicts = []
+            for game, order in ((1, Order.AB), (2, Order.BA)):
+                winner = record.needed(f"g{game}_winner")
+                outcome = {"model_1": "a", "model_2": "b", "tie": "tie", "error": None}.get(winner, "?")
+                if outcome == "?":
+                    raise RowError(
+                        f"g{game}_winner {winner[:40]!r} is in no rule.", "Known: model_1, model_2, tie, error.",
+                        f"g{game}_winner",
+                    )  # fmt: skip
+                builder.labels.setdefault(winner, outcome or "unread")
+                verdicts.append(
+                    pair_verdict(
+                        judge, a["item_id"], a["response_id"], b["response_id"], order, outcome,
+                        "FastChat could not read the reply", record.get(f"g{game}_judgment"),
+                    )  # fmt: skip
+                )
+            pair = {
+                "comparison_id": f"{a['item_id']}:{a['system']}:{b['system']}:{judge}",
+                "item_id": a["item_id"],
+                "response_a": a["response_id"],
+                "response_b": b["response_id"],
+                "verdict": verdicts[0]["outcome"],
+                "verdict_ba": verdicts[1]["outcome"],
+                "origin": {"prompt": prompt},
+            }
+            builder.add(record, [texts.item(question, turn)], [a, b], [pair], verdicts)
+    texts.say(builder)
+
+
+def write_pair(found: Imported) -> bytes:
+    """One pair with both games a line."""
+    return json_lines(_pair(found))
+
+
+def _pair(found: Imported) -> Iterator[dict[str, Any]]:
+    own = need_protocol(found, Protocol.PAIRWISE.value, "fastchat-pair")
+    if own["order"].isna().any():
+        raise InputError(
+            f"{found.name!r} does not say in which order its pairs were shown, which fastchat-pair is about. Write "
+            "alpacaeval-annotations or verdicts instead."
+        )
+    look = Lookup(found)
+    prompts = {k.rpartition("#")[0] or k: v.get("prompt", "") for k, v in found.origin.items()}
+    for key, games in own.groupby(["judge", "item_id", "response_id", "response_b"], sort=False):
+        judge, item, a, b = map(str, key)
+        question, turn = item_turn(item)
+        rows = {str(r["order"]): r for r in rows_of(games)}
+        ab, ba = rows.get("ab", {}), rows.get("ba", {})
+        prompt = prompts.get(f"{item}:{look.system(a)}:{look.system(b)}:{judge}", "")
+        yield {
+            "question_id": number_or_text(question),
+            "model_1": look.system(a),
+            "model_2": look.system(b),
+            "g1_winner": _winner(ab),
+            "g2_winner": _winner(ba),
+            "judge": [judge, prompt],
+            "g1_user_prompt": "",
+            "g1_judgment": ab.get("raw_text") or "",
+            "g2_user_prompt": "",
+            "g2_judgment": ba.get("raw_text") or "",
+            "turn": turn,
+            "tstamp": 0,
+        }
+
+
+def _winner(row: dict[str, Any]) -> str:
+    return {"a": "model_1", "b": "model_2", "tie": "tie"}.get(str(row.get("outcome")), "error")
+
+
+def read_answers(source: Source, builder: Builder) -> None:
+    """Answers of systems; turn 2 holds both answers."""
+    texts = _Texts(source, builder)
+    for record in builder.records():
+        with builder.row(record):
+            question, model = record.needed("question_id"), record.needed("model_id")
+            texts.answers[question, model] = turns = _answers(record)
+            items = [texts.item(question, t) for t in range(1, len(turns) + 1)]
+            responses = [texts.response(question, t, model) for t in range(1, len(turns) + 1)]
+            builder.add(record, items, responses)
+    if not texts.questions:
+        builder.notes.append("The questions are missing: add question.jsonl, or the judge sees each answer alone.")
+    texts.say(builder)
+
+
+def write_answers(found: Imported) -> bytes:
+    """One answer of a system to a question a line."""
+    need(found, "texts", "fastchat-answers")
+    best: dict[tuple[str, str], list[str]] = {}
+    for row in rows_of(found.responses):
+        question, turn = item_turn(str(row["item_id"]))
+        turns = split_turns(str(row["text"] or ""))
+        turns = turns if len(turns) == turn else [str(row["text"] or "")]
+        key = (question, str(row["system"] or row["response_id"]))
+        best[key] = max(best.get(key, []), turns, key=len)
+    return json_lines(
+        {
+            "question_id": number_or_text(question),
+            "answer_id": f"{question}:{model}",
+            "model_id": model,
+            "choices": [{"index": 0, "turns": turns}],
+            "tstamp": 0,
+        }
+        for (question, model), turns in best.items()
+    )
+
+
+FASTCHAT = (
+    Format(
+        "fastchat-single",
+        "FastChat single judgments",
+        "Scores of one judge for answers to MT-Bench questions; -1 is unread.",
+        (("question_id", "model", "judge", "judgment", "score", "turn"),),
+        read_single,
+        Task.INSTRUCTION.value,
+        write=write_single,
+        telling=("question_id", "model", "judge", "user_prompt", "judgment", "score"),
+        companions=_COMPANIONS,
+    ),
+    Format(
+        "fastchat-pair",
+        "FastChat pair judgments",
+        "Verdicts of one judge on pairs, in both orders; error is unread.",
+        (("question_id", "model_1", "model_2", "g1_winner", "g2_winner", "judge", "turn"),),
+        read_pair,
+        Task.INSTRUCTION.value,
+        write=write_pair,
+        telling=("model_1", "model_2", "g1_winner", "g2_winner"),
+        companions=_COMPANIONS,
+    ),
+    Format(
+        "fastchat-answers",
+        "FastChat model answers",
+        "Answers of one system, turn by turn.",
+        (("question_id", "answer_id", "model_id", "choices"),),
+        read_answers,
+        Task.INSTRUCTION.value,
+        write=write_answers,
+        telling=("answer_id", "model_id", "choices"),
+        companions="further model_answer files, and question.jsonl for the questions",
+    ),
+)

@@ -1,0 +1,153 @@
+"""Inspect's logs (.eval and .json), through its own reader, since their layout may change.
+
+Only the recognition looks into the file itself.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import math
+import zipfile
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from engine.data.formats.base import Format, Record, RowError, Source
+from engine.data.formats.building import Builder, Row, score_verdict
+from engine.data.formats.turns import join_turns
+from engine.data.raw import MAX_UNPACKED, check_unpacked, unwritable
+from engine.errors import InputError
+from engine.schema import Task
+
+EXTRA = "inspect"
+"""The extra of this package that installs the reader."""
+LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
+"""Inspect's grades: correct, partially correct, incorrect, no answer."""
+KEYS = ("version", "status", "eval")
+"""Keys of a log in JSON."""
+Read = Any
+"""An EvalLog; the library is optional, so its types are not known here."""
+
+
+def looks_like_log(content: bytes) -> bool:
+    """Whether the bytes are an archive with Inspect's header or journal."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            names = archive.namelist()
+    except (zipfile.BadZipFile, OSError, ValueError):
+        return False
+    return "header.json" in names or any(n.startswith("_journal/") for n in names)
+
+
+def read_log(source: Source, builder: Builder) -> None:
+    """A response for each sample and epoch; each scorer is a judge.
+
+    Raises:
+        InputError: inspect_ai is not installed, or it cannot read the file, or the log has no samples.
+    """
+    log = _open(source)
+    if not log.samples:
+        raise InputError(
+            f"{source.filename!r} holds no samples (status {log.status}). Run the evaluation with log_samples on."
+        )
+    builder.n_records = len(log.samples)
+    system = str(log.eval.model)
+    for row, sample in enumerate(log.samples, start=1):
+        record = Record(row, row, {})
+        with builder.row(record):
+            item = str(sample.id)
+            name = f"{item}:{sample.epoch}"
+            text = _text(sample)
+            context = _input(sample.input)
+            target = sample.target if isinstance(sample.target, str) else "; ".join(sample.target)
+            error = f"Inspect: {sample.error.message[:200]}" if sample.error else ""
+            builder.add(
+                record,
+                [{"item_id": item, "context": context, "reference": target or None, "group": str(log.eval.task)}],
+                [{"response_id": name, "item_id": item, "system": system, "text": text}],
+                verdicts=list(_verdicts(sample.scores or {}, item, name, error)),
+            )
+    builder.notes.append(
+        "A response is the output of a sample in an epoch. Each scorer is a judge: C is 1, P is 0.5, I and N are 0; NaN "
+        "and any other word is unread."
+    )
+
+
+def _open(source: Source) -> Read:
+    try:
+        library = importlib.import_module("inspect_ai.log")
+    except ImportError:
+        raise InputError(
+            f"{source.filename!r} is an Inspect log, which is read by Inspect's own reader, and inspect_ai is not "
+            f"installed. Install it with: pip install 'judgescope[{EXTRA}]'"
+        ) from None
+    content = source.log or b""
+    kind = "eval" if content.startswith(b"PK") else "json"
+    if kind == "eval":
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            check_unpacked(source.filename, min(sum(i.file_size for i in archive.infolist()), MAX_UNPACKED + 1))
+    try:
+        return library.read_eval_log(io.BytesIO(content), resolve_attachments=True, format=kind)
+    except Exception as error:  # noqa: BLE001 - the reader raises what its parts raise
+        raise InputError(
+            f"Inspect cannot read {source.filename!r}: {type(error).__name__}: {str(error)[:300]}. Was it written by a "
+            "newer version? Then upgrade inspect_ai."
+        ) from None
+
+
+def _text(sample: Read) -> str | None:
+    text = sample.output.completion if sample.output and sample.output.choices else None
+    if text is None and not sample.error:
+        raise RowError("The sample has no output.", "Run it again, or leave it out.")
+    if text is not None and unwritable(text):
+        raise RowError("The output holds a NUL character or half of a surrogate pair.", "Leave the sample out.")
+    return None if text is None else str(text)
+
+
+def _input(given: Any) -> str:
+    if isinstance(given, str):
+        return given
+    texts: list[str] = []
+    for message in given:
+        parts = [] if isinstance(message.content, str) else [p for p in message.content if p.type != "text"]
+        if parts:
+            raise RowError(
+                f"The input holds a part of the kind {parts[0].type!r}; a text judge cannot see it.", "Leave it out."
+            )
+        texts.append(message.text if message.role == "user" else f"[{message.role}]\n{message.text}")
+    return texts[0] if len(texts) == 1 else join_turns(texts)
+
+
+def _verdicts(scores: Mapping[str, Any], item: str, response: str, error: str) -> Iterator[Row]:
+    if not scores and error:
+        yield score_verdict("inspect", item, response, None, error)
+    for name, score in scores.items():
+        raw = str(score.explanation or score.answer or "")
+        values = score.value if isinstance(score.value, Mapping) else {"": score.value}
+        for key, value in values.items():
+            judge = f"inspect/{name}" + (f"/{key}" if key else "")
+            number, unread = _value(value)
+            reason = str(getattr(score, "reason", "") or "")
+            yield score_verdict(judge, item, response, number, error or reason or unread, raw)
+
+
+def _value(value: Any) -> tuple[float | None, str]:
+    """A score as a number, or why it is none."""
+    if isinstance(value, bool) or (isinstance(value, (int, float)) and math.isfinite(value)):
+        return float(value), ""
+    if isinstance(value, str) and value in LETTERS:
+        return LETTERS[value], ""
+    if value is None or isinstance(value, float):
+        return None, "Inspect left it unscored"
+    return None, f"value {str(value)[:40]!r} is in no rule"
+
+
+INSPECT = Format(
+    "inspect",
+    "Inspect log",
+    "Samples of an evaluation with the scores of its scorers.",
+    ((),),
+    read_log,
+    Task.QUESTION.value,
+    shape="log",
+)

@@ -1,0 +1,134 @@
+"""promptfoo's results (`promptfoo eval -o results.json`), versions 2 and 3 of its result object."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from engine.data.formats.base import Format, Record, RowError, Source
+from engine.data.formats.building import Builder, Row, score_verdict
+from engine.errors import InputError
+from engine.schema import Task
+from engine.strict_json import dumps
+
+VERSIONS = (2, 3, 4)
+"""Versions of the result object whose `results` is a list of graded outputs."""
+MODEL_GRADED = (
+    "llm-rubric", "g-eval", "factuality", "model-graded-closedqa", "model-graded-factuality", "answer-relevance",
+    "context-faithfulness", "context-recall", "context-relevance", "conversation-relevance", "pi", "select-best",
+)  # fmt: skip
+"""Assertions that a model grades; each is a judge of its own."""
+
+
+def _results(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The result object: under `results` in a file written by `-o`, the document itself from the library."""
+    found = document.get("results")
+    return found if isinstance(found, Mapping) else document
+
+
+def _against(source: Source) -> str:
+    document = source.document or {}
+    inner = _results(document)
+    listed = inner.get("results")
+    if not isinstance(listed, list):
+        return "results has no list results" + (" (only outputs)" if "outputs" in inner else "")
+    first = next((r for r in listed if isinstance(r, dict)), {})
+    lacking = [k for k in ("prompt", "provider", "success") if k not in first]
+    return f"its results have no {', '.join(lacking)}" if listed and lacking else ""
+
+
+def read_promptfoo(source: Source, builder: Builder) -> None:
+    """A response for each output; promptfoo's score, and that of each model-graded assertion, is a judge's verdict.
+
+    Raises:
+        InputError: a version that is not known.
+    """
+    inner = _results(source.document or {})
+    version = inner.get("version", VERSIONS[0])
+    if version not in VERSIONS:
+        raise InputError(
+            f"{source.filename!r} has results of version {version!r}; read are {', '.join(map(str, VERSIONS))}. Export "
+            "it with one of these versions of promptfoo, or as CSV."
+        )
+    prompts: dict[tuple[str, str], int] = {}
+    for record in builder.elements(inner.get("results"), "results"):
+        with builder.row(record):
+            _read(record, builder, prompts)
+    builder.notes.append(
+        "A response is the output of a provider for a prompt. The judge “promptfoo” is the score of all assertions, "
+        "“promptfoo/KIND” that of one kind a model grades; an error is unread."
+    )
+
+
+def _read(record: Record, builder: Builder, prompts: dict[tuple[str, str], int]) -> None:
+    prompt, provider = record.cells.get("prompt"), record.cells.get("provider")
+    raw = prompt.get("raw") if isinstance(prompt, Mapping) else prompt
+    if not isinstance(raw, str) or not raw.strip():
+        raise RowError("prompt.raw is missing.", "Export the results with their prompts.", "prompt")
+    label = provider.get("label") or provider.get("id") if isinstance(provider, Mapping) else provider
+    system = str(label or "unnamed provider")
+    test = record.cells.get("testIdx")
+    item = f"{test}:{record.cells.get('promptIdx', 0)}" if test is not None else f"p{_number(prompts, raw)}"
+    response = record.cells.get("response")
+    output = response.get("output") if isinstance(response, Mapping) else response
+    text = output if isinstance(output, str) or output is None else dumps(output)
+    name = f"{item}:{system}"
+    if builder.has(name):  # repeats of one test
+        name = f"{name}#{record.row}"
+    error = str(record.cells.get("error") or "") if record.cells.get("failureReason", 0) == 2 or text is None else ""
+    if text is None and not error:
+        raise RowError("response.output is missing.", "Fill it in, or remove the row.", "response")
+    test_case = record.cells.get("testCase")
+    about = test_case.get("description") if isinstance(test_case, Mapping) else None
+    builder.add(
+        record,
+        [{"item_id": item, "context": raw, "group": about}],
+        [{"response_id": name, "item_id": item, "system": system, "text": text}],
+        verdicts=_verdicts(record, item, name, error),
+    )
+
+
+def _number(prompts: dict[tuple[str, str], int], raw: str) -> int:
+    return prompts.setdefault(("", raw), len(prompts) + 1)
+
+
+def _verdicts(record: Record, item: str, response: str, error: str) -> list[Row]:
+    graded = record.cells.get("gradingResult")
+    graded = graded if isinstance(graded, Mapping) else {}
+    whole = graded.get("score", record.cells.get("score"))
+    unread = f"promptfoo: {error[:200]}" if error else ""
+    reason = str(graded.get("reason") or "")
+    out = [score_verdict("promptfoo", item, response, None if unread else _score(whole), unread, reason)]
+    seen: dict[str, int] = {}
+    for part in graded.get("componentResults") or []:
+        assertion = part.get("assertion") if isinstance(part, Mapping) else None
+        kind = assertion.get("type") if isinstance(assertion, Mapping) else None
+        bare = str(kind or "").removeprefix("not-")
+        if bare not in MODEL_GRADED:
+            continue
+        seen[str(kind)] = count = seen.get(str(kind), 0) + 1
+        judge = f"promptfoo/{kind}" + (f" {count}" if count > 1 else "")
+        score = None if unread else _score(part.get("score"))
+        out.append(score_verdict(judge, item, response, score, unread, str(part.get("reason") or "")))
+    return out
+
+
+def _score(value: Any) -> float | None:
+    if value is None or isinstance(value, bool):
+        return None if value is None else float(value)
+    if isinstance(value, (int, float)):
+        return float(value)
+    raise RowError(f"score {str(value)[:40]!r} is no number.", "Export the results again.", "score")
+
+
+PROMPTFOO = Format(
+    "promptfoo",
+    "promptfoo results",
+    "Outputs of providers for prompts, with the scores of their assertions.",
+    (("results",),),
+    read_promptfoo,
+    Task.INSTRUCTION.value,
+    _against,
+    shape="document",
+    telling=("evalId", "results", "config", "shareableUrl"),
+)

@@ -1,0 +1,160 @@
+"""RewardBench 1 (one chosen and one rejected response) and 2 (lists of them)."""
+
+from __future__ import annotations
+
+import json
+
+from engine.data.formats.base import Format, HubSet, Imported, RowError, Source
+from engine.data.formats.building import Builder, comparison_row, pair_rows
+from engine.data.formats.writing import Lookup, json_lines, need, number_or_text, rows_of
+from engine.schema import Outcome, Task
+
+A, B = Outcome.A.value, Outcome.B.value
+
+
+def _lists(source: Source) -> bool:
+    """Whether chosen holds lists of responses (version 2) and not one response."""
+    cells = source.some("chosen")
+    return bool(cells) and all(_is_texts(cell) for cell in cells)
+
+
+def _is_texts(cell: str) -> bool:
+    try:
+        found = json.loads(cell)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(found, list) and all(isinstance(t, str) for t in found)
+
+
+def _against_1(source: Source) -> str:
+    return "chosen holds lists, as in version 2" if _lists(source) else ""
+
+
+def _against_2(source: Source) -> str:
+    return "" if _lists(source) else "chosen holds single responses, as in version 1"
+
+
+def read_rewardbench(source: Source, builder: Builder) -> None:
+    """The chosen response is a, the rejected one b."""
+    del source  # the records are the builder's
+    for record in builder.records():
+        with builder.row(record):
+            item = record.needed("id")
+            texts = (record.text("chosen"), record.text("rejected"))
+            models = (record.get("chosen_model"), record.get("rejected_model"))
+            row, responses = pair_rows(item, record.needed("prompt"), record.get("subset"), texts, models)
+            builder.add(record, [row], responses, [comparison_row(item, A)])
+    builder.notes.append("The chosen response is a everywhere: ask in both orders, or a judge that prefers a looks right.")
+
+
+def write_rewardbench(found: Imported) -> bytes:
+    """One pair with a preference a line; ties and pairs without one cannot be written."""
+    need(found, "comparisons", "rewardbench")
+    look = Lookup(found)
+    out = []
+    for row in rows_of(found.comparisons):
+        if row["human"] not in (A, B):
+            continue
+        chosen, other = ("response_a", "response_b") if row["human"] == A else ("response_b", "response_a")
+        item = str(row["item_id"])
+        ids = {"chosen": str(row[chosen]), "rejected": str(row[other])}
+        out.append(
+            {
+                "prompt": look.of_item(item, "context"),
+                **{k: look.text(v) for k, v in ids.items()},
+                **{f"{k}_model": (look.responses[v].get("system") or "") for k, v in ids.items()},
+                "subset": look.of_item(item, "group"),
+                "id": number_or_text(str(row["comparison_id"])),
+            }
+        )
+    return json_lines(out)
+
+
+def read_rewardbench2(source: Source, builder: Builder) -> None:
+    """Every chosen response against every rejected one."""
+    del source  # the records are the builder's
+    for record in builder.records():
+        with builder.row(record):
+            item, texts = record.needed("id"), {}
+            for column in ("chosen", "rejected"):
+                texts[column] = record.json(column)
+                if not isinstance(texts[column], list) or not all(isinstance(t, str) for t in texts[column]):
+                    raise RowError(f"{column} is no list of texts.", "Version 2 writes lists.", column)
+                if not texts[column]:
+                    raise RowError(f"{column} is empty.", "Fill it in, or remove the row.", column)
+            models = record.json("models") if "models" in record.cells else None
+            flat = [*texts["chosen"], *texts["rejected"]]
+            named = models if isinstance(models, list) and len(models) == len(flat) else [None] * len(flat)
+            names = [f"{item}:{kind}{i}" for kind, column in (("c", "chosen"), ("r", "rejected"))
+                     for i in range(1, len(texts[column]) + 1)]  # fmt: skip
+            responses = [
+                {"response_id": n, "item_id": item, "system": m, "text": t}
+                for n, m, t in zip(names, named, flat, strict=True)
+            ]
+            good = len(texts["chosen"])
+            pairs = [
+                {"comparison_id": f"{item}:{i + 1}-{j + 1}", "item_id": item, "response_a": c, "response_b": r,
+                 "human": A}
+                for i, c in enumerate(names[:good])
+                for j, r in enumerate(names[good:])
+            ]  # fmt: skip
+            context = {"item_id": item, "context": record.needed("prompt"), "group": record.get("subset") or None}
+            builder.add(record, [context], responses, pairs)
+    builder.notes.append(
+        "Each chosen response is compared with each rejected one and is a everywhere: ask in both orders. Several "
+        "chosen ones (subset Ties) are not compared with one another."
+    )
+
+
+def write_rewardbench2(found: Imported) -> bytes:
+    """One item a line, with lists of chosen and rejected responses."""
+    need(found, "comparisons", "rewardbench-2")
+    look = Lookup(found)
+    by_item: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
+    for row in rows_of(found.comparisons):
+        if row["human"] in (A, B):
+            chosen, rejected = by_item.setdefault(str(row["item_id"]), ({}, {}))
+            good, bad = ("response_a", "response_b") if row["human"] == A else ("response_b", "response_a")
+            chosen[str(row[good])] = rejected[str(row[bad])] = None
+    return json_lines(
+        {
+            "id": item,
+            "prompt": look.of_item(item, "context"),
+            "chosen": [look.text(r) for r in chosen],
+            "rejected": [look.text(r) for r in rejected],
+            "num_correct": len(chosen),
+            "num_incorrect": len(rejected),
+            "total_completions": len(chosen) + len(rejected),
+            "models": [look.responses[r].get("system") for r in (*chosen, *rejected)],
+            "subset": look.of_item(item, "group"),
+        }
+        for item, (chosen, rejected) in by_item.items()
+    )
+
+
+REWARDBENCH = (
+    Format(
+        "rewardbench",
+        "RewardBench",
+        "Pairs of a chosen and a rejected response.",
+        (("id", "prompt", "chosen", "rejected"),),
+        read_rewardbench,
+        Task.INSTRUCTION.value,
+        _against_1,
+        write_rewardbench,
+        telling=("prompt", "chosen", "rejected", "chosen_model", "rejected_model", "subset"),
+        hub=(HubSet("allenai/reward-bench", ("filtered", "raw")),),
+    ),
+    Format(
+        "rewardbench-2",
+        "RewardBench 2",
+        "Lists of chosen and rejected responses.",
+        (("id", "prompt", "chosen", "rejected"),),
+        read_rewardbench2,
+        Task.INSTRUCTION.value,
+        _against_2,
+        write_rewardbench2,
+        telling=("prompt", "chosen", "rejected", "num_correct", "total_completions", "subset"),
+        hub=(HubSet("allenai/reward-bench-2", ("test",)),),
+    ),
+)

@@ -1,0 +1,186 @@
+"""What a file of a known format is used as: a data set, a set of pairs, a recorded judge."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import pandas as pd
+
+from engine.data.comparisons import ONE_TYPE, Comparisons, pairs_digest
+from engine.data.dataset import MAX_NAME, Dataset, content_digest
+from engine.data.formats.base import Imported
+from engine.data.problems import Problem
+from engine.data.recording_rules import LAYOUTS, Layout
+from engine.errors import InputError
+from engine.schema import Order, Protocol
+
+_HALF = {"a": 1.0, "tie": 0.5, "b": 0.0}
+
+
+def as_dataset(found: Imported, name: str = "") -> Dataset:
+    """The responses with their items, to be judged one at a time.
+
+    Raises:
+        InputError: the file holds no texts.
+    """
+    responses = found.responses[found.responses["text"].notna()].reset_index(drop=True)
+    if responses.empty:
+        raise InputError(
+            f"{found.name!r} holds verdicts without the texts they are about, so no judge can be asked. Give the files "
+            "with the answers and questions too (--with FILE), or use it as a recorded judge."
+        )
+    items = found.items[found.items["item_id"].isin(set(responses["item_id"]))].reset_index(drop=True)
+    problems = list(found.problems)
+    if without := len(found.responses) - len(responses):
+        what = f"{without:,} responses have no text and are not in the data set."
+        problems.append(Problem("warning", "the file", what, "Give the files with their answers."))
+    if items["context"].isna().all():
+        what = "No item has a context; the judge sees each response alone."
+        problems.append(Problem("warning", "the file", what, "Give the file with the questions."))
+    title = " ".join((name or found.name).split())[:MAX_NAME]
+    source = {**found.source, "n_records": found.n_records, "mapping": {}, "left_out": [], "known_format": found.format}
+    return Dataset(content_digest(items, responses), title, found.task, items, responses, problems, source)
+
+
+def as_comparisons(found: Imported, name: str = "", judge: str = "") -> Comparisons:
+    """The pairs, one for every two responses that were compared; several votes become the sign of their mean.
+
+    Args:
+        found: the import.
+        name: what the set is called.
+        judge: whose verdicts come along; empty where the file has one judge.
+
+    Raises:
+        InputError: the file holds no pairs with texts, or no such judge.
+    """
+    if not len(found.comparisons):
+        raise InputError(f"{found.name!r} ({found.format}) holds no pairs. It holds {found.counts()}.")
+    votes = _oriented(found.comparisons)
+    verdicts = _verdicts_of(found, judge)
+    texts = found.responses.set_index("response_id")["text"]
+    left_out: Counter[str] = Counter()
+    rows: list[dict[str, object]] = []
+    for key, own in votes.groupby(["item_id", "response_a", "response_b"], sort=False):
+        item, a, b = map(str, key)
+        first, second = texts.get(a), texts.get(b)
+        if not (isinstance(first, str) and isinstance(second, str)):
+            left_out["no text"] += len(own)
+        elif not first.strip() or not second.strip():
+            left_out["a response is blank"] += len(own)
+        elif first == second:
+            left_out["both responses are the same"] += len(own)
+        else:
+            row = {"comparison_id": str(own["comparison_id"].iloc[0]), "item_id": item, "response_a": a,
+                   "response_b": b, "human": _majority(own["human"])}  # fmt: skip
+            rows.append(row | verdicts.get((a, b), {}))
+    if not rows:
+        raise InputError(f"{found.name!r} holds no pair that can be judged: {dict(left_out)}.")
+    columns = list(found.comparisons.columns)
+    comparisons = found.comparisons.iloc[:0].reindex(columns=columns)
+    comparisons = pd.concat([comparisons, pd.DataFrame(rows).reindex(columns=columns)], ignore_index=True)
+    used = set(comparisons["response_a"]) | set(comparisons["response_b"])
+    items = found.items[found.items["item_id"].isin(set(comparisons["item_id"]))].reset_index(drop=True)
+    items = items.assign(context=items["context"].fillna(""), group=items["group"].fillna(ONE_TYPE))
+    responses = found.responses[found.responses["response_id"].isin(used)].reset_index(drop=True)
+    comparisons = comparisons.astype(found.comparisons.dtypes.to_dict())
+    return Comparisons(
+        pairs_digest([items, responses, comparisons]),
+        name or found.name,
+        items,
+        responses,
+        comparisons,
+        dict(left_out),
+        dict(found.labels),
+    )
+
+
+def _oriented(votes: pd.DataFrame) -> pd.DataFrame:
+    """The votes with every pair under the names of whichever vote came first."""
+    names: dict[tuple[str, str], tuple[str, str]] = {}
+    out = votes.copy()
+    turned = {"a": "b", "b": "a"}
+    for i, (a, b, human) in enumerate(zip(votes["response_a"], votes["response_b"], votes["human"], strict=True)):
+        if names.setdefault((min(a, b), max(a, b)), (a, b)) != (a, b):
+            out.iloc[i, out.columns.get_indexer(["response_a", "response_b"])] = [b, a]
+            out.iloc[i, out.columns.get_loc("human")] = turned.get(human, human)  # type: ignore[index]
+    return out
+
+
+def _majority(votes: pd.Series) -> str | None:
+    """Above one half a, below b, exactly one half a tie; None where nobody voted."""
+    values = [_HALF[v] for v in votes if isinstance(v, str)]
+    if not values:
+        return None
+    mean = sum(values) / len(values)
+    return "tie" if mean == 0.5 else "a" if mean > 0.5 else "b"
+
+
+def _verdicts_of(found: Imported, judge: str) -> dict[tuple[str, str], dict[str, str | None]]:
+    """Verdict columns by pair, under the names of `_oriented`; empty where several judges could be meant."""
+    pairwise = found.verdicts[found.verdicts["protocol"] == Protocol.PAIRWISE.value]
+    judges = list(pairwise["judge"].unique())
+    if judge and judge not in judges:
+        raise InputError(f"{found.name!r} holds no verdicts of {judge!r} on pairs. Judges: {', '.join(judges)}.")
+    if not judge and len(judges) != 1:
+        return {}
+    out: dict[tuple[str, str], dict[str, str | None]] = {}
+    own = pairwise[pairwise["judge"] == (judge or judges[0])]
+    turned = {"a": "b", "b": "a"}
+    for a, b, order, outcome in zip(own["response_id"], own["response_b"], own["order"], own["outcome"], strict=True):
+        side = outcome if isinstance(outcome, str) else None
+        first = order != Order.BA.value
+        out.setdefault((a, b), {})["verdict" if first else "verdict_ba"] = side
+        out.setdefault((b, a), {})["verdict_ba" if first else "verdict"] = turned.get(side or "", side)
+    # a tie of both orders together has no calls that say so
+    for row in found.comparisons.itertuples():
+        held = out.get((str(row.response_a), str(row.response_b)))
+        if held and row.verdict == "tie" and not any(held.values()):
+            held |= {"verdict": "tie", "verdict_ba": "tie"}
+    return out
+
+
+def as_recording(found: Imported) -> tuple[pd.DataFrame, Layout]:
+    """The verdicts as a table of text in a layout of `recording_rules`, ready for a recorded judge.
+
+    Raises:
+        InputError: the file holds no verdicts, or verdicts of several kinds.
+    """
+    verdicts = found.verdicts
+    if verdicts.empty:
+        raise InputError(f"{found.name!r} ({found.format}) holds no verdicts. It holds {found.counts()}.")
+    protocols = list(verdicts["protocol"].unique())
+    if len(protocols) > 1:
+        raise InputError(f"{found.name!r} holds verdicts of several kinds: {', '.join(protocols)}. Split the file.")
+    common = {"judge": verdicts["judge"], "item_id": verdicts["item_id"]}
+    told = {"unread_reason": verdicts["unread_reason"], "raw_text": verdicts["raw_text"]}
+    if protocols[0] == Protocol.POINTWISE.value:
+        cells = {**common, "response_id": verdicts["response_id"], "score": _numbers(verdicts["score"]), **told}
+        return _as_text(cells), LAYOUTS["pointwise"]
+    if protocols[0] != Protocol.PAIRWISE.value:
+        raise InputError(f"{found.name!r}: {protocols[0]} verdicts of a known format are not read yet.")
+    pair = {
+        **common,
+        "response_a": verdicts["response_id"],
+        "response_b": verdicts["response_b"],
+        "order": verdicts["order"],
+        "outcome": verdicts["outcome"],
+        "p_a": _numbers(verdicts["p_a"]),
+        "p_tie": _numbers(verdicts["p_tie"]),
+        **told,
+    }
+    ordered = verdicts["order"].notna()
+    if ordered.all():
+        return _as_text(pair), LAYOUTS["pairwise"]
+    if ordered.any():
+        raise InputError(f"{found.name!r} says the order shown for some pairs only. Split the file.")
+    del pair["order"]
+    return _as_text(pair), LAYOUTS["pairwise-unordered"]
+
+
+def _numbers(values: pd.Series) -> pd.Series:
+    return values.map(lambda v: None if v is None or math.isnan(v) else repr(float(v))).astype(object)
+
+
+def _as_text(cells: dict[str, pd.Series]) -> pd.DataFrame:
+    return pd.DataFrame({name: column.astype("str") for name, column in cells.items()}).reset_index(drop=True)
