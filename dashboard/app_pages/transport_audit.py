@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from dashboard import ui
-from dashboard.panels import audit_data
+from dashboard.panels import audit_data, audit_planted
 from dashboard.panels.audit_setup import choose, run_panel, upload
 from dashboard.panels.audit_view import results
 
@@ -22,3 +22,10 @@ if chosen:
         run_panel(pairs, judge)
 with st.expander("Bring pairs of your own", icon=":material/upload:"):
     upload()
+teaching = st.expander(
+    "Lesson: when does auditing help, when does it hurt?", icon=":material/school:", key="audit_lesson",
+    on_change="rerun", expanded=audit_planted.LESSON in st.query_params,
+)  # fmt: skip
+with teaching:
+    if teaching.open:
+        audit_planted.lesson()

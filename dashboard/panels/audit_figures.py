@@ -8,7 +8,8 @@ import streamlit as st
 
 from dashboard import state, ui
 from dashboard.panels.audit_data import AuditRun
-from dashboard.panels.audit_setup import ATTACKS, ENCODERS
+from dashboard.panels.audit_embeddings import short_title
+from dashboard.panels.audit_setup import ATTACKS
 from dashboard.panels.findings import origin
 from engine.data.comparisons import DEMO_PAIRS
 from engine.figures import puaudit_curves as curves
@@ -27,7 +28,7 @@ CONTROL_WORDS = {
     "nearest": "flipping by the nearest positive",
     "top10": "flipping by the ten nearest positives",
 }
-_CONTROLS = ("cons_adj", "cons_orig", "cons_all", "cons_random", "cons_centroid", "cons_nearest", "cons_top10")
+CONTROLS = ("cons_adj", "cons_orig", "cons_all", "cons_random", "cons_centroid", "cons_nearest", "cons_top10")
 _AUCS = ("auc_entry_mass", "auc_centroid", "auc_nearest", "auc_top10")
 MAP, COLOUR = "audit_map", "audit_colour"
 
@@ -40,7 +41,7 @@ def note_of(run: AuditRun) -> str:
 
 def controls(run: AuditRun, table: pd.DataFrame) -> None:
     """Transport beside its controls at this mass."""
-    prepared = rows_of.prepare_controls(table, _CONTROLS) if len(table) else rows_of.prepare_controls(run.metrics, ())
+    prepared = rows_of.prepare_controls(table, CONTROLS) if len(table) else rows_of.prepare_controls(run.metrics, ())
     title, note = "Does transport beat simpler ways to flip?", note_of(run)
     ui.show_figure(
         lambda mode: rows_of.plot_controls(prepared, rows_of.CONSISTENCY, mode=mode, title=title, note=note),
@@ -155,7 +156,7 @@ def tables(run: AuditRun) -> None:
         encoders = _wide(run.metrics, "encoder_", ("cons_orig", "cons_adj", "gain", "gain_over_best", "auc_entry_mass"))
         if len(encoders):
             ui.note("Encoders, without an attack, each at its estimated mass (PUAudit, table 3).")
-            encoders["Encoder"] = [ENCODERS.get(e, e) for e in encoders["Encoder"]]
+            encoders["Encoder"] = [short_title(e) for e in encoders["Encoder"]]
             st.dataframe(encoders, hide_index=True, key="audit_encoder_table", alt="Encoders compared")
     with right:
         ratios = _wide(run.metrics, "p_ratio_", ("cons_orig", "cons_adj", "gain"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from dashboard import state, ui
-from dashboard.panels import audit_data
+from dashboard.panels import audit_data, audit_embeddings
 from dashboard.panels.progress import progress
 from dashboard.watching import concerns, going_job
 from engine import catalog, jobs
@@ -24,11 +24,6 @@ ATTACKS = {
     "sentiment": "Sentiment",
     "distraction": "Distraction",
     "neutral": "Placebo: neutral paraphrase",
-}
-ENCODERS = {
-    "bundled:judge": "Bundled judge, last token",
-    "bundled:minilm": "MiniLM sentence encoder (downloads 83 MB once)",
-    "words": "Word counts (no model)",
 }
 
 
@@ -100,11 +95,10 @@ def run_panel(found: Comparisons, judge: str) -> None:
                      format_func=ATTACKS.__getitem__, persist_state="session", wrap=True)
         )  # fmt: skip
     with right:
-        encoders = list(
-            st.pills("Encoders, the first is the audit's", list(ENCODERS), selection_mode="multi",
-                     default=["words"] if judge == IN_DATA else ["bundled:judge"], key=f"audit_encoders_{judge}",
-                     format_func=ENCODERS.__getitem__, persist_state="session", wrap=True)
-        )  # fmt: skip
+        key = f"audit_encoders_{judge}_{found.set_id}"
+        encoders = audit_embeddings.choose_encoders(found, key, "words" if judge == IN_DATA else "bundled:judge")
+    with st.expander("Bring embeddings of your own"):
+        audit_embeddings.upload(found, key)
     with st.expander("Details: denoising, splits, transport per type"):
         dials = _dials()
     calls = 0 if judge == IN_DATA else 2 * len(found.comparisons) * (1 + len(attacks))

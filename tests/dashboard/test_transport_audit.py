@@ -9,10 +9,12 @@ import pytest
 
 from dashboard.panels.audit_view import flipped_table
 from engine.data.comparisons import read_comparisons, save_comparisons
+from engine.jobs import JobManager
 from engine.judges.base import no_checkpoint
 from engine.runs import create_run
 from engine.studies.puaudit import AuditConfig, run_puaudit
 from engine.studies.puaudit_verdicts import IN_DATA
+from engine.worker import KINDS
 from tests.dashboard.helpers import MARKUP
 
 PAGE = "app_pages/transport_audit.py"
@@ -117,3 +119,38 @@ def test_flipped_verdicts_are_turned_and_the_rest_is_as_it_was():
     )
     assert flipped_table(rows)["audited"].tolist() == ["a", "a", "a"]
     assert flipped_table(rows.assign(flip=True))["audited"].tolist() == ["b", "a", "b"]
+
+
+def test_embeddings_are_matched_to_the_pairs_and_become_the_encoder(app, settings):
+    found = pairs()
+    save_comparisons(found, settings.comparisons)
+    at = open_page(app, pairs=found.set_id)
+    ids = found.responses["response_id"].tolist()
+    rows = pd.DataFrame({"response_id": ids, "x": range(len(ids)), "y": 1.0})
+    box = next(f for f in at.file_uploader if f.label == "A file of embeddings")
+    box.upload("mine.csv", rows.assign(y=["nan"] * len(ids)).to_csv(index=False).encode(), "text/csv").run()
+    assert "every entry must be a finite number" in html_of(at)
+    box = next(f for f in at.file_uploader if f.label == "A file of embeddings")
+    box.upload("mine.csv", rows.to_csv(index=False).encode(), "text/csv").run()
+    assert "80 vectors of 2 dimensions, matched by response_id; 40 of 40 pairs have both" in html_of(at)
+    at.get_by_key("use_embeddings").click().run()
+    assert not at.exception, at.exception
+    chosen = next(m for m in at.multiselect if m.label.startswith("Encoders"))
+    assert len(chosen.value) == 1
+    assert chosen.value[0].startswith("given:")
+    assert any("BGE-M3" in option for option in chosen.options)
+
+
+@pytest.mark.parametrize(("lesson", "sign"), [("good-judge", 1), ("another-kind", -1), ("wrong-labels", -1)])
+def test_a_lesson_on_planted_directions_says_whether_auditing_helps(app, settings, monkeypatch, lesson, sign):
+    def ask(self, kind, params, timeout_s=120.0):
+        model, job = KINDS[kind]
+        return job(model.model_validate(params), settings, no_checkpoint)
+
+    monkeypatch.setattr(JobManager, "ask", ask)
+    at = open_page(app, planted=lesson)
+    sentence = re.search(r"planted verdicts: agreement with the truth goes from 0\.9\d* to ([0-9.]+),", html_of(at))
+    assert (float(sentence.group(1)) - 0.9) * sign > 0
+    slider = next(s for s in at.slider if s.label == "Transported mass m in this lesson")
+    slider.set_value(1.0).run()
+    assert "At mass 1.00 the audit flips 0 of 300 planted verdicts" in html_of(at)
