@@ -255,7 +255,8 @@ def _manifest_once(folder: Path) -> dict[str, Any]:
 @lru_cache(maxsize=8192)
 def _manifest_at(folder: str, changed: int, size: int, inode: int) -> dict[str, Any]:
     del changed, size, inode  # part of the cache key only
-    return RunFolder(Path(folder)).manifest()
+    run = RunFolder(Path(folder))
+    return {**run.manifest(), "run_id": run.run_id}  # a copied folder is a run of its own
 
 
 def _folders(root: Path) -> Iterable[Path]:

@@ -33,6 +33,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "engine.strict_json": set(),
     "engine.cache": {"engine.errors"},
     "engine.runs": PLAIN,
+    "engine.runs_kept": PLAIN | {"engine.runs"},
+    "engine.runs_zip": PLAIN | {"engine.runs", "engine.runs_kept"},
     "engine.data": PLAIN,
     "engine.models": PLAIN,
     "engine.judges": PLAIN | {"engine.models", "engine.cache", "engine.data"},  # data: recorded verdict files
@@ -64,6 +66,8 @@ MAY_IMPORT: dict[str, set[str]] = {
 COMPOSERS = {"engine.studies", "engine.worker", "engine.cli", "engine.commands"}
 DASHBOARD_MAY = PLAIN | {
     "engine.runs",
+    "engine.runs_kept",  # torch-free: list, titles, tags, trash
+    "engine.runs_zip",  # torch-free: a run out and in
     "engine.jobs",
     "engine.readout",
     "engine.metrics",
