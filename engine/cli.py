@@ -1,7 +1,7 @@
 """The command line: the same engine as the dashboard, for scripts, CI and clusters.
 
-Exit codes: 0 done, 1 our fault, 2 the user's input, 3 stopped at the budget, 4 a check-up's threshold failed, 130
-stopped by hand (3 and 130 go on with the same run id).
+Exit codes: 0 done, 1 our fault, 2 the user's input, 3 stopped at the budget or at the cap of an
+API judge, 4 a check-up's threshold failed, 130 stopped by hand (3 and 130 go on with the same run id).
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 
 from engine import __version__
 from engine.commands import bench, dashboard, doctor, recorded, score, study
-from engine.commands.common import OK, OUR_FAULT, STOPPED, USER_INPUT
-from engine.errors import Cancelled, EngineError, InputError
+from engine.commands.common import INCONCLUSIVE, OK, OUR_FAULT, STOPPED, USER_INPUT
+from engine.errors import Cancelled, EngineError, InputError, OutOfCalls
 from engine.strict_json import dumps
 
 
@@ -31,6 +31,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         result = run(args)
     except InputError as error:
         return _fail(str(error), USER_INPUT)
+    except OutOfCalls as error:
+        return _fail(str(error), INCONCLUSIVE)
     except EngineError as error:
         return _fail(str(error), OUR_FAULT)
     except (Cancelled, KeyboardInterrupt):

@@ -27,3 +27,7 @@ class JobError(EngineError):
 
 class Cancelled(Exception):  # noqa: N818 - an outcome, not an error
     """Raised inside a job when its owner asked it to stop; what is done is kept."""
+
+
+class OutOfCalls(EngineError, Cancelled):  # noqa: N818 - an outcome, not an error
+    """The cap on an API judge's calls or cost is reached: the run stops like one that was stopped, and says why."""

@@ -19,7 +19,7 @@ from typing import Any, TextIO
 
 from pydantic import BaseModel, ValidationError
 
-from engine.errors import Cancelled, EngineError, InputError
+from engine.errors import Cancelled, EngineError, InputError, OutOfCalls
 from engine.judges.base import Checkpoint
 from engine.settings import Settings, get_settings
 from engine.strict_json import dumps
@@ -124,6 +124,8 @@ class Worker:
         try:
             model, run = KINDS[message["kind"]]
             result = run(_validated(model, message["params"]), self._settings, checkpoint)
+        except OutOfCalls as error:
+            self._send(event="failed", job_id=job, error=str(error), user=True)
         except Cancelled:
             self._send(event="cancelled", job_id=job)
         except EngineError as error:

@@ -107,7 +107,7 @@ class AnchoredJudge(DefendedJudge):
             inner = self.inner.cost(shown)
         else:
             inner = self.inner.cost(self.going(self.steps(requests, no_checkpoint)))
-        return Cost(inner.calls + made.calls, inner.tokens + made.tokens, inner.known)
+        return inner._replace(calls=inner.calls + made.calls, tokens=inner.tokens + made.tokens)
 
 
 class GivenAnchors:

@@ -174,6 +174,15 @@ def own_model(judge: Judge) -> LoadedModel | None:
     return loaded if able else None
 
 
+def reasons(judge: Judge) -> bool:
+    """Whether the judge can write an analysis before its verdict: its own model can, or a server's."""
+    if own_model(judge):
+        return True
+    while hasattr(judge, "inner"):
+        judge = judge.inner
+    return bool(getattr(judge, "writes", False))
+
+
 def base_loader(settings: Settings) -> Callable[[], LoadedModel]:
     """Gives `bundled:base`, loaded once for all that ask for it."""
     place = (settings.assets, settings.weights.resolve(), settings.gguf, settings.device, settings.threads)

@@ -71,7 +71,7 @@ class ReasoningJudge(DefendedJudge):
             inner = self.inner.cost([_with_reasoning(r, UNKNOWN_TEXT) for r in requests])
         else:
             inner = self.inner.cost(self.going(self.steps(requests, no_checkpoint)))
-        return Cost(inner.calls + written.calls, inner.tokens + written.tokens, inner.known)
+        return inner._replace(calls=inner.calls + written.calls, tokens=inner.tokens + written.tokens)
 
 
 def reasoning_prompt(request: Request) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from engine.defenses.anchor_sources import PROMPTED, PromptedAnchors
 from engine.defenses.anchors import AnchoredJudge, AnchorSource
 from engine.defenses.cards import DEFENSES, DefenseCard
-from engine.defenses.guard import Guard, base_loader, guard_for, own_model
+from engine.defenses.guard import Guard, base_loader, guard_for, reasons
 from engine.defenses.names import DefenseName, defense_name, parse_defenses
 from engine.defenses.prompting import QuotingJudge
 from engine.defenses.reasoning import ReasoningJudge
@@ -108,7 +108,7 @@ def _detector(judge: Judge, part: DefenseName, helpers: Helpers) -> Judge:
 
 def _reasoning(judge: Judge, part: DefenseName, helpers: Helpers) -> Judge:  # noqa: ARG001
     settings = get_settings()
-    writer = None if own_model(judge) else writer_for(base_loader(settings), settings.calls)
+    writer = None if reasons(judge) else writer_for(base_loader(settings), settings.calls)
     return ReasoningJudge(judge, part.name, writer, int(part.dials["tokens"]))
 
 

@@ -52,7 +52,7 @@ class ScreeningJudge(DefendedJudge):
         inner = self.inner.cost(requests)
         texts = {text for request in requests for text in candidates_of(request)}
         looks = sum(1 + len(text) // 4 for text in texts)
-        return Cost(inner.calls + len(texts), inner.tokens + looks, inner.known)
+        return inner._replace(calls=inner.calls + len(texts), tokens=inner.tokens + looks)
 
     def _step(self, request: Request, readings: dict[str, Reading], charged: set[str]) -> Step:
         own = tuple(dict.fromkeys(candidates_of(request)))

@@ -115,9 +115,11 @@ class Verdict:
         probabilities: one per label of the card, summing to 1 over the labels. For a pair the labels are the
             slots as shown (first, second, tie): here the order is *not* undone.
         ranking: place of each candidate in the order shown, 1 is best.
-        coverage: probability that all label tokens held together before renormalising; NaN where text was parsed.
+        coverage: probability that all label tokens held together before renormalising; the share of readable answers
+            where several were drawn; NaN where one text was parsed.
 
-    A judge that answers in text decides outright: its probabilities, p_a, p_tie and p_yes are 0 or 1.
+    A judge that answers in one text decides outright: its probabilities, p_a, p_tie and p_yes are 0 or 1. Of several
+    answers they are shares.
     """
 
     score: float = float("nan")
@@ -140,6 +142,14 @@ class Verdict:
         return not self.unread_reason
 
 
+class Paid(NamedTuple):
+    """The part of a cost that goes to a server: calls, prompt tokens by a rule, and the most its answers may have."""
+
+    calls: int = 0
+    prompt_tokens: int = 0
+    answer_tokens: int = 0
+
+
 class Cost(NamedTuple):
     """What asking would take.
 
@@ -147,11 +157,13 @@ class Cost(NamedTuple):
         calls: distinct calls to a model that are not in the cache.
         tokens: prompt tokens of those calls.
         known: requests whose answer is known already, or that need no model.
+        paid: what of it goes to a server.
     """
 
     calls: int
     tokens: int
     known: int
+    paid: Paid = Paid()
 
 
 def unread(verdict: Verdict, reason: str) -> Verdict:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from engine.cache import CallCache
 from engine.errors import InputError
+from engine.judges.api_spec import known_models, parse_api
 from engine.judges.base import Judge
 from engine.judges.card_specs import card_spec, chosen_card
 from engine.judges.cards import Card, read_cards
@@ -15,6 +16,7 @@ from engine.judges.planted import PLANTED, PREFIX, make_planted
 from engine.judges.recorded import make_recorded
 from engine.schema import Protocol
 from engine.settings import Settings, get_settings
+from engine.settings_api import api_key, api_settings
 
 
 @dataclass(frozen=True)
@@ -47,13 +49,27 @@ _LISTED = (
 )
 
 
+JUDGES: dict[str, JudgeCard] = {card.spec: card for card in _LISTED if Protocol.POINTWISE in card.protocols}
+"""The judges that everybody has and that score responses one at a time."""
+
+
 def judges_for(protocol: Protocol) -> dict[str, JudgeCard]:
-    """The judges to list where this protocol is asked, by spec."""
-    return {card.spec: card for card in _LISTED if protocol in card.protocols}
+    """The judges to list where this protocol is asked, by spec: those that everybody has, then the API models."""
+    listed = (*_LISTED, *(api_card(spec) for spec in known_models()))
+    return {card.spec: card for card in listed if protocol in card.protocols}
 
 
-JUDGES: dict[str, JudgeCard] = judges_for(Protocol.POINTWISE)
-"""The judges to list where responses are scored one at a time."""
+def api_card(spec: str) -> JudgeCard:
+    """What a user reads of an API judge.
+
+    Raises:
+        InputError: the spec names none.
+    """
+    asked = parse_api(spec)
+    dials = spec.partition("?")[2].replace("&", ", ")
+    title = f"API: {asked.model}{f' ({dials})' if dials else ''}"
+    about = "A model behind a server: every prompt leaves for it, and it may cost money. Set up on Start."
+    return JudgeCard(spec, title, about, False, tuple(Protocol))
 
 
 def make_judge(
@@ -67,7 +83,7 @@ def make_judge(
     """The judge a spec names.
 
     Args:
-        spec: `bundled:judge`, `bundled:shortcut-verifier`, `hf:ORG/NAME`, `path:FOLDER`,
+        spec: `bundled:judge`, `bundled:shortcut-verifier`, `hf:ORG/NAME`, `path:FOLDER`, `api:MODEL`,
             `planted:NAME?dial=value` or `recorded:FILE`; a model's may end in `?card=NAME`, a saved judge card.
         settings: where weights and caches live; by default from the environment.
         card: a judge card, itself or by its file or saved name, that replaces the built-in prompts and any in the spec.
@@ -85,7 +101,7 @@ def make_judge(
         return make_planted(spec)
     if kind == "recorded":
         return make_recorded(spec, roots=settings.model_roots, threshold=threshold)
-    if kind in {"bundled", "hf", "path"}:
+    if kind in {"bundled", "hf", "path", "api"}:
         from engine.judges.labelled import CardJudge
         from engine.judges.pairwise import PairwiseReader
         from engine.judges.pointwise import PointwiseReader
@@ -95,10 +111,16 @@ def make_judge(
         cards = [own] if own else read_cards(settings.assets / "cards")
         readers = (PointwiseReader(), PairwiseReader(), VerifierReader(threshold), RankingReader())
         calls = _calls(settings.calls) if cache else None
+        if kind == "api":
+            from engine.judges.api import ApiJudge
+            from engine.models.api import ApiClient
+
+            client = ApiClient(api_settings(settings), api_key(settings))
+            return ApiJudge(named, parse_api(spec), client, cards, readers, calls)
         return CardJudge(_loaded(spec, settings), cards, readers, calls, spec=named)
     raise InputError(
         f"{spec!r} names no judge. Allowed: bundled:judge, bundled:shortcut-verifier, hf:ORG/NAME[@REVISION], "
-        "path:FOLDER, planted:NAME, recorded:FILE."
+        "path:FOLDER, api:MODEL, planted:NAME, recorded:FILE."
     )
 
 

@@ -81,6 +81,11 @@ def load_model(spec: str, settings: Settings) -> LoadedModel:
         named = _load_bundled(settings, _BUNDLED[name])
     elif kind == "path" or (kind == "hf" and _HUB_NAME.fullmatch(name)):
         named = load_named(kind, name, settings.model_roots, dtype)
+    elif kind == "api":
+        raise InputError(
+            f"{spec} is behind a server, which gives text and token probabilities but no hidden states, gradients or "
+            "weights. For this role name a model that runs here: bundled:base, hf:ORG/NAME or path:FOLDER."
+        )
     else:
         raise InputError(
             f"{spec!r} names no model. Allowed: {', '.join(f'bundled:{one}' for one in _BUNDLED)}, "

@@ -25,7 +25,11 @@ def about_data(dataset: Dataset, n_items: int, n_responses: int) -> dict[str, An
 
 def about_judge(judge: Judge, labels: Sequence[str]) -> dict[str, Any]:
     """The manifest's `judge`: which one, the answers it was offered, and where it ran."""
-    return {"spec": judge.spec, "fingerprint": judge.fingerprint, "labels": labels, "device": device_of(judge)}
+    about = {"spec": judge.spec, "fingerprint": judge.fingerprint, "labels": labels, "device": device_of(judge)}
+    inner: Any = judge
+    while hasattr(inner, "inner"):
+        inner = inner.inner
+    return about | ({"api": inner.about()} if hasattr(inner, "about") else {})
 
 
 @contextmanager

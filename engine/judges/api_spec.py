@@ -1,0 +1,142 @@
+"""The spec of an API judge: `api:MODEL`, with dials behind a question mark, and the models chosen on this machine."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+from urllib.parse import parse_qsl
+
+from engine.errors import InputError
+from engine.settings import Settings, get_settings
+from engine.settings_api import api_settings
+
+PREFIX = "api:"
+Answers = Literal["auto", "probabilities", "text"]
+ANSWERS: tuple[Answers, ...] = ("auto", "probabilities", "text")
+MAX_SAMPLES = 50
+MAX_MODELS = 50
+_MODEL = re.compile(r"[A-Za-z0-9][\w./:@+~-]{0,199}")
+_DIALS: Mapping[str, str] = {
+    "answers": "auto, probabilities or text",
+    "samples": f"a whole number from 1 to {MAX_SAMPLES}",
+    "temperature": "a number from 0 to 2",
+}
+
+
+@dataclass(frozen=True)
+class ApiSpec:
+    """What a spec says.
+
+    Attributes:
+        model: the model's name at the server.
+        answers: read token probabilities, read text, or (`auto`) probabilities where the server offers them.
+        samples: answers to each prompt where text is read.
+        temperature: of text answers; 0 by default for one answer, 1 for several.
+    """
+
+    model: str
+    answers: Answers = "auto"
+    samples: int = 1
+    temperature: float = 0.0
+
+
+def parse_api(spec: str) -> ApiSpec:
+    """Read `api:MODEL[?samples=5&temperature=1&answers=text]`.
+
+    Raises:
+        InputError: no model, an unknown dial, a value outside its range, or several answers that would all be alike.
+    """
+    name, _, query = spec.removeprefix(PREFIX).partition("?")
+    if not spec.startswith(PREFIX) or not _MODEL.fullmatch(name):
+        raise InputError(
+            f"{spec[:120]!r} names no API model. Write api:MODEL with the model's name at the server, for example "
+            "api:gpt-4o-mini; dials follow a question mark, for example api:gpt-4o-mini?samples=5."
+        )
+    dials = dict(parse_qsl(query, keep_blank_values=True))
+    if unknown := sorted(set(dials) - set(_DIALS)):
+        known = "; ".join(f"{dial} ({values})" for dial, values in _DIALS.items())
+        raise InputError(f"{PREFIX}{name} has no dial {unknown[0]!r}. It has: {known}.")
+    answers = next((a for a in ANSWERS if a == dials.get("answers", "auto")), None)
+    samples = _number(name, "samples", dials.get("samples", "1"), 1, MAX_SAMPLES)
+    default = "1" if samples > 1 else "0"
+    temperature = _number(name, "temperature", dials.get("temperature", default), 0, 2)
+    if answers is None or samples != int(samples):
+        dial = "answers" if answers is None else "samples"
+        raise InputError(f"{PREFIX}{name} cannot take {dial}={dials[dial][:40]!r}. Allowed: {_DIALS[dial]}.")
+    if samples > 1 and temperature == 0:
+        raise InputError(
+            f"{PREFIX}{name}: {samples:g} samples at temperature 0 would all be alike. Raise one of the two."
+        )
+    return ApiSpec(name, answers, int(samples), temperature)
+
+
+def _number(name: str, dial: str, text: str, low: float, high: float) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not low <= value <= high:
+        raise InputError(f"{PREFIX}{name} cannot take {dial}={text[:40]!r}. Allowed: {_DIALS[dial]}.")
+    return value
+
+
+def known_models(settings: Settings | None = None) -> tuple[str, ...]:
+    """Specs of the API models to offer: those of the settings, then those chosen on this machine.
+
+    A wrong setting leaves the list short; whoever asks such a judge is told what is wrong.
+    """
+    settings = settings or get_settings()
+    try:
+        named = [PREFIX + model for model in api_settings(settings).models]
+    except InputError:
+        named = []
+    return tuple(spec for spec in dict.fromkeys([*named, *_chosen(settings.api_models)]) if _valid(spec))
+
+
+def remember_model(spec: str, settings: Settings | None = None) -> None:
+    """Offer an API model from now on.
+
+    Raises:
+        InputError: the spec is none, or there are too many.
+    """
+    parse_api(spec)
+    path = (settings or get_settings()).api_models
+    chosen = _chosen(path)
+    if spec in chosen:
+        return
+    if len(chosen) >= MAX_MODELS:
+        raise InputError(f"{MAX_MODELS} API models are listed already. Remove one that is not needed.")
+    _write(path, [*chosen, spec])
+
+
+def forget_model(spec: str, settings: Settings | None = None) -> None:
+    """Offer an API model no longer, unless the settings name it."""
+    path = (settings or get_settings()).api_models
+    _write(path, [one for one in _chosen(path) if one != spec])
+
+
+def _chosen(path: Path) -> list[str]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return []
+    return [str(one) for one in found] if isinstance(found, list) else []
+
+
+def _valid(spec: str) -> bool:
+    try:
+        parse_api(spec)
+    except InputError:
+        return False
+    return True
+
+
+def _write(path: Path, specs: list[str]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    scratch = path.with_suffix(".part")
+    scratch.write_text(json.dumps(specs, indent=1), encoding="utf-8")
+    scratch.replace(path)

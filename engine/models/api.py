@@ -1,0 +1,341 @@
+"""A client of OpenAI-compatible servers: one question, one answer, with patience and a hard cap.
+
+What may go wrong falls into three kinds. Faults of the moment (429, 5xx, a timeout, a cut line, half an answer) are
+tried again, after the wait a server asks for, and then leave that call unread. A refused prompt leaves that call
+unread at once. What would go wrong for every call (no such model, a key that is not taken, nobody there) stops the
+run with what to do about it. The key goes into one header; no message, log or repr holds it.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import json
+import math
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import httpx
+
+from engine import __version__
+from engine.errors import InputError, ModelError, OutOfCalls
+from engine.models.api_body import AnswerError, ApiReply, Question, Way, complaint_of, read_reply
+from engine.settings_api import PREFIX, ApiSettings
+
+FIRST_WAIT_S = 0.5
+MOST_BYTES = 4 << 20
+"""Largest answer taken; a longer one is no chat completion."""
+FAILURES_IN_A_ROW = 20
+"""So many failed calls with no answer between them stop the run: the server is gone, not busy."""
+_AGAIN = frozenset({408, 409, 425, 429})
+_FOR_ALL = {401: "does not take the key", 402: "asks for payment", 403: "does not allow this"}
+
+Sleep = Callable[[float, threading.Event], object]
+"""Waits so many seconds, or until the event is set."""
+
+
+class CallError(Exception):
+    """One call has no answer; the text is the reason of its unread verdict."""
+
+
+class FieldError(CallError):
+    """The server refuses a field of the request, so another way of asking may do."""
+
+
+class Stopped(Exception):  # noqa: N818 - an outcome, not an error
+    """The run was stopped while this call waited."""
+
+
+class _Again(Exception):  # noqa: N818 - caught within this module
+    """Worth another try.
+
+    Attributes:
+        wait: seconds the server asks to wait; negative where it does not say.
+        billed: whether the server may have worked for nothing, so that the try counts at its full price.
+        everyone: whether all calls are to wait, since the server is too busy, and not this one alone.
+    """
+
+    def __init__(self, reason: str, wait: float = -1.0, *, billed: bool = False, everyone: bool = False) -> None:
+        super().__init__(reason)
+        self.wait, self.billed, self.everyone = wait, billed, everyone or wait >= 0
+
+
+class Spent(NamedTuple):
+    """What a client has sent so far: tries, and tokens by the server's count, else by the rule."""
+
+    calls: int
+    prompt_tokens: int
+    answer_tokens: int
+    money: float
+
+
+class Purse:
+    """The hard cap on calls and cost; several threads draw on it."""
+
+    def __init__(self, settings: ApiSettings) -> None:
+        if settings.max_cost and not settings.priced:
+            raise InputError(
+                f"{PREFIX}MAX_COST is {settings.max_cost:g}, but no price is known, so the cost cannot be kept below "
+                f"it. Set {PREFIX}PRICE_PROMPT and {PREFIX}PRICE_COMPLETION per million tokens, or cap the calls."
+            )
+        self._settings, self._lock = settings, threading.Lock()
+        self._calls = self._prompt = self._answer = 0
+
+    def take(self, question: Question) -> None:
+        """Set aside one try at its highest price.
+
+        Raises:
+            OutOfCalls: it would go beyond the cap.
+        """
+        s = self._settings
+        with self._lock:
+            if self._calls + 1 > s.max_calls:
+                raise OutOfCalls(
+                    f"The cap of {s.max_calls:,} API calls in one run is reached; nothing more was sent, and finished "
+                    f"calls are kept. Raise {PREFIX}MAX_CALLS and resume, or judge fewer responses."
+                )
+            money = s.money(self._prompt + question.prompt_tokens, self._answer + question.answer_tokens)
+            if s.max_cost and money > s.max_cost:
+                raise OutOfCalls(
+                    f"The next API call could go beyond the cap of {s.max_cost:g} {s.currency} for one run, so it was "
+                    f"not sent; finished calls are kept. Raise {PREFIX}MAX_COST and resume, or judge fewer responses."
+                )
+            self._calls += 1
+            self._prompt += question.prompt_tokens
+            self._answer += question.answer_tokens
+
+    def settle(self, question: Question, prompt: int, answer: int) -> None:
+        """Put what a try really took in place of what was set aside; negative counts leave that."""
+        with self._lock:
+            self._prompt += prompt - question.prompt_tokens if prompt >= 0 else 0
+            self._answer += answer - question.answer_tokens if answer >= 0 else 0
+
+    @property
+    def spent(self) -> Spent:
+        """So far."""
+        with self._lock:
+            return Spent(self._calls, self._prompt, self._answer, self._settings.money(self._prompt, self._answer))
+
+
+class ApiClient:
+    """Asks one server; safe to use from several threads.
+
+    Args:
+        settings: the server and its limits.
+        key: sent as a bearer token; empty sends none.
+        sleep: how a wait is done; tests give their own.
+        clock: monotonic seconds.
+
+    Raises:
+        InputError: no base URL is set, or a cap on cost without prices.
+    """
+
+    def __init__(
+        self,
+        settings: ApiSettings,
+        key: str = "",
+        sleep: Sleep = lambda seconds, stop: stop.wait(seconds),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        if not settings.base_url:
+            raise InputError(
+                f"No API server is set. Set {PREFIX}BASE_URL, for example to http://127.0.0.1:8000/v1, and "
+                f"{PREFIX}KEY where the server wants a key; or write both into the secrets file that `judgescope "
+                "doctor` names."
+            )
+        self.settings, self.purse = settings, Purse(settings)
+        self._key, self._sleep, self._clock = key, sleep, clock
+        self._lock = threading.Lock()
+        self._not_before = self._next_slot = 0.0
+        self._failures = 0
+        headers = {"user-agent": f"judgescope/{__version__}", "content-type": "application/json"}
+        self._http = httpx.Client(
+            headers=headers | ({"authorization": f"Bearer {key}"} if key else {}),
+            timeout=httpx.Timeout(settings.timeout_seconds, connect=min(10.0, settings.timeout_seconds)),
+            limits=httpx.Limits(max_connections=settings.concurrency, max_keepalive_connections=settings.concurrency),
+            follow_redirects=False,  # a redirect would carry the key to another host
+            trust_env=not settings.loopback,
+        )
+
+    def __repr__(self) -> str:
+        return f"ApiClient({self.settings.host!r})"
+
+    def ask(self, model: str, question: Question, way: Way, stop: threading.Event) -> ApiReply:
+        """The server's answer, after as many tries as the settings allow.
+
+        Raises:
+            CallError: there is none; `FieldError` where the server refuses a field of the request.
+            ModelError: no call could be answered.
+            OutOfCalls: the cap is reached.
+            Stopped: `stop` was set.
+        """
+        reason, tries, own_turn = "", self.settings.retries + 1, 0.0
+        for tried in range(1, tries + 1):
+            self._pace(stop, own_turn)
+            self.purse.take(question)
+            try:
+                reply = self._once(model, question, way)
+            except _Again as fault:
+                reason = str(fault)
+                if not fault.billed:
+                    self.purse.settle(question, 0, 0)
+                if tried < tries:
+                    own_turn = self._next_try(fault, tried)
+            except CallError as fault:
+                self.purse.settle(question, 0, 0)
+                self._failed(str(fault), counts=not isinstance(fault, FieldError))
+                raise
+            else:
+                self.purse.settle(question, reply.prompt_tokens, reply.answer_tokens)
+                self._failures = 0
+                return reply
+        self._failed(reason, counts=True)
+        raise CallError(f"{reason}; tried {tries} times" if tries > 1 else reason)
+
+    def models(self) -> list[str]:
+        """Names of the models the server offers; empty where it does not say."""
+        try:
+            found = self._http.get(f"{self.settings.base_url}/models").json()["data"]
+            return sorted(str(one["id"]) for one in found)
+        except (httpx.HTTPError, ValueError, KeyError, TypeError):
+            return []
+
+    def redacted(self, text: str, longest: int = 200) -> str:
+        """A server's words on one line, without the key, cut to a length."""
+        shown = " ".join(text.split())
+        shown = shown.replace(self._key, "[key]") if self._key else shown
+        return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"
+
+    def close(self) -> None:
+        """Release the connections."""
+        self._http.close()
+
+    def _once(self, model: str, question: Question, way: Way) -> ApiReply:
+        """One try."""
+        start = self._clock()
+        url = f"{self.settings.base_url}/chat/completions"
+        try:
+            # escaped to ASCII, so that half a character in a response reaches the server and not an exception
+            body = json.dumps(question.body(model, way)).encode("ascii")
+            with self._http.stream("POST", url, content=body) as response:
+                content = self._read(response, start)
+        except httpx.TimeoutException:
+            raise _Again(self._too_slow(), billed=True) from None
+        except httpx.HTTPError as error:
+            raise _Again(f"no connection to {self.settings.host} ({type(error).__name__})", billed=False) from None
+        if response.status_code != 200:
+            raise self._refusal(response, content, model)
+        try:
+            reply = read_reply(content)
+        except AnswerError as error:
+            raise _Again(str(error), billed=True) from None
+        return ApiReply(**{**reply.__dict__, "seconds": self._clock() - start})
+
+    def _read(self, response: httpx.Response, start: float) -> bytes:
+        """The whole answer, within the time limit: a server that sends a byte now and then does not hold a call."""
+        content = bytearray()
+        for part in response.iter_bytes():
+            content += part
+            if len(content) > MOST_BYTES:
+                raise CallError(f"the server's answer is longer than {MOST_BYTES >> 20} MB")
+            if self._clock() - start > self.settings.timeout_seconds:
+                raise _Again(self._too_slow(), billed=True)
+        return bytes(content)
+
+    def _too_slow(self) -> str:
+        return f"no answer within {self.settings.timeout_seconds:g} s"
+
+    def _refusal(self, response: httpx.Response, content: bytes, model: str) -> Exception:
+        """What an error status means: another try, this call unread, or the end of the run."""
+        status, said = response.status_code, self.redacted(complaint_of(content))
+        quoted = f": {said}" if said else ""
+        if status in _AGAIN or status >= 500:
+            wait = _wait_of(response, time.time())
+            return _Again(f"the server answered {status}{quoted}", wait, everyone=status in {429, 503})
+        if status in _FOR_ALL:
+            where = f"Set {PREFIX}KEY (or key in the secrets file) to a key of this server."
+            return ModelError(f"The server {self.settings.host} {_FOR_ALL[status]} ({status}){quoted}. {where}")
+        if status in {404, 405} or (
+            status == 400 and "model" in said.lower() and "not" in said.lower() and model in said
+        ):
+            return ModelError(self._no_model(model, status, quoted))
+        if 300 <= status < 400:
+            return ModelError(
+                f"The server {self.settings.host} redirects ({status}), which is not followed since it would carry "
+                f"the key elsewhere. Set {PREFIX}BASE_URL to the address it is really at."
+            )
+        if status in {400, 422}:
+            return FieldError(f"the server refused the prompt ({status}){quoted}")
+        return CallError(f"the server refused the prompt ({status}){quoted}")
+
+    def _no_model(self, model: str, status: int, quoted: str) -> str:
+        there = self.models()
+        has = f" It has: {', '.join(there[:10])}{' …' if len(there) > 10 else ''}." if there else ""
+        return (
+            f"The server {self.settings.host} has no model {model!r} at {self.settings.base_url} ({status}){quoted}."
+            f"{has} Check the model's name, and that {PREFIX}BASE_URL ends where /chat/completions follows (often /v1)."
+        )
+
+    def _failed(self, reason: str, *, counts: bool) -> None:
+        """Count a call without an answer.
+
+        Raises:
+            ModelError: too many in a row.
+        """
+        with self._lock:
+            self._failures += counts
+            gone = self._failures >= FAILURES_IN_A_ROW
+        if gone:
+            raise ModelError(
+                f"{FAILURES_IN_A_ROW} calls in a row had no answer from {self.settings.host}; the last: {reason}. "
+                "Nothing more was sent and finished calls are kept; resume when the server answers."
+            )
+
+    def _next_try(self, fault: _Again, tried: int) -> float:
+        """When to try again: after what the server asks for, else twice as long each time.
+
+        Raises:
+            CallError: the server asks for longer than anybody would wait.
+        """
+        most = self.settings.most_wait_seconds
+        if fault.wait > most:
+            reason = f"{fault}; it asks to wait {fault.wait:,.0f} s, longer than the {most:g} s allowed"
+            self._failed(reason, counts=True)
+            raise CallError(reason)
+        turn = self._clock() + (fault.wait if fault.wait >= 0 else min(most, FIRST_WAIT_S * 2 ** (tried - 1)))
+        if fault.everyone:
+            with self._lock:
+                self._not_before = max(self._not_before, turn)
+        return turn
+
+    def _pace(self, stop: threading.Event, turn: float) -> None:
+        """Wait for this call's turn: its own, everybody's, and the next free place in the minute.
+
+        Raises:
+            Stopped: the run was stopped meanwhile.
+        """
+        if per_minute := self.settings.requests_per_minute:
+            with self._lock:
+                turn = max(turn, self._next_slot)
+                self._next_slot = max(turn, self._clock()) + 60 / per_minute
+        while not stop.is_set():
+            with self._lock:
+                wait = max(turn, self._not_before) - self._clock()
+            if wait <= 0:
+                return
+            self._sleep(wait, stop)
+        raise Stopped
+
+
+def _wait_of(response: httpx.Response, now: float) -> float:
+    """Seconds that `Retry-After` asks for, given as seconds or as a date; negative where there is none."""
+    said: Any = response.headers.get("retry-after", "")
+    try:
+        seconds = float(said)
+    except ValueError:
+        try:
+            seconds = email.utils.parsedate_to_datetime(said).timestamp() - now
+        except (TypeError, ValueError):
+            return -1.0
+    return max(0.0, seconds) if math.isfinite(seconds) else -1.0
