@@ -10,8 +10,11 @@ from typing import Any
 import pandas as pd
 
 from engine.commands.common import INCONCLUSIVE, OK, show_progress
+from engine.commands.files import known_of
 from engine.data.comparisons import Comparisons, load_comparisons, read_comparisons, save_comparisons
 from engine.data.embeddings import read_embeddings, save_embeddings
+from engine.data.formats.hub import HUB
+from engine.data.formats.use import as_comparisons
 from engine.errors import InputError
 from engine.judges.base import Cost
 from engine.runs import create_run
@@ -29,8 +32,12 @@ def pairs_of(data: str, args: argparse.Namespace) -> Comparisons:
         InputError: no such set, or a file that cannot be used; the message names what is wrong.
     """
     path, root = Path(data), get_settings().comparisons
-    if not path.suffix:
+    if not path.suffix and not data.startswith(HUB):
         return load_comparisons(data, root)
+    if known := known_of(data, args):
+        found = as_comparisons(known)
+        save_comparisons(found, root)
+        return found
     chosen: dict[str, str] = {}
     for pair in args.map:
         field, equals, column = pair.partition("=")
@@ -94,7 +101,7 @@ def _with_given(config: AuditConfig, found: Comparisons, args: argparse.Namespac
 _SHOWN = (
     "cons_orig", "cons_adj", "gain", "cons_all", "cons_random", "cons_centroid", "cons_nearest", "cons_top10",
     "gain_over_best", "auc_entry_mass", "auc_centroid", "auc_nearest", "auc_top10", "verdict_flips",
-    "verdict_undecided", "mass_clean", "mass_attacked", "mass_oracle",
+    "verdict_undecided", "mass_clean", "mass_attacked", "mass_oracle", "cons_adj_items", "gain_items",
 )  # fmt: skip
 
 

@@ -207,6 +207,11 @@ def _row(audit: Audit, metric: str, mean: Mean, group: str, level: float, min_ce
     }
 
 
+def metric_of_pairs(audit: Audit, metric: str, values: Floats, level: float) -> dict[str, Any]:
+    """A row of the table `metrics`: the mean of one value a pair (n,), NaN left out, items resampled."""
+    return _row(audit, metric, audit.boot.mean(values, level), "", level, 0)
+
+
 def sensitivity(audit: Audit, masses: Sequence[float], *, eta: float = 0.5, level: float = 0.95) -> pd.DataFrame:
     """cons_adj at each mass (`group` holds the mass), over all seeded splits; table `metrics`."""
     if not audit.splits:

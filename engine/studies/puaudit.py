@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -53,6 +53,7 @@ from engine.studies.puaudit_verdicts import (
     judged_in_data,
     requests_of,
 )
+from engine.studies.puaudit_weights import ITEMS, weighted_rows
 from engine.transport.audit import Denoising
 from engine.transport.encoder_cards import encoder_spec
 from engine.transport.encoders import knows_only_its_texts, make_encoder
@@ -73,6 +74,7 @@ class AuditConfig(BaseModel):
         rewriter: `rules`, or the spec of a model.
         classify: spec of a model that sorts the questions into the paper's types A to F; empty keeps the file's types.
         within_type: whether each question type has a transport and an estimated mass of its own.
+        weights: `items` also audits with every item weighing the same (rows cons_adj_items and gain_items, clean arm).
         min_cell: pairs below which a question type takes no part in claims.
     """
 
@@ -88,6 +90,7 @@ class AuditConfig(BaseModel):
     alpha2: float = Field(default=0.7, gt=0, le=1)
     pool_below: int = Field(default=0, ge=0)
     within_type: bool = False
+    weights: Literal["pairs", "items"] = "pairs"
     p_ratio: float = Field(default=0.5, gt=0, lt=1)
     p_ratios: tuple[float, ...] = (0.1, 0.2, 0.4, 0.6, 0.8)
     splits: int = Field(default=10, ge=1, le=100)
@@ -275,6 +278,8 @@ def _audited(work: Work, run: RunFolder, settings: Settings, told: _Progress) ->
         if place == 0:
             first = _divisions(work, human, directed, run)
             tables.append(audit_metrics(first.audit, first.events, config, work.arms))
+            if config.weights == ITEMS:
+                tables.append(_by_item(work, human, directed[0], first))
             tables.append(ratio_rows(_other_ratios(work, human, directed[0]), config))
             clean = first
         own = clean if place == 0 else _frames(work, directed[0], _seeded(work, human, directed[0], config.p_ratio))
@@ -313,6 +318,14 @@ def _divisions(work: Work, human: Directed, arms: Sequence[Arm], run: RunFolder)
     run.write_table("audit", pd.concat(audits))
     run.write_table("transport", pd.concat(events))
     return Frames(run.table("audit"), run.table("transport"), float(np.mean(seconds)))
+
+
+def _by_item(work: Work, human: Directed, arm: Arm, read: Frames) -> pd.DataFrame:
+    """The clean arm where every item weighs the same."""
+    config = work.config
+    own = read_audit(read.audit, read.events, seed=config.seed)
+    made = _seeded(work, human, arm, config.p_ratio)
+    return weighted_rows(own, made, work.pool, mass=config.mass, eta=config.eta, level=config.level)
 
 
 def _seeded(work: Work, human: Directed, arm: Arm, p_ratio: float) -> list[Divided]:

@@ -22,6 +22,7 @@ from engine.settings import get_settings
 from engine.studies.puaudit import AuditConfig, run_puaudit
 from engine.studies.puaudit_types import TYPES, UNREAD, classify
 from engine.studies.puaudit_verdicts import IN_DATA, attack_and_judge, judge_pairs, requests_of
+from engine.studies.puaudit_weights import item_weights
 
 SHARED = Path(__file__).resolve().parents[4] / "shared" / "data"
 KEYS = {
@@ -207,6 +208,18 @@ def test_each_type_can_have_a_transport_of_its_own(tmp_path):
     own = read_audit(folder.table("audit"), folder.table("transport"))
     assert {(s.number, s.part) for s in own.splits} == {(n, p) for n in range(3) for p in "AB"}
     assert value["cons_adj", NONE, np.nan] > 0.85
+
+
+def test_items_that_weigh_the_same_change_nothing_where_each_has_one_pair(tmp_path):
+    _, value, _ = run(planted_pairs(), tmp_path, weights="items", splits=3, bootstraps=0, p_ratios=(), mass=0.6)
+    assert value["cons_adj_items", NONE, np.nan] == pytest.approx(value["cons_adj", NONE, np.nan], abs=0.02)
+    assert value["gain_items", NONE, np.nan] == pytest.approx(
+        value["cons_adj_items", NONE, np.nan] - value["cons_orig", NONE, np.nan]
+    )
+
+
+def test_the_weight_of_an_item_is_shared_by_its_pairs():
+    assert item_weights(["x", "y", "x", "x"]).tolist() == pytest.approx([1 / 6, 1 / 2, 1 / 6, 1 / 6])
 
 
 @pytest.mark.parametrize("right", [1.0, 0.0])
