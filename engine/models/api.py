@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from engine import __version__
 from engine.errors import InputError, ModelError, OutOfCalls
 from engine.models.api_body import AnswerError, ApiReply, Question, Way, complaint_of, read_reply
 from engine.settings_api import PREFIX, ApiSettings
@@ -149,7 +148,7 @@ class ApiClient:
         self._lock = threading.Lock()
         self._not_before = self._next_slot = 0.0
         self._failures = 0
-        headers = {"user-agent": f"judgescope/{__version__}", "content-type": "application/json"}
+        headers = {"user-agent": "judgescope", "content-type": "application/json"}
         self._http = httpx.Client(
             headers=headers | ({"authorization": f"Bearer {key}"} if key else {}),
             timeout=httpx.Timeout(settings.timeout_seconds, connect=min(10.0, settings.timeout_seconds)),
