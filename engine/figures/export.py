@@ -1,4 +1,4 @@
-"""Figures as SVG or PNG files, drawn by one Chrome that stays warm.
+"""Figures as SVG, PNG or PDF files, drawn by one Chrome that stays warm.
 
 Kaleido's own sync server answers through one queue: with two threads the answers can change places, and when
 its Chrome dies the callers wait for ever. Here Kaleido runs in an event loop on a thread of ours, so each call has
@@ -19,15 +19,16 @@ import plotly
 import plotly.graph_objects as go
 
 from engine.errors import EngineError, InputError
+from engine.figures.print_layout import DPI, WIDTH_MM, for_print, reduction, sized_svg, with_density
 from engine.figures.theme import restyle
 
-Format = Literal["svg", "png"]
+Format = Literal["svg", "png", "pdf"]
 WIDTH, HEIGHT = 720, 480
 _PNG_SCALE = 2
 _START_S, _RENDER_S = 40, 30
 _REMEDY = (
     "Install Chrome or Chromium (or run `kaleido_get_chrome`; BROWSER_PATH names one that is elsewhere), or save the "
-    "figure from its own toolbar."
+    "figure from its own toolbar, or as HTML."
 )
 
 
@@ -96,29 +97,43 @@ def can_render() -> bool:
     return path is not None and Path(path).exists()
 
 
-def render(fig: go.Figure, fmt: str = "svg", *, width: int | None = None) -> bytes:
+def render(fig: go.Figure, fmt: str = "svg", *, width: int | None = None, columns: str = "") -> bytes:
     """The figure as a file, with the print template whatever mode it was drawn in.
 
     The first call of a process starts Chrome (about 3 s), later ones take about 0.3 s. Safe from several threads.
 
     Args:
         fig: one of our figures; it is not changed.
-        fmt: svg or png (png at twice the size).
+        fmt: svg, png (at twice the size; for paper at 600 dots an inch) or pdf (with its fonts inside).
         width: of the image [px]; the figure's own or 720.
+        columns: for paper, single (85 mm) or double (170 mm), in place of a width.
 
     Raises:
-        InputError: another format.
+        InputError: another format or number of columns.
         RenderError: no Chrome, or it failed; the next call starts a new one.
     """
-    if fmt not in get_args(Format):
-        raise InputError(f"Cannot save a figure as {fmt!r}; choose {' or '.join(get_args(Format))}.")
-    printed = restyle(fig, "print")
+    formats = get_args(Format)
+    if fmt not in formats:
+        raise InputError(f"Cannot save a figure as {fmt!r}; choose {', '.join(formats[:-1])} or {formats[-1]}.")
+    printed = for_print(fig, columns) if columns else restyle(fig, "print")
     size = {
         "width": width or printed.layout.width or WIDTH,
         "height": printed.layout.height or HEIGHT,
-        "scale": _PNG_SCALE if fmt == "png" else 1,
+        "scale": _scale(fmt, printed, columns),
     }
-    spec, options = printed.to_plotly_json(), {"format": fmt, **size}
+    drawn = _drawn(printed.to_plotly_json(), {"format": fmt, **size})
+    if columns and fmt == "svg":
+        return sized_svg(drawn, columns)
+    return with_density(drawn) if columns and fmt == "png" else drawn
+
+
+def _scale(fmt: str, printed: go.Figure, columns: str) -> float:
+    if fmt == "png":
+        return WIDTH_MM[columns] / 25.4 * DPI / printed.layout.width if columns else _PNG_SCALE
+    return reduction(columns) if columns and fmt == "pdf" else 1
+
+
+def _drawn(spec: dict[str, Any], options: dict[str, Any]) -> bytes:
     try:
         return _draw(spec, options)
     except _ChromeGone:
@@ -154,7 +169,7 @@ def _warm() -> _Chrome:
     with _lock:
         if _chrome is None:
             if not can_render():
-                raise RenderError(f"Saving a figure as SVG or PNG needs Chrome, and none was found. {_REMEDY}")
+                raise RenderError(f"Saving a figure as SVG, PNG or PDF needs Chrome, and none was found. {_REMEDY}")
             try:
                 _chrome = _Chrome()
             except Exception as error:

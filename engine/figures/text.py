@@ -121,14 +121,17 @@ def label(text: object, limit: int = 24) -> str:
     return escape(plain if len(plain) <= limit else plain[: limit - 1].rstrip() + ELLIPSIS)
 
 
-def small_print(*parts: str) -> list[str]:
-    """Parts of a caption joined by middle dots, in lines that fit a phone. The parts must be inert already."""
+def small_print(*parts: str, line: int = _LINE) -> list[str]:
+    """Parts of a caption joined by middle dots, in lines that fit a phone, or a width of so many characters.
+
+    The parts must be inert already.
+    """
     lines: list[str] = []
     for part in filter(None, parts):
-        if lines and len(lines[-1]) + 3 + len(part) <= _LINE:
+        if lines and len(lines[-1]) + 3 + len(part) <= line:
             lines[-1] += f" · {part}"
         else:
-            lines += textwrap.wrap(part, _LINE, break_long_words=False, break_on_hyphens=False)
+            lines += textwrap.wrap(part, line, break_long_words=False, break_on_hyphens=False)
     return lines
 
 

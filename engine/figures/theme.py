@@ -6,6 +6,7 @@ streamlit replaces it with a placeholder whose colours are black.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import plotly.graph_objects as go
@@ -33,14 +34,15 @@ __all__ = [
 
 FONT = "'Source Sans', 'Source Sans 3', 'Source Sans Pro', 'Liberation Sans', Arial, sans-serif"
 TITLE_SIZE, TEXT_SIZE, SMALL_SIZE = 17, 13, 12
-_SMALL_LINE = 16
+SMALL_LINE = 16
 """Pixels a line of small print takes."""
 _LEGEND = 46
 """Pixels a legend of two lines takes."""
 
 
+@lru_cache(maxsize=8)
 def template(mode: Mode) -> go.layout.Template:
-    """The template of that mode; print has a white page, black text and stronger rules."""
+    """The template of that mode; print has a white page, black text and stronger rules. A figure takes a copy of it."""
     role = ROLES[mode]
     axis = {
         "automargin": True,
@@ -130,7 +132,7 @@ def frame(
         below: room under the plot [px].
     """
     lines = small_print(*notes)
-    top = 52 + _SMALL_LINE * len(lines) + (_LEGEND if legend else 0) + above
+    top = 52 + SMALL_LINE * len(lines) + (_LEGEND if legend else 0) + above
     fig.update_layout(
         template=template(mode),
         title={"text": title, "subtitle": {"text": "<br>".join(lines)}},

@@ -97,5 +97,5 @@ def test_browser_path_that_is_not_there(monkeypatch):
 
 
 def test_other_formats_are_refused():
-    with pytest.raises(InputError, match="svg or png"):
+    with pytest.raises(InputError, match="svg, png or pdf"):
         export.render(figure(), "bmp")

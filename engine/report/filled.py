@@ -1,0 +1,135 @@
+"""A report with its figures drawn: every piece with its number, caption, table and script."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from engine.errors import EngineError
+from engine.figures.palette import Mode
+from engine.figures.theme import restyle
+from engine.gallery import Entry, Source, entry_of, find_run
+from engine.report.basket import Drawn, Piece, Report
+from engine.report.script import remake_script
+
+KEPT = "Kept as it was drawn; not made from a run folder, so there is no script for it."
+Find = Callable[[str], Source]
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A piece with what it stands for.
+
+    Attributes:
+        number: of the figure, from 1; 0 for a note.
+        name: of its files: number and entry.
+        caption: the user's, else the figure's own.
+        own_caption: the figure's own; empty for a note.
+        where: run and settings, or that it was kept as drawn.
+        figure: in light colours.
+        table: what it was drawn from.
+        script: empty where it cannot be made again.
+        problem: why it could not be made; empty where it could.
+    """
+
+    piece: Piece
+    number: int
+    name: str
+    title: str = ""
+    caption: str = ""
+    own_caption: str = ""
+    where: str = ""
+    figure: go.Figure | None = None
+    table: pd.DataFrame | None = None
+    script: str = ""
+    problem: str = ""
+
+    @property
+    def shows_figure(self) -> bool:
+        """Whether the drawing is shown."""
+        return self.figure is not None and self.piece.show != "table"
+
+    @property
+    def shows_table(self) -> bool:
+        """Whether the table is shown."""
+        return self.table is not None and self.piece.show != "figure"
+
+
+def find_source(run: str) -> Source:
+    """A run by its name, read anew.
+
+    Raises:
+        RunError: there is none.
+    """
+    return Source(find_run(run))
+
+
+def fill(report: Report, find: Find = find_source, mode: Mode = "light") -> list[Filled]:
+    """Every piece drawn; one that cannot be made says why and does not stop the others.
+
+    Args:
+        report: what was picked.
+        find: run name to the run; pages pass one that keeps runs in memory.
+        mode: theme of the figures.
+    """
+    out: list[Filled] = []
+    number = 0
+    for piece in report.pieces:
+        if piece.kind == "note":
+            out.append(Filled(piece, 0, f"note-{piece.piece_id}"))
+            continue
+        number += 1
+        out.append(fill_one(piece, number, find, mode))
+    return out
+
+
+def fill_one(piece: Piece, number: int, find: Find = find_source, mode: Mode = "light") -> Filled:
+    """One figure, drawn."""
+    name = f"{number:02d}-{_file_name(piece.entry or piece.title)}"
+    try:
+        if piece.drawn is not None:
+            return _kept(piece, piece.drawn, number, name, mode)
+        source = find(piece.run)
+        entry = entry_of(source, piece.entry)
+        table = entry.prepare(source, **piece.settings)
+        figure, own = entry.plot(table, mode), entry.caption(table)
+    except EngineError as error:
+        return Filled(piece, number, name, piece.title, piece.text, problem=str(error))
+    return Filled(
+        piece,
+        number,
+        name,
+        title=html.unescape(str(figure.layout.title.text)),
+        caption=piece.text.strip() or own,
+        own_caption=own,
+        where=where_of(piece, entry),
+        figure=figure,
+        table=table,
+        script=remake_script(entry, piece.run, piece.settings, name),
+    )
+
+
+def where_of(piece: Piece, entry: Entry) -> str:
+    """Run and settings in one line."""
+    said = entry.set_to(piece.settings)
+    return f"Run {piece.run}, figure {piece.entry}." + (f" {said}." if said else "")
+
+
+def _kept(piece: Piece, drawn: Drawn, number: int, name: str, mode: Mode) -> Filled:
+    figure = restyle(go.Figure(drawn.spec), mode)
+    notes = [html.unescape(str(n)) for n in (figure.layout.meta or {}).get("notes", ())]
+    title = html.unescape(str(figure.layout.title.text or piece.title))
+    own = f"{title} {'; '.join(notes)}."
+    table = pd.DataFrame(drawn.rows, columns=drawn.columns)
+    caption = piece.text.strip() or own
+    return Filled(piece, number, name, title, caption, own, KEPT, figure, table)
+
+
+def _file_name(text: str) -> str:
+    return Path(re.sub(r"[^A-Za-z0-9_]+", "-", text).strip("-").lower()[:40] or "figure").name
