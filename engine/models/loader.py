@@ -76,6 +76,8 @@ def load_model(spec: str, settings: Settings) -> LoadedModel:
         torch.set_num_threads(settings.threads)
     kind, _, name = spec.partition(":")
     device = pick_device(settings.device)
+    if device != "cpu":  # it builds a plan for every new shape, and each batch of prompts has another one
+        torch.backends.cuda.enable_cudnn_sdp(False)
     dtype = torch.float32 if device == "cpu" else torch.bfloat16
     if kind == "bundled" and name in _BUNDLED:
         named = _load_bundled(settings, _BUNDLED[name])

@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 from engine.errors import ModelError
 
 Item = TypeVar("Item")
+Count = Any
+"""A whole number, or an array of them."""
 SHARE = 0.5
 """Share of the free memory that a pass may take; the rest is for what the allocator and others need."""
 _LIMIT, _USED = (Path("/sys/fs/cgroup") / name for name in ("memory.max", "memory.current"))
@@ -33,7 +35,7 @@ class Footprint:
     pair: int
     logits: int
 
-    def of(self, rows: int, tokens: int, path: int, reads: int) -> int:
+    def of(self, rows: Count, tokens: Count, path: Count, reads: Count) -> Count:
         """Bytes of a pass.
 
         Args:

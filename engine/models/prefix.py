@@ -1,9 +1,10 @@
 """Logits at the end of token sequences, each shared beginning computed once.
 
 The sequences form a trie (`engine.models.trie`), cut into rows. Rows of one level are one batch or several; each
-row gets the keys and values of the tokens before it from a pool, in the library's own cache, and a mask under which
-its tokens see that path and their own ancestors. Attention with a window is exact: the mask counts positions, and
-the cache holds every position.
+row gets the keys and values of the tokens before it from a pool, and a mask under which its tokens see that path and
+their own ancestors. Llama's relatives go through the pass written out in `engine.models.llama`, other shapes through
+the library's modules and its own cache. Attention with a window is exact: the mask counts positions, and the cache
+holds every position.
 
 Memory: the sequences are taken in lexical order, as many at once as have `PASSES_PER_CHUNK` passes of work and whose
 pool takes at most a quarter of the free memory; a pass takes at most half of what is then free.
@@ -16,6 +17,9 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
+import numpy as np
+
+from engine.models import llama
 from engine.models.batching import token_budget
 from engine.models.layout import Batch, Laid, Slots, lay, pack, visible
 from engine.models.loader import LoadedModel
@@ -114,47 +118,86 @@ class _Chunk:
         width = int(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads)
         shape = (config.num_hidden_layers, 2, slots.count, heads, width)
         self._pool = torch.empty(shape, dtype=loaded.model.dtype, device=loaded.device)
+        self._compute = self._by_modules if llama.why_not(loaded) else self._written_out
 
     def read(self, budget: int, needs: Footprint, take: Take) -> None:
-        """Compute all rows, level by level."""
+        """Compute all rows, level by level; a pass is handed over when the next one is under way."""
         import torch
+
+        waiting: list[tuple[Sequence[Laid], Any]] = []
+
+        def hand_over() -> None:
+            for rows, logits in waiting:
+                take([i for row in rows for ends in row.ends for i in ends], logits)
+            waiting.clear()
 
         def run(batch: Sequence[Laid]) -> None:
             with torch.inference_mode():
                 logits = self._pass(batch)
-            take([i for row in batch for ends in row.ends for i in ends], logits)
+            hand_over()
+            waiting.append((batch, logits))
 
         device = self._loaded.device
         least = CPU_PASS_TOKENS if device == "cpu" else GPU_PASS_TOKENS
         for level in self._levels:
             for batch in _batches(level, budget, needs, int(SHARE * free_bytes(device)), least):
                 halving(run, batch, device)
+        hand_over()
 
     def _pass(self, rows: Sequence[Laid]) -> Any:
         """One forward pass; returns the logits (n, V) of the rows' ends, in order."""
         import torch
 
-        device = self._loaded.device
-        batch = pack(rows, device)
+        batch = pack(rows, self._loaded.device)
+        width = batch.ids.shape[1]
+        found = [
+            (b, width - len(row.ends) + k) for b, row in enumerate(rows) for k, e in enumerate(row.ends) for _ in e
+        ]
+        where = torch.tensor(found, dtype=torch.long).reshape(-1, 2).to(self._loaded.device)
+        return self._compute(rows, batch, where)
+
+    def _written_out(self, rows: Sequence[Laid], batch: Batch, where: Any) -> Any:
+        """The pass through our own forward, its cache laid out for it."""
+        import torch
+
+        model = llama.written_out(self._loaded)
+        count, steps = batch.ids.shape
+        before = batch.path.shape[1]
+        cache = model.cache(count, before + steps)
+        if before:
+            held = cache.view(len(cache), count, 2, model.kv_heads, before + steps, model.width)
+            held[..., :before, :] = self._pool[:, :, batch.path].permute(0, 2, 1, 4, 3, 5)  # (L, B, 2, H, P, D)
+        longest = max(int(row.positions.max()) for row in rows) + 1
+        cos, sin = (table[batch.positions] for table in model.rope(longest))
+        slots = torch.arange(before, before + steps, device=batch.ids.device)
+        mask = _additive(visible(batch), model.dtype)
+        hidden = model.forward(batch.ids, cos, sin, cache, slots, mask, way=model.ways[0])
+        if (kept := self._kept(rows, batch)) is not None:
+            row_at, column_at, slot = kept
+            new = cache[:, row_at, :, column_at]  # (n, L, 2 H, D)
+            self._pool[:, :, slot] = new.view(len(slot), len(cache), 2, model.kv_heads, model.width).permute(
+                1, 2, 0, 3, 4
+            )
+        return model.logits(hidden.view(count, steps, -1)[where[:, 0], where[:, 1]]).float()
+
+    def _by_modules(self, rows: Sequence[Laid], batch: Batch, where: Any) -> Any:
+        """The pass through the library's modules, with the library's cache."""
         cache = self._cache(batch)
+        reads = max(1, batch.reads)
         out = self._loaded.model(
             input_ids=batch.ids,
             position_ids=batch.positions,
             attention_mask=self._masks(batch),
             cache=cache,
             use_cache=True,
-            logits_to_keep=max(1, batch.reads),
+            logits_to_keep=reads,
         )
-        self._keep(rows, batch, cache)
-        width, first = batch.ids.shape[1], batch.ids.shape[1] - max(1, batch.reads)
-        found = [
-            (b, width - len(row.ends) + k - first)
-            for b, row in enumerate(rows)
-            for k, e in enumerate(row.ends)
-            for _ in e
-        ]
-        where = torch.tensor(found, dtype=torch.long, device=device).reshape(-1, 2)
-        return out.logits[where[:, 0], where[:, 1]].float()
+        if (kept := self._kept(rows, batch)) is not None:
+            row_at, column_at, slot = kept
+            for k, layer in enumerate(cache.layers):
+                self._pool[k, 0, slot] = layer.keys[row_at, :, column_at]  # (n, H, D)
+                self._pool[k, 1, slot] = layer.values[row_at, :, column_at]
+        return out.logits[where[:, 0], where[:, 1] - (batch.ids.shape[1] - reads)].float()
 
     def _cache(self, batch: Batch) -> Any:
         """The library's cache, holding each row's path; rows that continue the same path share one copy."""
@@ -183,21 +226,18 @@ class _Chunk:
         windows = {"full_attention": None, "sliding_attention": window}
         return {kind: _additive(visible(batch, windows[kind]), dtype) for kind in kinds}
 
-    def _keep(self, rows: Sequence[Laid], batch: Batch, cache: Any) -> None:
-        """Move what later rows need into the pool."""
-        import numpy as np
+    def _kept(self, rows: Sequence[Laid], batch: Batch) -> tuple[Any, Any, Any] | None:
+        """Row, place in the cache and place in the pool of every token that later rows need."""
         import torch
 
         at = [(b, row) for b, row in enumerate(rows) if len(row.kept)]
         if not at:
-            return
+            return None
         row_of = np.concatenate([np.full(len(row.kept), b) for b, row in at])
         column = batch.path.shape[1] + np.concatenate([batch.columns[b][row.kept] for b, row in at])
         slots = np.concatenate([row.slots for _, row in at])
         row_at, column_at, slot = (torch.from_numpy(a).to(self._loaded.device) for a in (row_of, column, slots))
-        for k, layer in enumerate(cache.layers):
-            self._pool[k, 0, slot] = layer.keys[row_at, :, column_at]  # (n, H, D)
-            self._pool[k, 1, slot] = layer.values[row_at, :, column_at]
+        return row_at, column_at, slot
 
 
 def _additive(seen: Any, dtype: Any) -> Any:
@@ -214,18 +254,21 @@ def _batches(rows: Sequence[Laid], budget: int, needs: Footprint, room: int, lea
     least `least`, and a sixteenth of that more.
     """
     rows = sorted(rows, key=lambda r: (len(r.ids), len(r.path)))
-    best = [0, *[0] * len(rows)]  # cheapest way to compute the first j rows, and where its last pass begins
+    widths, paths, reads = (np.array([len(getattr(r, of)) for r in rows]) for of in ("ids", "path", "reads"))
+    best = np.zeros(len(rows) + 1)  # cheapest way to compute the first j rows, and where its last pass begins
     begins = [0] * (len(rows) + 1)
     for j in range(1, len(rows) + 1):
-        width, path, reads = len(rows[j - 1].ids), 0, 1
-        for i in range(j - 1, -1, -1):
-            path, reads = max(path, len(rows[i].path)), max(reads, len(rows[i].reads))
-            n = j - i
-            if n > 1 and (n * width > budget or needs.of(n, width, path, reads) > room):
-                break
-            cost = best[i] + max(n * width, least) + least // 16
-            if n == 1 or cost < best[j]:
-                best[j], begins[j] = cost, i
+        width = int(widths[j - 1])
+        count = np.arange(1, min(j, max(1, budget // width)) + 1)  # rows of the last pass
+        first = j - count
+        path = np.maximum.accumulate(paths[:j][::-1])[: len(count)]
+        read = np.maximum.accumulate(np.maximum(reads[:j][::-1], 1))[: len(count)]
+        fits = needs.of(count, width, path, read) <= room
+        fits[0] = True
+        stop = len(count) if fits.all() else int(np.argmin(fits))  # what does not fit with n rows does not with more
+        cost = best[first[:stop]] + np.maximum(count[:stop] * width, least) + least // 16
+        chosen = int(np.argmin(cost))
+        best[j], begins[j] = cost[chosen], int(first[chosen])
     passes = []
     j = len(rows)
     while j:

@@ -17,10 +17,10 @@ from engine.errors import InputError, ModelError
 from engine.models.batching import batches
 from engine.models.chat import plain_ids, render_ids
 from engine.models.generation import end_tokens
+from engine.models.llama import Llama, why_not, written_out
 from engine.models.loader import LoadedModel
 from engine.models.memory import SHARE, free_bytes, halving
 from engine.steering.hooks import steered
-from engine.steering.llama import Llama, why_not, written_out
 from engine.steering.session import Row, Session, chooser, slots_for
 from engine.steering.vectors import Edit
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from engine.errors import ModelError
 from engine.models.batching import batches, pad_right, token_budget
-from engine.steering.llama import Llama
+from engine.models.llama import Llama, Way
 from engine.steering.vectors import Edit, Editor
 
 TOP_K = 50
@@ -76,7 +76,7 @@ class Session:
         rows: which prompt each row continues, and how it chooses.
         limit: tokens written for each row, at most.
         edit: of the rows, in order; None steers nothing.
-        fused: use the fused attention kernel.
+        way: what lies between the matrix products; recording a graph chooses the fastest.
     """
 
     def __init__(
@@ -87,11 +87,11 @@ class Session:
         limit: int,
         edit: Edit | None = None,
         *,
-        fused: bool = True,
+        way: Way = "fused",
     ) -> None:
         import torch
 
-        self._model, self._limit, self.fused = model, limit, fused
+        self._model, self._limit, self.way = model, limit, way
         self._prompts = [prompts[row.prompt] for row in rows]
         device = model.device
         size = len(rows)
@@ -137,7 +137,7 @@ class Session:
             self._slot,
             self._mask,
             self._edit,
-            self.fused,
+            self.way,
         )
         self.logits = self._model.logits(hidden)
         self._tokens.copy_(self._choose(self.logits, self._number))
@@ -146,20 +146,20 @@ class Session:
             counter.add_(1)
 
     def capture(self) -> None:
-        """Record the step as a CUDA graph, once with each attention kernel, and keep the faster one."""
+        """Record the step as a CUDA graph, once in each way, and keep the fastest."""
         import torch
 
         found = []
-        for fused in (True, False):
-            self.fused = fused
+        for way in self._model.ways:
+            self.way = way
             try:
-                found.append((*self._captured(), fused))
+                found.append((*self._captured(), way))
             except RuntimeError as error:  # a kernel that refuses this shape, or that cannot be recorded
                 if isinstance(error, torch.OutOfMemoryError):
                     raise
         self.reset()
         if found:
-            _, self._graph, self.logits, self.fused = min(found, key=lambda one: one[0])
+            _, self._graph, self.logits, self.way = min(found, key=lambda one: one[0])
 
     def _captured(self) -> tuple[float, Any, Any]:
         """Milliseconds of a replayed step, the graph, and the tensor that its logits are in."""
@@ -231,7 +231,7 @@ class Session:
             mask = torch.zeros((1, 1, steps, steps), dtype=self._model.dtype, device=ids.device)
             mask.masked_fill_(at[None] > at[:, None], _lowest(mask.dtype))
             cos, sin = self._cos[:steps].expand(len(chosen), -1, -1), self._sin[:steps].expand(len(chosen), -1, -1)
-            self._model.forward(ids, cos, sin, cache, at, mask.expand(len(chosen), -1, -1, -1), None, fused=True)
+            self._model.forward(ids, cos, sin, cache, at, mask.expand(len(chosen), -1, -1, -1))
             place = {prompt: k for k, prompt in enumerate(chosen)}
             here = [(b, place[row.prompt]) for b, row in enumerate(rows) if row.prompt in place]
             to, source = (torch.tensor(x, device=ids.device) for x in zip(*here, strict=True))

@@ -23,7 +23,7 @@ from engine.settings import Settings, get_settings
 from engine.steering.decode import Row
 from engine.steering.hooks import steered
 from engine.steering.layers import blocks
-from engine.steering.llama import why_not, written_out
+from engine.models.llama import why_not, written_out
 from engine.steering.session import Session, slots_for
 from engine.steering.vectors import Edit, Side, Standards, edit_of
 from engine.studies.bench_floor import device_name, note, peak_bytes, reset_peak, synchronise

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from engine.steering.decode import Row
-from engine.steering.llama import Llama
+from engine.models.llama import Llama
 from engine.steering.session import Session
 from engine.steering.vectors import Standards, edit_of
 

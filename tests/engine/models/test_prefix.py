@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from engine.errors import ModelError
 from engine.models import memory, prefix, scoring
 from engine.models.labels import LabelTokens
+from engine.models.llama import Llama
 from engine.models.scoring import label_probabilities, way_for
 
 CAUSAL = ["llama", "qwen2", "qwen3", "gemma2", "gemma3", "mistral", "gpt2"]
@@ -97,6 +98,18 @@ def test_equal_prompts_are_asked_once_and_all_reported(tiny):
     assert sum(encoded) == 2
 
 
+def watch(monkeypatch):
+    """The padded tokens of every pass of shared prefixes from now on."""
+    tokens, forward = [], Llama.forward
+
+    def seen(self, ids, *rest, **options):
+        tokens.append(ids.numel())
+        return forward(self, ids, *rest, **options)
+
+    monkeypatch.setattr(Llama, "forward", seen)
+    return tokens
+
+
 def test_a_call_may_stop_after_any_pass_also_before_the_first_answer(tiny):
     reported, loaded = [], tiny("llama")
     prompts = grid()
@@ -115,19 +128,15 @@ def test_a_call_may_stop_after_any_pass_also_before_the_first_answer(tiny):
         label_probabilities(loaded, prompts, ONE, stop, 64, "shared")
 
 
-def test_sharing_is_chosen_where_it_saves_and_several_beginnings_cost_no_second_prompt(tiny):
+def test_sharing_is_chosen_where_it_saves_and_several_beginnings_cost_no_second_prompt(tiny, monkeypatch):
     loaded = tiny("llama")
     stem = tuple(range(3, 60))
     assert way_for(loaded, [stem]) == "plain"
     assert way_for(loaded, [(1, *stem), (2, *stem)]) == "plain"
     assert way_for(loaded, [(*stem, 1), (*stem, 2)]) == "shared"
     assert way_for(tiny("t5"), [stem, stem]) == "encoder-decoder"
-    tokens = []
-    handle = loaded.model.get_input_embeddings().register_forward_hook(
-        lambda m, a, out: tokens.append(out[..., 0].numel())
-    )
+    tokens = watch(monkeypatch)
     label_probabilities(loaded, [list(stem)], SEVERAL)
-    handle.remove()
     assert sum(tokens) == len(stem) + len(SEVERAL.beginnings) - 1
 
 
@@ -167,6 +176,13 @@ def test_out_of_memory_halves_the_batch_and_goes_on(tiny, way, monkeypatch):
         if len(kwargs["input_ids"]) > 1:
             raise torch.OutOfMemoryError("CUDA out of memory")
 
+    forward = Llama.forward
+
+    def small_pass(self, ids, *rest, **options):
+        small(None, (), {"input_ids": ids})
+        return forward(self, ids, *rest, **options)
+
+    monkeypatch.setattr(Llama, "forward", small_pass)
     handle = loaded.model.register_forward_pre_hook(small, with_kwargs=True)
     try:
         got = label_probabilities(loaded, prompts, ONE, way=way)
@@ -195,17 +211,11 @@ def test_memory_is_computed_from_the_config_and_bounds_a_pass(tiny, monkeypatch)
     needs = memory.footprint(loaded.model)
     assert needs.kv == 2 * 2 * 2 * 8 * 4
     assert needs.of(2, 10, 5, 1) == 2 * needs.of(1, 10, 5, 1)
-    tokens = []
     room = needs.of(1, 70, 80, 6) * 2 / memory.SHARE
     monkeypatch.setattr(prefix, "free_bytes", lambda device: int(room))
     expected = label_probabilities(loaded, grid(), ONE, way="plain")
-    handle = loaded.model.register_forward_pre_hook(
-        lambda m, a, kwargs: tokens.append(kwargs["input_ids"].numel()), with_kwargs=True
-    )
-    try:
-        got = label_probabilities(loaded, grid(), ONE, way="shared")
-    finally:
-        handle.remove()
+    tokens = watch(monkeypatch)
+    got = label_probabilities(loaded, grid(), ONE, way="shared")
     np.testing.assert_allclose(got, expected, atol=ALMOST)
     assert max(tokens) < 300
     assert memory.free_bytes("cpu") > 2**20

@@ -8,11 +8,11 @@ import torch
 from transformers import GenerationConfig
 
 from engine.errors import InputError, ModelError
+from engine.models.llama import why_not, written_out
 from engine.steering.activations import last_activations
 from engine.steering.decode import Row, decode
 from engine.steering.hooks import steered
 from engine.steering.layers import blocks
-from engine.steering.llama import why_not, written_out
 from engine.steering.session import Session
 from engine.steering.vectors import edit_of
 
@@ -59,11 +59,11 @@ def test_steered_text_is_that_of_generate_with_the_same_hook(tiny, standards, sh
 
 
 @pytest.mark.parametrize("shape", WRITTEN_OUT)
-@pytest.mark.parametrize("fused", [True, False])
-def test_logits_after_a_prompt_are_the_models(tiny, shape, fused):
+@pytest.mark.parametrize("way", ["fused", "products"])
+def test_logits_after_a_prompt_are_the_models(tiny, shape, way):
     loaded = tiny(shape)
     with torch.inference_mode():
-        session = Session(written_out(loaded), PROMPTS, ROWS, 2, fused=fused)
+        session = Session(written_out(loaded), PROMPTS, ROWS, 2, way=way)
         session.step()
         for row, prompt in zip(session.logits, PROMPTS, strict=True):
             wanted = loaded.model(input_ids=torch.tensor([prompt])).logits[0, -1]

@@ -1,22 +1,27 @@
-"""One forward pass of a Llama-shaped model over a static cache, written out, so that it can be captured as a graph.
+"""One forward pass of a Llama-shaped model over a cache of our own, written out: few launches, and it can be recorded.
 
 The same arithmetic as the library's modules (checked by a test on each shape), with query, key and value as one
 product, gate and up as another, residuals added inside the products, and queries of a group read as rows that share
-one key head, so that nothing is repeated. Handles Llama, Mistral without a window, Qwen 2 and Qwen 3.
+one key head, so that nothing is repeated. What lies between the products is torch's, or on a GPU one Triton kernel
+for each stretch (`engine.models.kernels`). Handles Llama, Mistral without a window, Qwen 2 and Qwen 3.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from importlib.util import find_spec
+from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
 from engine.models.loader import LoadedModel
-from engine.steering.layers import blocks
 
 SHAPES = frozenset({"llama", "mistral", "qwen2", "qwen3"})
 _MOVING_ROPE = frozenset({"dynamic", "longrope"})
+Way = Literal["kernels", "fused", "products"]
+"""What lies between the matrix products: our Triton kernels; torch's with its fused attention; plain products."""
 After = Callable[[int, Any], Any]
 """Gets a layer's number and its output (N, d); returns what goes on."""
 
@@ -34,7 +39,7 @@ def why_not(loaded: LoadedModel) -> str:
         return "its position encoding depends on the longest row"
     if getattr(config, "hidden_act", "silu") != "silu":
         return f"its activation is {config.hidden_act}"
-    block = blocks(loaded)[0]
+    block = loaded.model.model.layers[0]
     if any(part.bias is not None for part in (block.self_attn.o_proj, block.mlp.gate_proj, block.mlp.down_proj)):
         return "its output maps have biases"
     return ""
@@ -44,10 +49,11 @@ _made: WeakKeyDictionary[Any, Llama] = WeakKeyDictionary()
 
 
 def written_out(loaded: LoadedModel) -> Llama:
-    """The model's weights for `Llama.forward`, joined once."""
-    if loaded.model not in _made:
-        _made[loaded.model] = Llama(loaded)
-    return _made[loaded.model]
+    """The model's weights for `Llama.forward`, joined once; anew after the model has moved or changed its precision."""
+    found = _made.get(loaded.model)
+    if found is None or not found.is_of(loaded.model):
+        found = _made[loaded.model] = Llama(loaded)
+    return found
 
 
 @dataclass(frozen=True)
@@ -85,7 +91,14 @@ class Llama:
         self.head = loaded.model.get_output_embeddings().weight
         self._rotary = loaded.model.model.rotary_emb
         with torch.inference_mode(False), torch.no_grad():  # others may want gradients through these weights
-            self.layers = [_layer(block) for block in blocks(loaded)]
+            self.layers = [_layer(block) for block in loaded.model.model.layers]
+
+        self.ways = _ways(self)
+
+    def is_of(self, model: Any) -> bool:
+        """Whether the model's own weights are still views of these."""
+        first = model.model.layers[0].self_attn.q_proj.weight
+        return bool(self.layers[0].qkv.data_ptr() == first.data_ptr() and self.layers[0].qkv.dtype == first.dtype)
 
     def rope(self, length: int) -> tuple[Any, Any]:
         """Cosine and signed sine for positions 0 to length - 1, each (length, D); see `_rotated`."""
@@ -105,8 +118,9 @@ class Llama:
         return torch.zeros(shape, dtype=self.dtype, device=self.device)
 
     def forward(
-        self, ids: Any, cos: Any, sin: Any, cache: Any, slots: Any, mask: Any, after: After | None, fused: bool
-    ) -> Any:
+        self, ids: Any, cos: Any, sin: Any, cache: Any, slots: Any, mask: Any, after: After | None = None,
+        way: Way = "fused",
+    ) -> Any:  # fmt: skip
         """Hidden states after the last block, before the final norm.
 
         Args:
@@ -115,37 +129,77 @@ class Llama:
             sin: likewise, signed.
             cache: from `cache`; the tokens' keys and values are written to `slots` (T,).
             slots: where in the cache the tokens stand.
-            mask: added to the scores: (B, 1, T, S) of the model's dtype.
+            mask: added to the scores: (B, 1, T, S) of the model's dtype. With one token and our kernels, only what
+                stands before the token is read.
             after: edits the output of each block.
-            fused: use the fused attention kernel; otherwise plain products.
+            way: one of `ways`.
 
         Returns:
             (B * T, d).
         """
-        import torch
         from torch.nn import functional as F  # noqa: N812 - its usual name
 
-        batch, steps = ids.shape
-        cos, sin = self._for_heads(cos, 1.0), self._for_heads(sin, 0.0)
         x = F.embedding(ids.reshape(-1), self.embedding)
-        size = (x.shape[-1],)
+        mix = self._mixer(ids.shape, cos, sin, slots, mask, way)
         for number, layer in enumerate(self.layers, start=1):
-            qkv = F.linear(F.rms_norm(x, size, layer.norm_in, self.eps), layer.qkv, layer.qkv_bias)
-            qkv = qkv.view(batch, steps, -1, self.width)
-            if layer.q_norm is not None:
-                q, k, v = qkv.split([self.heads, self.kv_heads, self.kv_heads], dim=2)
-                q = F.rms_norm(q, (self.width,), layer.q_norm, self.eps)
-                qkv = torch.cat([q, F.rms_norm(k, (self.width,), layer.k_norm, self.eps), v], dim=2)
-            turned = torch.addcmul(qkv * cos, qkv.roll(self.width // 2, -1), sin)
-            held = cache[number - 1]
-            held.index_copy_(2, slots, turned[:, :, self.heads :].transpose(1, 2))
-            mixed = self._attend(turned[:, :, : self.heads], held, mask, fused)
-            x.addmm_(mixed, layer.out.t())
-            gate, up = F.linear(F.rms_norm(x, size, layer.norm_mid, self.eps), layer.gate_up).chunk(2, dim=-1)
-            x.addmm_(F.silu(gate).mul_(up), layer.down.t())
+            qkv = F.linear(self._norm(x, layer.norm_in, way), layer.qkv, layer.qkv_bias)
+            x.addmm_(mix(qkv, layer, cache[number - 1]), layer.out.t())
+            both = F.linear(self._norm(x, layer.norm_mid, way), layer.gate_up)
+            x.addmm_(self._gated(both, way), layer.down.t())
             if after:
                 x = after(number, x)
         return x
+
+    def _norm(self, x: Any, weight: Any, way: Way) -> Any:
+        if way == "kernels":
+            from engine.models.kernels import rms_norm
+
+            return rms_norm(x, weight, self.eps)
+        from torch.nn import functional as F  # noqa: N812 - its usual name
+
+        return F.rms_norm(x, (x.shape[-1],), weight, self.eps)
+
+    def _gated(self, both: Any, way: Way) -> Any:
+        if way == "kernels":
+            from engine.models.kernels import silu_mul
+
+            return silu_mul(both)
+        from torch.nn import functional as F  # noqa: N812 - its usual name
+
+        gate, up = both.chunk(2, dim=-1)
+        return F.silu(gate).mul_(up)
+
+    def _mixer(self, shape: Any, cos: Any, sin: Any, slots: Any, mask: Any, way: Way) -> Callable[..., Any]:
+        """From query, key and value of a layer to its attention's output; rotates and stores on the way."""
+        steps, group = int(shape[1]), self.heads // self.kv_heads
+        rows = mask.repeat(1, 1, group, 1) if steps > 1 else mask  # the queries of a group are rows of one head
+        if way == "kernels":
+            from engine.models.kernels import attend_one, turn_and_store
+
+            if steps == 1:
+                return lambda qkv, _, held: attend_one(qkv, cos, sin, slots, mask, held, self.heads)
+            return lambda qkv, _, held: self._attend(
+                turn_and_store(qkv, cos, sin, slots, held, self.heads), held, rows, fused=True
+            )
+        every_cos, every_sin = self._for_heads(cos, 1.0), self._for_heads(sin, 0.0)
+
+        def mix(qkv: Any, layer: Layer, held: Any) -> Any:
+            turned = self._turned(qkv.view(*shape, -1, self.width), layer, every_cos, every_sin)
+            held.index_copy_(2, slots, turned[:, :, self.heads :].transpose(1, 2))
+            return self._attend(turned[:, :, : self.heads], held, rows, fused=way == "fused")
+
+        return mix
+
+    def _turned(self, qkv: Any, layer: Layer, cos: Any, sin: Any) -> Any:
+        """Queries and keys rotated by their positions, values as they are (B, T, heads + 2 key heads, D)."""
+        import torch
+        from torch.nn import functional as F  # noqa: N812 - its usual name
+
+        if layer.q_norm is not None:
+            q, k, v = qkv.split([self.heads, self.kv_heads, self.kv_heads], dim=2)
+            q = F.rms_norm(q, (self.width,), layer.q_norm, self.eps)
+            qkv = torch.cat([q, F.rms_norm(k, (self.width,), layer.k_norm, self.eps), v], dim=2)
+        return torch.addcmul(qkv * cos, qkv.roll(self.width // 2, -1), sin)
 
     def _for_heads(self, turn: Any, still: float) -> Any:
         """Cosine or sine for each head (B, T, heads + 2 key heads, D): values are not turned."""
@@ -160,8 +214,8 @@ class Llama:
 
         return F.linear(F.rms_norm(hidden, (hidden.shape[-1],), self.norm, self.eps), self.head)
 
-    def _attend(self, q: Any, held: Any, mask: Any, fused: bool) -> Any:
-        """Attention (B * T, heads * D) of queries (B, T, heads, D); the queries of a group are rows of one head."""
+    def _attend(self, q: Any, held: Any, mask: Any, *, fused: bool) -> Any:
+        """Attention (B * T, heads * D) of queries (B, T, heads, D); the mask is one of a group's rows."""
         import torch
         from torch.nn import functional as F  # noqa: N812 - its usual name
 
@@ -173,7 +227,6 @@ class Llama:
         else:
             rows = q.reshape(batch, steps, self.kv_heads, group, width).permute(0, 2, 3, 1, 4)
             rows = rows.reshape(batch, self.kv_heads, group * steps, width)
-            mask = mask.repeat(1, 1, group, 1)
         if fused:
             mask = mask.expand(batch, self.kv_heads, rows.shape[2], mask.shape[-1])
             out = F.scaled_dot_product_attention(rows, keys, values, attn_mask=mask)
@@ -184,6 +237,27 @@ class Llama:
             return out.reshape(batch, -1)
         out = out.reshape(batch, self.kv_heads, group, steps, width).permute(0, 3, 1, 2, 4)
         return out.reshape(batch * steps, -1)
+
+
+def _ways(model: Llama) -> tuple[Way, ...]:
+    """The ways that this model can go here; which is fastest depends on the pass."""
+    even = model.width & (model.width - 1) == 0 and model.layers[0].q_norm is None
+    return ("kernels", "fused", "products") if even and _kernels_work(model.device) else ("fused", "products")
+
+
+@cache
+def _kernels_work(device: str) -> bool:
+    """Whether Triton is there and compiles for this device (it needs a C compiler, too)."""
+    if device == "cpu" or find_spec("triton") is None:
+        return False
+    try:
+        from engine.models.kernels import check
+
+        check(device)
+    except Exception as error:  # noqa: BLE001 - whatever is against it, torch's own kernels remain
+        logging.getLogger(__name__).warning("Triton's kernels are not used on %s: %s", device, error)
+        return False
+    return True
 
 
 def _layer(block: Any) -> Layer:
