@@ -11,6 +11,8 @@ from engine.defenses.cards import KINDS, PERPLEXITY_THRESHOLDS, DefenseCard
 from engine.errors import InputError
 from engine.schema import NONE
 
+REFSWAP = "refswap"
+"""A defense of verifiers alone (`engine.defenses.refswap`)."""
 _DECIMALS = 9
 """Decimals of a dial that count."""
 
@@ -44,6 +46,12 @@ def parse_defense(name: str) -> DefenseName:
         InputError: no such defense or dial, a value outside its range, or a dial given twice.
     """
     base, mark, query = name.partition("?")
+    if base == REFSWAP:
+        raise InputError(
+            f"{name!r} checks a verifier's YES, so it has no arm among scores: what is accepted before and after it is "
+            "measured by `judgescope study refswap --judge SPEC`, which also calibrates gamma. On the pages it is a "
+            "switch of the Attack lab on verification items, and the page Reference swap."
+        )
     if base not in KINDS:
         raise InputError(f"Unknown defense {name!r}. Available: {', '.join(KINDS)}.")
     card = KINDS[base]

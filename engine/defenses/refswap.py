@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from engine.defenses.base import OuterJudge
+from engine.defenses.names import REFSWAP
 from engine.errors import InputError
 from engine.judges.base import Checkpoint, Cost, Judge, Request, Verdict, no_checkpoint, unread
 from engine.schema import Outcome, Protocol
 
-NAME = "refswap"
 K, GAMMA = 5, 0.01
 """The paper's K, and its gamma at delta = 2 points on its own verifier; calibrate gamma on your own."""
 
@@ -63,7 +63,7 @@ class RefSwapJudge(OuterJudge):
             raise InputError(f"RefSwap's K is {k}; give a whole number of at least 1.")
         if not 0 <= gamma <= 1:
             raise InputError(f"RefSwap's gamma is {gamma:g}; it is a probability, from 0 to 1.")
-        super().__init__(inner, f"{NAME}?k={k}&gamma={gamma:g}")
+        super().__init__(inner, f"{REFSWAP}?k={k}&gamma={gamma:g}")
         self.k, self.gamma = k, gamma
         self._references = references
 

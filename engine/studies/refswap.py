@@ -115,6 +115,7 @@ def run_refswap(
         for chunk in _chunks(list(material.requests)):
             requests = [r for item in chunk for r in material.requests[item]]
             tables.append(_ask(judge, requests, material.swaps, _offset(checkpoint, done, total)))
+            require_probabilities(judge, tables[-1])
             done += len(requests)
             if time.monotonic() - written > SECONDS_BETWEEN_WRITES:
                 _write(run, tables, material, config)
@@ -225,6 +226,21 @@ def _ask(
     table = verdict_table(judge, [*requests, *flat], [*base, *answers])
     shared = [n for request, own in zip(requests, checks, strict=True) for n in _shared(judge, request, own)]
     return table.assign(shared_tokens=[0] * len(requests) + shared)
+
+
+def require_probabilities(judge: Judge, verdicts: pd.DataFrame) -> None:
+    """Refuse a verifier that says yes or no in words alone: max_p_cf would be 0 or 1, and gamma could choose nothing.
+
+    Raises:
+        InputError: every verdict read so far is a text without a probability in between.
+    """
+    read = verdicts[verdicts["p_yes"].notna()]
+    if len(read) and read["raw_text"].fillna("").ne("").all() and read["p_yes"].isin([0.0, 1.0]).all():
+        raise InputError(
+            f"{judge.spec} answers yes or no as text, without probabilities. RefSwap compares p(YES) under other "
+            "references with gamma, so it needs a judge that shows them: a local model, or a server that offers "
+            "logprobs. For an API judge several samples also give a coarse p(YES): api:MODEL?samples=10&temperature=1."
+        )
 
 
 def _shared(judge: Judge, request: Request, checks: Sequence[Request]) -> list[int]:

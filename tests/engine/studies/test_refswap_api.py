@@ -1,0 +1,111 @@
+"""The study with a verifier behind a server: a scripted one that shows probabilities, and one that only writes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from engine.cli import main
+from engine.data.store import DEMO_VERIFICATION, load_dataset
+from engine.errors import InputError
+from engine.judges.base import no_checkpoint
+from engine.judges.registry import make_judge
+from engine.metrics.refswap import sample_table, summarise
+from engine.readout.refswap import max_p_cf
+from engine.runs import create_run
+from engine.studies.refswap import pool_of, run_refswap
+from engine.studies.refswap_config import RefSwapConfig
+
+SPEC = "api:scripted"
+
+
+def p_yes(prompt: str) -> float:
+    """What the scripted server says: high under most prompts, a different number for each."""
+    return 0.4 + 0.59 * int(hashlib.sha256(prompt.encode()).hexdigest()[:8], 16) / 16**8
+
+
+class Scripted(BaseHTTPRequestHandler):
+    logprobs = True
+
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        p = p_yes(body["messages"][-1]["content"])
+        choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "Yes"}}
+        if self.logprobs and body.get("logprobs"):
+            top = [{"token": "Yes", "logprob": math.log(p)}, {"token": "No", "logprob": math.log(1 - p)}]
+            choice["logprobs"] = {"content": [{**top[0], "top_logprobs": top}]}
+        answer = json.dumps({"choices": [choice], "usage": {"prompt_tokens": 50, "completion_tokens": 1}}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, *args):
+        pass
+
+
+class OnlyText(Scripted):
+    logprobs = False
+
+
+@pytest.fixture
+def serve(monkeypatch, settings):
+    """Starts a server for the test and points the API judge at it."""
+    running = []
+
+    def start(handler):
+        server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        running.append(server)
+        monkeypatch.setenv("JUDGESCOPE_API_BASE_URL", f"http://127.0.0.1:{server.server_port}/v1")
+        return settings
+
+    yield start
+    for server in running:
+        server.shutdown()
+        server.server_close()
+
+
+def test_a_server_with_probabilities_is_checked_as_a_local_verifier_is(serve):
+    settings = serve(Scripted)
+    dataset = load_dataset(DEMO_VERIFICATION, settings.datasets)
+    config = RefSwapConfig(judge=SPEC, data=dataset.dataset_id, limit=8, k=2, k_max=2, keys=(":", " "))
+    judge = make_judge(SPEC, settings)
+    folder = create_run(settings.runs, "refswap", config.model_dump())
+    run_refswap(config, dataset, judge, folder, no_checkpoint, pool_of("data", dataset, settings))
+    table = sample_table(folder.table("verdicts"), folder.table("samples"))
+    assert len(table.samples.p) == 8 + 4 * 2
+    base = folder.table("verdicts")
+    base = base[base["reference_id"].isna()]
+    assert base["p_yes"].between(0.4, 0.99).all()
+    assert base["p_yes"].nunique() == len(base)
+    lens = max_p_cf(table.samples, 2)[table.samples.yes(0.5) == 1]
+    assert ((lens > 0.4) & (lens < 1)).all()
+    found = summarise(table.samples, k=2, delta=0.02)
+    assert found.cost_clean.passes == pytest.approx(1 + 2 * float((table.samples.yes(0.5)[table.samples.clean]).mean()))
+    assert folder.manifest()["judge"]["spec"] == SPEC
+
+
+def test_a_server_that_only_writes_is_refused_with_the_remedy(serve, capsys):
+    settings = serve(OnlyText)
+    dataset = load_dataset(DEMO_VERIFICATION, settings.datasets)
+    config = RefSwapConfig(judge=SPEC, data=dataset.dataset_id, limit=4, k=1, k_max=1, keys=(":",))
+    folder = create_run(settings.runs, "refswap", config.model_dump())
+    with pytest.raises(InputError, match="needs a judge that shows them"):
+        run_refswap(
+            config, dataset, make_judge(SPEC, settings), folder, no_checkpoint, pool_of("data", dataset, settings)
+        )
+    assert main(["study", "refswap", "--judge", SPEC, "--limit", "4"]) == 2
+    assert "samples=10" in capsys.readouterr().err
+
+
+def test_refswap_is_no_arm_of_score_and_says_where_it_is(settings, capsys):
+    for name in ("refswap", "refswap?k=3", "delimiters+refswap"):
+        assert main(["score", "demo-dialogue", "--judge", "planted:injection", "--defense", name]) == 2
+        assert "judgescope study refswap" in capsys.readouterr().err
