@@ -108,6 +108,21 @@ def test_every_tab_draws(app):
             assert json.loads(chart.proto.spec)["data"]
 
 
+def test_the_gamma_line_moves_in_every_figure_that_has_one(app):
+    run(FOOLED, k_max=2, limit=40)
+    for tab, charts in (("Swapped references", 1), ("Operating points", 3)):
+        seen = []
+        for gamma in ("0.1", "0.4"):
+            app.session_state["swap_tab"] = tab
+            at = swap_page(app, FOOLED, swap_mode="by hand")
+            at.select_slider(key="swap_gamma").set_value(float(gamma)).run()
+            figures = [chart.proto.spec for chart in at.get("plotly_chart")]
+            assert len(figures) == charts
+            assert all(f"{float(gamma):.3g}" in f or f"{float(gamma):.3f}" in f for f in figures)
+            seen.append(figures)
+        assert all(one != other for one, other in zip(*seen, strict=True))
+
+
 def test_other_data_point_to_the_demo(app):
     at = go(app, PAGE, verifier=FOOLED, verifier_b="nobody")
     assert "have no reference answers" in html_of(at)
