@@ -17,6 +17,7 @@ require_login()
 page = st.navigation(
     [
         st.Page("app_pages/start.py", title="Start", icon=":material/home:", default=True),
+        st.Page("app_pages/lessons.py", title="Lessons", icon=":material/school:", url_path="lessons"),
         st.Page("app_pages/data.py", title="Data", icon=":material/table:", url_path="data"),
         st.Page("app_pages/attack_lab.py", title="Attack lab", icon=":material/bolt:", url_path="attack-lab"),
         st.Page(

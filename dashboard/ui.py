@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 import plotly.graph_objects as go
+import plotly.io
 import streamlit as st
 
 from dashboard.spreadsheet import safe_csv
@@ -19,6 +20,7 @@ from engine.figures.palette import Mode
 Draw = Callable[[Mode], go.Figure]
 """Draws one figure for a screen theme or for print."""
 
+plotly.io.templates.default = None  # importing streamlit set its own, which every new figure would copy for nothing
 _STYLE = Path(__file__).with_name("style.css")
 _PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
 
@@ -54,6 +56,11 @@ def note(text: str) -> None:
     """A quiet line: n, method, whether recorded or live, what a choice means. An empty text draws nothing."""
     if text:
         st.html(f'<p class="js-note">{_safe(text)}</p>')
+
+
+def bullets(lines: Sequence[str]) -> None:
+    """A short list of sentences."""
+    st.html(f"<ul class='js-list'>{''.join(f'<li>{_safe(line)}</li>' for line in lines)}</ul>")
 
 
 def facts(pairs: Mapping[str, str]) -> None:

@@ -60,7 +60,7 @@ def pick_setting(run: ProtocolRun) -> Setting:
 def _arm(run: ProtocolRun) -> str:
     styles = run.styles
     style = ui.pick("Distractor", styles, key=_seeded(STYLE, styles), title=data.title)
-    state.publish("distractor", style, styles[0])
+    state.publish(STYLE, style, styles[0])
     strengths = run.strengths(style)
     if len(strengths) == 1:
         ui.note(f"Judged at strength {strengths[0]:g}; run more strengths for a slider.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import pandas as pd
@@ -26,7 +26,7 @@ class GlanceRow:
     Attributes:
         name: what is measured; any text.
         value, lower, upper: the effect and its interval, in the unit; NaN where it was not measured.
-        unit: `points` of a score, or `%`.
+        unit: `points` of a score, `%`, or `pp` (percentage points, for a difference of shares).
         low, high: ends of the row's axis, widened where the interval does not fit.
         null: where no effect would stand.
         null_name: what stands there, in a word or two.
@@ -59,9 +59,18 @@ class GlanceRow:
             return NOT_RUN
         if self.unit == "%" and self.value == 0 and self.null == 0 and math.isfinite(self.upper):
             return f"0 of {count(self.n)}, at most {self.upper:.3g}{THIN}%"
-        shown = {"signed": self.null == 0 and self.low < 0, "unit": "%" if self.unit == "%" else ""}
+        shown = {"signed": self.null == 0 and self.low < 0, "unit": "" if self.unit == "points" else self.unit}
         ends = (self.value, self.lower, self.upper)
         return interval_text(*ends, **shown, method=self.method, n_clusters=self.n_clusters)  # type: ignore[arg-type]
+
+
+def same_axis(rows: Sequence[GlanceRow]) -> list[GlanceRow]:
+    """The rows with one axis for each unit, wide enough for all of them, so that they can be compared by eye."""
+    made = []
+    for row in rows:
+        own = [_ends(asdict(other)) for other in rows if other.unit == row.unit]
+        made.append(replace(row, low=min(low for low, _ in own), high=max(high for _, high in own)))
+    return made
 
 
 COLUMNS = [f.name for f in fields(GlanceRow)]
@@ -149,7 +158,7 @@ def _words(row: dict[str, Any], y: int, low: float, high: float, mode: Mode) -> 
 def _end(x: float, row: dict[str, Any]) -> str:
     signed = row["low"] < 0
     places = 0 if float(x).is_integer() else 2
-    return fixed(x, places, signed=signed) + (f"{THIN}%" if row["unit"] == "%" else "")
+    return fixed(x, places, signed=signed) + ("" if row["unit"] == "points" else f"{THIN}{row['unit']}")
 
 
 def _word(x: float, y: int, text: str, anchor: str, shift: int, font: dict[str, Any]) -> dict[str, Any]:
