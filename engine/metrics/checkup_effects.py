@@ -99,10 +99,17 @@ def spearman_effect(scores: Floats, truth: Floats, clusters: Codes, *, level: fl
 
 
 def kappa_effect(found: Kappa) -> Effect:
-    """Kappa with its base rate; method `NO_ORDER` where the judge gives one label and people several."""
+    """Kappa with its base rate.
+
+    Where the judge gives one label and people several the method is `NO_ORDER`. Where all rows agree, at most a share
+    w of the items, Wilson's upper bound for none of G, can disagree: kappa is at least 1 - w / (1 - expected).
+    """
     interval = found.interval
     if interval.method == NO_VARIATION and interval.value == 0:
         interval = replace(interval, method=NO_ORDER)
+    if interval.method == NO_VARIATION and interval.value == 1:
+        w = wilson(0, interval.n_clusters, interval.level).upper
+        interval = replace(interval, lower=1 - w / (1 - found.expected), upper=1.0, method=ALL_ALIKE)
     return Effect(interval, _from_width(interval), found.base_rate, found.observed)
 
 

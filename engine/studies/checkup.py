@@ -32,6 +32,8 @@ from engine.studies.plan import Plan, make_plan, within
 CALLS_PER_CHUNK = 96
 """Judge calls between two looks at the results, at least: every probe of a few items, asked together."""
 SECONDS_BETWEEN_WRITES = 5.0
+WRITING_SHARE = 0.1
+"""Partial results may take at most this share of the time."""
 ATTACKS = ("dsi", "bed", "adaptive", "completion")
 
 
@@ -170,14 +172,16 @@ class _Session:
     def __init__(self, config: CheckupConfig, probes: Sequence[Probe], subject: Subject, run: RunFolder) -> None:
         self._config, self._probes, self._subject, self._run = config, probes, subject, run
         self._tables: list[pd.DataFrame] = []
-        self._written = time.monotonic()
+        self._next = time.monotonic() + SECONDS_BETWEEN_WRITES
 
     def keep(self, table: pd.DataFrame) -> None:
         """Add a chunk's verdicts; they and the probes' numbers are written every few seconds."""
         self._tables.append(table)
-        if time.monotonic() - self._written > SECONDS_BETWEEN_WRITES:
+        began = time.monotonic()
+        if began > self._next:
             self._write()
-            self._written = time.monotonic()
+            took = time.monotonic() - began
+            self._next = time.monotonic() + max(SECONDS_BETWEEN_WRITES, took / WRITING_SHARE)
 
     def finish(self, state: str) -> list[Decision]:
         """Write everything and mark the run."""

@@ -15,7 +15,7 @@ from engine.metrics.pairs import combine_orders
 from engine.schema import NONE, Outcome, Protocol
 from engine.studies.checkup_material import PROTOCOLS, Subject, in_both_orders
 from engine.studies.checkup_probes import DETAIL, Finding, asked_in, rate_of
-from engine.studies.checkup_readings import Differences, Readings, accepted, wins
+from engine.studies.checkup_readings import Differences, Readings, accepted, preferred, wins
 from engine.studies.requests import with_attack
 
 _ONE_BY_ONE = (Protocol.POINTWISE, Protocol.VERIFIER)
@@ -85,7 +85,7 @@ class Empty:
             if protocol is Protocol.POINTWISE:
                 d = wins(rows, seen.arm(protocol))
             else:
-                d = accepted(rows) if protocol is Protocol.VERIFIER else Differences(rows, rows["value"])
+                d = accepted(rows) if protocol is Protocol.VERIFIER else preferred(rows)
             against = "" if protocol is Protocol.VERIFIER else "real responses"
             found.append(Finding(protocol, rate_of(d), d.n_unread, against=against, attack=EMPTY.name))
         return found
@@ -142,7 +142,8 @@ def _pairs(subject: Subject, seen: Readings) -> Finding:
     pairs = combine_orders(own)
     ids = list(zip(pairs["response_id"], pairs["response_b"], strict=True))
     human = [subject.human_pair.get((str(a), str(b)), "") for a, b in ids]
-    asked = pairs[[bool(h) for h in human]].assign(human=[h for h in human if h])
+    asked = pairs.assign(human=human)
+    asked = asked[asked["human"] != ""]
     read = asked[asked["outcome"].notna()]
 
     def effect(level: float, seed: int) -> Effect:

@@ -98,6 +98,13 @@ def wins(challenger: pd.DataFrame, others: pd.DataFrame) -> Differences:
     return Differences(rows, np.where(np.isnan(gap), np.nan, won))
 
 
+def preferred(arm: pd.DataFrame) -> Differences:
+    """1 for each comparison that the first response wins over both orders, 0.5 for a tie, else 0."""
+    gap = (arm["value"] - 0.5).to_numpy(dtype=float)
+    won = np.where(np.abs(gap) <= EQUAL, 0.5, (gap > 0).astype(float))
+    return Differences(arm, np.where(np.isnan(gap), np.nan, won))
+
+
 def accepted(arm: pd.DataFrame, threshold: float = 0.5) -> Differences:
     """1 for each item on which a verifier accepts at least one of the texts, else 0; NaN where none was read."""
     best = arm.groupby("item_id", sort=False)["value"].max().reset_index()
