@@ -16,6 +16,7 @@ def add(commands: Any) -> None:
     """Add the command."""
     recorded = commands.add_parser("recorded", help="analyse verdicts you already have")
     recorded.add_argument("file", help="a file of verdicts; after ? how it is read, for example v.csv?judge=GPT-4")
+    recorded.add_argument("--format", metavar="NAME", help="a known format of the file, or table; see convert --list")
     recorded.add_argument("--seed", type=int, default=0, help="seed of bootstrap intervals")
     recorded.add_argument("--out", type=Path, metavar="DIR", help="where run folders go")
     recorded.add_argument("--run-id", help="name of the run")
@@ -27,6 +28,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     """Import, say what was left out, print every metric with its interval and n."""
     settings = get_settings()
     spec = args.file if args.file.startswith(RECORDED) else RECORDED + args.file
+    if args.format:
+        spec += f"{'&' if '?' in spec else '?'}format={args.format}"
     config = RecordedConfig(spec, seed=args.seed)
     folder = recorded_run(config, args.out or settings.runs, args.run_id, roots=settings.model_roots)
     found = folder.manifest()["recording"]

@@ -20,7 +20,7 @@ from engine.judges.base import Cost
 from engine.runs import create_run
 from engine.schema import NONE
 from engine.settings import get_settings
-from engine.studies.plan import OutOfBudget
+from engine.studies.plan import OutOfBudget, as_json, expense_of
 from engine.studies.puaudit import AuditConfig, audit_judge, run_puaudit
 from engine.studies.puaudit_verdicts import plan_pairs
 
@@ -70,7 +70,16 @@ def run_study_puaudit(name: str, config: AuditConfig, args: argparse.Namespace) 
         arms = len(config.attacks)
         print(f"Clean arm: {cost.calls:,} calls of {cost.tokens:,} tokens, {cost.known:,} known; as many for each of")
         print(f"{arms} attacks, whose texts depend on the clean verdicts; then each text is encoded once per encoder.")
-        return {"clean_calls": cost.calls, "clean_tokens": cost.tokens, "known": cost.known, "attacks": arms}
+        plan: dict[str, Any] = {
+            "clean_calls": cost.calls,
+            "clean_tokens": cost.tokens,
+            "known": cost.known,
+            "attacks": arms,
+        }
+        if judge and (expense := expense_of(judge, cost)):
+            print(f"Clean arm: {expense.sentence()}")
+            plan |= {"clean_expense": as_json(expense)}
+        return plan
     run = create_run(args.out or settings.runs, name, config.model_dump(), config.run_id)
     try:
         metrics = run_puaudit(config, found, judge, run, settings, show_progress)

@@ -15,6 +15,9 @@ from pathlib import Path
 
 import pandas as pd
 
+from engine.data.formats.opening import open_source
+from engine.data.formats.registry import TABLE, read_source, recognise
+from engine.data.formats.use import as_recording
 from engine.data.problems import Problem
 from engine.data.reading import read_table
 from engine.data.recording_rows import RecordedRow, read_rows
@@ -36,12 +39,15 @@ class Selection:
         columns: field -> column (`judge+prompt` joins two with a slash).
         labels: a spelling of the file -> the verdict it stands for.
         layout: name of a layout; empty lets the columns decide.
+        format: name of a known format (`formats.registry`), or `table` for the file's own columns; empty lets the
+            file's signature decide, unless a layout or columns are given.
     """
 
     where: Mapping[str, str] = field(default_factory=dict)
     columns: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     layout: str = ""
+    format: str = ""
 
 
 @dataclass(frozen=True)
@@ -138,9 +144,9 @@ def read_recording(file: str | Path, selection: Selection | None = None) -> Reco
 def parse_recording(filename: str, content: bytes, selection: Selection | None = None) -> Recording:
     """As `read_recording`, from the bytes of an uploaded file; `filename` decides the format and is not opened."""
     selection = selection or Selection()
-    frame, lines, problems = _records(filename, content)
+    frame, lines, problems, known = _records(filename, content, selection)
     fields = name_fields(list(map(str, frame.columns)), selection.columns)
-    layout = choose_layout(fields, selection.layout)
+    layout = choose_layout(fields, selection.layout or known)
     faulty = {p.row for p in problems if p.severity == "excluded"}
     chosen = _selected(frame, selection.where)
     cells = {f: _cells(frame, column) for f, column in fields.items()}
@@ -167,11 +173,22 @@ def parse_recording(filename: str, content: bytes, selection: Selection | None =
     )
 
 
-def _records(filename: str, content: bytes) -> tuple[pd.DataFrame, list[int], list[Problem]]:
-    """Cells as text, the line of each record, and what is wrong with records."""
-    raw = read_table(filename, content)
+def _records(filename: str, content: bytes, selection: Selection) -> tuple[pd.DataFrame, list[int], list[Problem], str]:
+    """Cells as text, the line of each record, what is wrong with records, and the layout of a known format."""
+    own = selection.layout or selection.columns
+    if selection.format == TABLE or (own and not selection.format):
+        raw = read_table(filename, content)
+    else:
+        source = open_source(filename, content)
+        name = selection.format or recognise(source).certain
+        if name:
+            found = read_source(source, name)
+            if len(found.verdicts) or selection.format or source.table is None:
+                frame, layout = as_recording(found)
+                return frame, list(range(1, len(frame) + 1)), found.problems_of_file(), layout.name
+        raw = source.table if source.table is not None else read_table(filename, content)
     raw.require_certain(filename, "Save the file again as UTF-8: verdicts are read under no guess.")
-    return raw.frame, raw.lines, list(raw.problems)
+    return raw.frame, raw.lines, list(raw.problems), ""
 
 
 def _selected(frame: pd.DataFrame, where: Mapping[str, str]) -> list[int]:
@@ -239,5 +256,6 @@ def _listed(values: object, most: int = _SHOWN) -> str:
 
 def _digest(content: bytes, selection: Selection) -> str:
     chosen = [sorted(m.items()) for m in (selection.where, selection.columns, selection.labels)]
-    packed = json.dumps([hashlib.sha256(content).hexdigest(), chosen, selection.layout])
+    named = [selection.format] if selection.format else []  # a digest of before there were formats stays the same
+    packed = json.dumps([hashlib.sha256(content).hexdigest(), chosen, selection.layout, *named])
     return hashlib.sha256(packed.encode("ascii")).hexdigest()

@@ -197,6 +197,11 @@ def _pair(row: int, record: Cells, layout: Layout, rule: Rule) -> list[RecordedR
     return [_row(row, record, layout, *ids, order=Order(order), answer=answer, raw=record.get("outcome", ""))]
 
 
+def _unordered(row: int, record: Cells, layout: Layout, rule: Rule) -> list[RecordedRow]:
+    answer = _pair_answer(record.get("outcome", ""), record, rule)
+    return [_row(row, record, layout, *_pair_ids(record), answer=answer, raw=record.get("outcome", ""))]
+
+
 def _both(row: int, record: Cells, layout: Layout, rule: Rule) -> list[RecordedRow]:
     ids = _pair_ids(record)
     plain = {k: v for k, v in record.items() if k not in ("p_a", "p_tie")}  # one number cannot be of both orders
@@ -228,6 +233,7 @@ _READERS: dict[str, Callable[[int, Cells, Layout, Rule], list[RecordedRow]]] = {
     "pointwise": _pointwise,
     "verifier": _verifier,
     "pairwise": _pair,
+    "pairwise-unordered": _unordered,
     "pairwise-slots": _slots,
     "pairwise-both": _both,
 }

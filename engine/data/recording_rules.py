@@ -29,6 +29,7 @@ class Layout:
         ids: how a row says what was judged; the first set that the file has is used.
         verdict: how it says what the judge answered.
         more: further columns that must be there.
+        without: columns that must not be there.
     """
 
     name: str
@@ -37,9 +38,12 @@ class Layout:
     ids: Alternatives
     verdict: Alternatives
     more: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
 
     def missing(self, fields: Mapping[str, str]) -> str:
         """What the file lacks for this layout, in words; empty where it lacks nothing."""
+        if there := [name for name in self.without if name in fields]:
+            return f"nothing, but has {', '.join(there)}"
         lacks = [m for m in self.more if m not in fields]
         for sets in (self.ids, self.verdict):
             if not any(all(f in fields for f in s) for s in sets):
@@ -61,6 +65,14 @@ LAYOUTS: dict[str, Layout] = {
             _PAIR,
             (("outcome",), ("p_a",)),
             ("order",),
+        ),
+        Layout(
+            "pairwise-unordered",
+            Protocol.PAIRWISE,
+            "One row a pair; which response was shown first is not recorded, so nothing about order can be measured.",
+            _PAIR,
+            (("outcome",), ("p_a",)),
+            without=("order", "outcome_ab", "slot_verdict"),
         ),
         Layout(
             "pairwise-slots",

@@ -1,7 +1,8 @@
 """Recorded judges: verdicts somebody already has answer requests by lookup; no model at all.
 
 A spec reads `recorded:FILE?key=value&...`. A key is `map.FIELD` (which column holds a field), `label.SPELLING`
-(what a spelling of the file stands for), `layout`, or a column of the file whose value selects its rows:
+(what a spelling of the file stands for), `layout`, `format` (a known format), or a column of the file whose value
+selects its rows. FILE may be the id of verdicts that were imported before (`import-...`):
 
     recorded:verdicts.csv
     recorded:verdicts.csv?judge=GPT-4&prompt=CoT&map.comparison_id=id
@@ -20,12 +21,14 @@ from urllib.parse import unquote
 import pandas as pd
 
 from engine.data.recording import Recording, Selection, read_recording
+from engine.data.recordings import recording_file
 from engine.errors import InputError
 from engine.judges.base import Checkpoint, Cost, Request, Verdict, no_checkpoint
 from engine.schema import Order, Outcome, Protocol
 
 RECORDED = "recorded:"
 NOT_RECORDED = "not in the recording"
+NO_ORDER = "the recording does not say which response was shown first"
 
 Call = tuple[str, str, str, str]
 """Attack, defense, and the responses in the order shown (the second empty unless a pair)."""
@@ -104,7 +107,8 @@ class RecordedJudge:
             found = next(filter(None, tries), None)
             if found and not (paired and request.order is None):
                 return exchanged(found) if reverse else found
-        return Verdict(unread_reason=NOT_RECORDED)
+        unordered = self.recording.layout.name == "pairwise-unordered"
+        return Verdict(unread_reason=NO_ORDER if unordered else NOT_RECORDED)
 
 
 def make_recorded(spec: str, *, roots: Sequence[Path] = (), threshold: float = 0.5) -> RecordedJudge:
@@ -119,8 +123,9 @@ def make_recorded(spec: str, *, roots: Sequence[Path] = (), threshold: float = 0
         InputError: the file is outside the roots, unreadable, fits no layout, or holds several judges.
     """
     name, selection = read_spec(spec)
-    path = Path(name).expanduser()
-    if roots and not any(path.resolve().is_relative_to(root.resolve()) for root in roots):
+    imported = recording_file(name)
+    path = imported or Path(name).expanduser()
+    if roots and not imported and not any(path.resolve().is_relative_to(root.resolve()) for root in roots):
         raise InputError(
             f"The recording {path.name!r} lies outside the folders that are open to judges. Move it there."
         )
@@ -148,16 +153,18 @@ def read_spec(spec: str) -> tuple[str, Selection]:
     name, _, query = spec.removeprefix(RECORDED).partition("?")
     if not spec.startswith(RECORDED) or not name:
         raise InputError(f"{spec!r} names no recording. Write recorded:FILE, for example recorded:verdicts.csv.")
-    parts: dict[str, dict[str, str]] = {"map": {}, "label": {}, "layout": {}, "where": {}}
+    parts: dict[str, dict[str, str]] = {"map": {}, "label": {}, "layout": {}, "format": {}, "where": {}}
     for piece in filter(None, query.split("&")):  # parse_qsl would turn the + of judge+prompt into a space
         key, equals, value = piece.partition("=")
         kind, _, rest = unquote(key).partition(".")
         if kind not in ("map", "label") or not rest:
-            kind, rest = ("layout" if unquote(key) == "layout" else "where"), unquote(key)
+            rest = unquote(key)
+            kind = rest if rest in ("layout", "format") else "where"
         if not equals or rest in parts[kind]:
             raise InputError(f"{piece!r} in {spec!r}: write each key once, as key=value.")
         parts[kind][rest] = unquote(value)
-    return name, Selection(parts["where"], parts["map"], parts["label"], parts["layout"].get("layout", ""))
+    how = (parts[kind].get(kind, "") for kind in ("layout", "format"))
+    return name, Selection(parts["where"], parts["map"], parts["label"], *how)
 
 
 def exchanged(verdict: Verdict) -> Verdict:
@@ -203,6 +210,8 @@ def _answers(table: pd.DataFrame, threshold: float | None) -> dict[Call, Verdict
         if threshold is not None and verdict.read:
             verdict = replace(verdict, outcome=Outcome.YES if p_yes >= threshold else Outcome.NO)
         second = b if isinstance(b, str) else ""
+        if second and not isinstance(order, str):
+            continue  # no request can say that it means this call
         if order == Order.BA.value:
             out[attack, defense, second, a] = exchanged(verdict)
         else:

@@ -7,6 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from engine.cache import CallCache
+from engine.data.recordings import SavedRecording, list_recordings
 from engine.errors import InputError
 from engine.judges.api_spec import known_models, parse_api
 from engine.judges.base import Judge
@@ -54,9 +55,15 @@ JUDGES: dict[str, JudgeCard] = {card.spec: card for card in _LISTED if Protocol.
 
 
 def judges_for(protocol: Protocol) -> dict[str, JudgeCard]:
-    """The judges to list where this protocol is asked, by spec: those that everybody has, then the API models."""
-    listed = (*_LISTED, *(api_card(spec) for spec in known_models()))
+    """The judges to list where this protocol is asked, by spec: everybody's, the API models, imported verdicts."""
+    recordings = list_recordings(get_settings().recordings)
+    listed = (*_LISTED, *(api_card(spec) for spec in known_models()), *map(_recorded_card, recordings))
     return {card.spec: card for card in listed if protocol in card.protocols}
+
+
+def _recorded_card(found: SavedRecording) -> JudgeCard:
+    about = f"{found.n:,} verdicts from a file in the format {found.format}; it answers for the responses of that file."
+    return JudgeCard(found.spec, found.title, about, False, (found.protocol,))
 
 
 def api_card(spec: str) -> JudgeCard:

@@ -47,7 +47,7 @@ def _turn(record: Record) -> int:
     return int(text)
 
 
-def _rows(record: Record, item: str, context: str, group: str, texts: dict[str, str | None]) -> tuple[Row, list[Row]]:
+def _rows(item: str, context: str, group: str, texts: dict[str, str | None]) -> tuple[Row, list[Row]]:
     """The item, and a response for each system."""
     made = [
         {"response_id": f"{item}:{system}", "item_id": item, "system": system, "text": text}
@@ -91,13 +91,14 @@ def _against_mtbench(source: Source) -> str:
 
 def read_mtbench(source: Source, builder: Builder) -> None:
     """A vote of a person is a human preference; one of a model is its verdict in both orders."""
+    del source  # the records are the builder's
     for record in builder.records():
         with builder.row(record):
             turn = _turn(record)
             item = turn_item(record.needed("question_id"), turn)
             context, text_a, text_b = _same_questions(record, turn)
             a, b = record.needed("model_a"), record.needed("model_b")
-            row, responses = _rows(record, item, context, "", {a: text_a, b: text_b})
+            row, responses = _rows(item, context, "", {a: text_a, b: text_b})
             judge = _judge(record)
             pair: Row = {
                 "comparison_id": f"{item}:{a}:{b}:{judge}",
@@ -122,8 +123,8 @@ def read_mtbench(source: Source, builder: Builder) -> None:
         "Each vote is a pair; turn 2 is an item of its own, with both questions and both answers of a system."
     )
     builder.notes.append(
-        "A model's winner holds for both orders, as its two games agreed; 'tie (inconsistent)' is a tie of the pair, and "
-        "its two calls are unread."
+        "A model's winner holds for both orders, as its two games agreed; 'tie (inconsistent)' is a tie of the pair, "
+        "and its two calls are unread."
     )
 
 
@@ -131,7 +132,8 @@ def write_mtbench(found: Imported) -> bytes:
     """One vote a line."""
     need(found, "comparisons", "mt-bench-human")
     need(found, "texts", "mt-bench-human")
-    return json_lines(_battle(row, Lookup(found)) for row in rows_of(found.comparisons))
+    look = Lookup(found)
+    return json_lines(_battle(row, look) for row in rows_of(found.comparisons))
 
 
 def _battle(row: dict[str, Any], look: Lookup, judge: str = "human_1") -> dict[str, Any]:
@@ -165,7 +167,10 @@ def _against_arena(source: Source) -> str:
     users = any(j.startswith("arena_user") for j in source.some("judge"))
     if not told and not users:
         return f"no {', '.join(_BATTLE_COLUMNS[:4])} and no judge arena_user_..."
-    if {"conversation_a", "conversation_b"} & source.columns and not {"conversation_a", "conversation_b"} <= source.columns:
+    if {"conversation_a", "conversation_b"} & source.columns and not {
+        "conversation_a",
+        "conversation_b",
+    } <= source.columns:
         return "only one of conversation_a and conversation_b"
     if {"response_a", "response_b"} & source.columns:
         return "response_a or response_b in place of conversations"
@@ -180,7 +185,7 @@ def read_arena(source: Source, builder: Builder) -> None:
             item = record.get("question_id") or record.get("id") or f"battle-{record.row}"
             a, b = record.needed("model_a"), record.needed("model_b")
             context, text_a, text_b = ("", None, None) if bare else _same_questions(record, None)
-            row, responses = _rows(record, item, context, record.get("language"), {a: text_a, b: text_b})
+            row, responses = _rows(item, context, record.get("language"), {a: text_a, b: text_b})
             outcome = builder.side(record, "winner", WINNER_RULE)
             pair: Row = {
                 "comparison_id": f"{item}:{a}:{b}",
@@ -240,7 +245,7 @@ def read_arena_55k(source: Source, builder: Builder) -> None:
             if len(won) != 1:
                 raise RowError(f"{len(won)} of {', '.join(_RESULTS)} are 1; one must be.", "Correct the row.")
             texts: dict[str, str | None] = {a: join_turns(turns["response_a"]), b: join_turns(turns["response_b"])}
-            row, responses = _rows(record, item, join_turns(turns["prompt"]), "", texts)
+            row, responses = _rows(item, join_turns(turns["prompt"]), "", texts)
             pair = {"comparison_id": item, "item_id": item, "response_a": f"{item}:{a}", "response_b": f"{item}:{b}",
                     "human": won[0]}  # fmt: skip
             builder.add(record, [row], responses, [pair])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
@@ -245,6 +245,10 @@ class Imported:
     def has_texts(self) -> bool:
         """Whether at least one response has its text."""
         return bool(self.responses["text"].notna().any())
+
+    def problems_of_file(self) -> list[Problem]:
+        """The problems with their rows in words only, for tables whose rows are others."""
+        return [replace(p, row=None) for p in self.problems]
 
     def counts(self) -> str:
         """In one line: "96 responses, 48 items, 48 pairs, 40 with a human preference, 96 verdicts"."""

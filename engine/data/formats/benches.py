@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 from engine.data.formats.base import Format, HubSet, Imported, Record, RowError, Source
 from engine.data.formats.building import Builder, Row, comparison_row, pair_rows, pair_verdict
@@ -61,9 +60,9 @@ def _decisions(record: Record, item: str) -> list[Row]:
 
 
 def write_judgebench(found: Imported) -> bytes:
-    """One pair with a preference a line, without decisions of judges; ties cannot be written."""
+    """One pair with a preference a line, with one judge's decisions where there are any; ties have no place."""
     need(found, "comparisons", "judgebench")
-    look = Lookup(found)
+    look, judged = Lookup(found), _by_pair(found)
     return json_lines(
         {
             "pair_id": row["comparison_id"],
@@ -74,10 +73,35 @@ def write_judgebench(found: Imported) -> bytes:
             "response_A": look.text(str(row["response_a"])),
             "response_B": look.text(str(row["response_b"])),
             "label": "A>B" if row["human"] == A else "B>A",
+            **_judgments(judged.get((str(row["response_a"]), str(row["response_b"])), [])),
         }
         for row in rows_of(found.comparisons)
         if row["human"] in (A, B)
     )
+
+
+def _by_pair(found: Imported) -> dict[tuple[str, str], list[Row]]:
+    """Verdicts of the first judge, by the pair they are about."""
+    own = found.verdicts[found.verdicts["response_b"].notna() & found.verdicts["judge"].isin(found.judges[:1])]
+    out: dict[tuple[str, str], list[Row]] = {}
+    for row in rows_of(own):
+        out.setdefault((str(row["response_id"]), str(row["response_b"])), []).append(row)
+    return out
+
+
+def _judgments(verdicts: list[Row]) -> Row:
+    """The two columns that JudgeBench adds for a judge; none where it judged nothing."""
+    by_order = {v["order"]: v for v in verdicts if v["order"]}
+    if Order.AB.value not in by_order:
+        return {}
+    spelled, out = {v: k for k, v in _DECISIONS.items()}, []
+    for order in Order:
+        if order.value in by_order:
+            verdict = by_order[order.value]
+            side = verdict["outcome"]
+            slot = {A: B, B: A}.get(side, side) if order is Order.BA else side
+            out.append({"judgment": {"response": verdict["raw_text"] or ""}, "decision": spelled.get(slot)})
+    return {"judge_name": verdicts[0]["judge"], "judgments": out}
 
 
 # --- LLMBar ---
@@ -122,7 +146,7 @@ _PANDALM_JUDGES = {"gpt_result": "gpt-3.5-turbo", "pandalm_result": "pandalm-7b"
 
 
 def read_pandalm(source: Source, builder: Builder) -> None:
-    """The preference is the majority of the three annotators; results of judges are verdicts in the order of the file."""
+    """The preference is the majority of the three annotators; results of judges are verdicts, response1 first."""
     people = [c for c in _ANNOTATORS if c in source.columns]
     judges = [c for c in _PANDALM_JUDGES if c in source.columns]
     for record in builder.records():
@@ -169,10 +193,21 @@ def _result(record: Record, column: str, item: str) -> Row:
     return pair_verdict(_PANDALM_JUDGES[column], item, f"{item}:a", f"{item}:b", Order.AB, outcome, reason, label)
 
 
+def _results(found: Imported) -> dict[str, Row]:
+    """What the judges said, by response a, in the words of the files that its authors published."""
+    column = {judge: name for name, judge in _PANDALM_JUDGES.items()}
+    spelled = {A: "1", B: "2", TIE: "Tie"}
+    out: dict[str, Row] = {}
+    for row in rows_of(found.verdicts[found.verdicts["judge"].isin(list(column))]):
+        said = spelled.get(row["outcome"], row["raw_text"] or "")
+        out.setdefault(str(row["response_id"]), {})[column[row["judge"]]] = said
+    return out
+
+
 def write_pandalm(found: Imported) -> bytes:
     """One list; the three annotators are those of the file, or all agree with the preference."""
     need(found, "comparisons", "pandalm")
-    look = Lookup(found)
+    look, judged = Lookup(found), _results(found)
     value = {A: 1, B: 2, TIE: 0}
     out = []
     for row in rows_of(found.comparisons):
@@ -188,6 +223,7 @@ def write_pandalm(found: Imported) -> bytes:
                 "response1": look.text(str(row["response_a"])),
                 "response2": look.text(str(row["response_b"])),
                 **{c: value.get(v) for c, v in zip(_ANNOTATORS, votes, strict=False)},
+                **judged.get(str(row["response_a"]), {}),
             }
         )
     return json_list(out)

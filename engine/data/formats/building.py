@@ -119,9 +119,9 @@ class Builder:
             RowError: an item or response is there already with other content, or a pair is of one response.
         """
         for row in items:
-            self._check(record, self._items, row, "item_id", _ITEM_FIELDS)
+            self._check(self._items, row, "item_id", _ITEM_FIELDS)
         for row in responses:
-            self._check(record, self._responses, row, "response_id", _RESPONSE_FIELDS)
+            self._check(self._responses, row, "response_id", _RESPONSE_FIELDS)
         for row in (*comparisons, *(v for v in verdicts if v.get("response_b"))):
             if row.get("response_a", row.get("response_id")) == row["response_b"]:
                 raise RowError("Both responses of the pair are of one system.", "Remove the row.")
@@ -148,7 +148,7 @@ class Builder:
             self.origin[made] = dict(more)
         return made
 
-    def _check(self, record: Record, held: Mapping[str, Row], row: Row, key: str, fields: Sequence[str]) -> None:
+    def _check(self, held: Mapping[str, Row], row: Row, key: str, fields: Sequence[str]) -> None:
         before = held.get(str(row[key]))
         for name in fields if before else ():
             old, new = (before or {}).get(name), row.get(name)
@@ -175,7 +175,7 @@ class Builder:
             reasons = "; ".join(f"{p.where}: {p.what}" for p in self.problems[:3]) or "it has no records"
             raise InputError(f"{name!r} holds nothing that can be used as {self._form.title}: {reasons}")
         items = [{"task": self._form.task, **row} for row in self._items.values()]
-        found = Imported(
+        return Imported(
             self._form.name + (f":{self.aspect}" if self.aspect else ""),
             name,
             self._form.task,
@@ -189,7 +189,6 @@ class Builder:
             self.labels,
             self.n_records,
         )
-        return found
 
 
 def pair_verdict(

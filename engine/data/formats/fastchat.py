@@ -89,8 +89,7 @@ def _answers(record: Record) -> list[str]:
     turns = first.get("turns") if isinstance(first, dict) else None
     if not _texts(turns):
         raise RowError("choices has no turns of text.", "FastChat writes [{index, turns: [...]}].", "choices")
-    found: list[str] = turns
-    return found
+    return list(map(str, turns or []))
 
 
 def _judge(record: Record) -> tuple[str, str]:
@@ -171,9 +170,15 @@ def read_pair(source: Source, builder: Builder) -> None:
                 builder.labels.setdefault(winner, outcome or "unread")
                 verdicts.append(
                     pair_verdict(
-                        judge, a["item_id"], a["response_id"], b["response_id"], order, outcome,
-                        "FastChat could not read the reply", record.get(f"g{game}_judgment"),
-                    )  # fmt: skip
+                        judge,
+                        a["item_id"],
+                        a["response_id"],
+                        b["response_id"],
+                        order,
+                        outcome,
+                        "FastChat could not read the reply",
+                        record.get(f"g{game}_judgment"),
+                    )
                 )
             pair = {
                 "comparison_id": f"{a['item_id']}:{a['system']}:{b['system']}:{judge}",

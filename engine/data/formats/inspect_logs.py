@@ -68,8 +68,8 @@ def read_log(source: Source, builder: Builder) -> None:
                 verdicts=list(_verdicts(sample.scores or {}, item, name, error)),
             )
     builder.notes.append(
-        "A response is the output of a sample in an epoch. Each scorer is a judge: C is 1, P is 0.5, I and N are 0; NaN "
-        "and any other word is unread."
+        "A response is the output of a sample in an epoch. Each scorer is a judge: C is 1, P is 0.5, I and N are 0; "
+        "NaN and any other word is unread."
     )
 
 

@@ -35,7 +35,9 @@ def open_source(
         filename: its ending decides; it is not opened.
         content: its bytes.
         companions: files that belong to it.
-        encoding: as `read_table` takes it; so are `delimiter` and `sheet`.
+        encoding: as `read_table` takes it.
+        delimiter: as `read_table` takes it.
+        sheet: as `read_table` takes it.
 
     Raises:
         InputError: it cannot be read, or its encoding would be a guess in a JSON object.

@@ -112,15 +112,15 @@ def read_known(
         content: its bytes.
         name: of the format, with an aspect where it has some, such as `summeval:coherence`.
         companions: files that belong to it.
-        encoding: as `reading.read_table` takes it; so are `delimiter` and `sheet`.
+        encoding: as `reading.read_table` takes it.
+        delimiter: as `reading.read_table` takes it.
+        sheet: as `reading.read_table` takes it.
 
     Raises:
         InputError: unknown format, a file without what the format needs, or nothing in it that can be used.
     """
     form, _ = format_named(name)
-    source = open_source(
-        filename, content, companions=companions, encoding=encoding, delimiter=delimiter, sheet=sheet
-    )
+    source = open_source(filename, content, companions=companions, encoding=encoding, delimiter=delimiter, sheet=sheet)
     if source.table is None and source.document is not None and form.shape == "table":
         # an object around a list of records is read as that list
         source = open_source(filename, content, companions=companions, encoding=encoding, sheet=_only_list(source))

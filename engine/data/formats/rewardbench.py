@@ -44,7 +44,9 @@ def read_rewardbench(source: Source, builder: Builder) -> None:
             models = (record.get("chosen_model"), record.get("rejected_model"))
             row, responses = pair_rows(item, record.needed("prompt"), record.get("subset"), texts, models)
             builder.add(record, [row], responses, [comparison_row(item, A)])
-    builder.notes.append("The chosen response is a everywhere: ask in both orders, or a judge that prefers a looks right.")
+    builder.notes.append(
+        "The chosen response is a everywhere: ask in both orders, or a judge that prefers a looks right."
+    )
 
 
 def write_rewardbench(found: Imported) -> bytes:

@@ -13,7 +13,7 @@ from engine.data.formats.base import Imported
 from engine.data.problems import Problem
 from engine.data.recording_rules import LAYOUTS, Layout
 from engine.errors import InputError
-from engine.schema import Order, Protocol
+from engine.schema import COMPARISONS, Order, Protocol
 
 _HALF = {"a": 1.0, "tie": 0.5, "b": 0.0}
 
@@ -56,34 +56,35 @@ def as_comparisons(found: Imported, name: str = "", judge: str = "") -> Comparis
     """
     if not len(found.comparisons):
         raise InputError(f"{found.name!r} ({found.format}) holds no pairs. It holds {found.counts()}.")
-    votes = _oriented(found.comparisons)
+    votes: dict[tuple[str, str, str], list[tuple[str, str | None]]] = {}
+    for row in _oriented(found.comparisons).itertuples():
+        key = (str(row.item_id), str(row.response_a), str(row.response_b))
+        votes.setdefault(key, []).append((str(row.comparison_id), row.human if isinstance(row.human, str) else None))
     verdicts = _verdicts_of(found, judge)
-    texts = found.responses.set_index("response_id")["text"]
+    texts = dict(zip(found.responses["response_id"], found.responses["text"], strict=True))
     left_out: Counter[str] = Counter()
     rows: list[dict[str, object]] = []
-    for key, own in votes.groupby(["item_id", "response_a", "response_b"], sort=False):
-        item, a, b = map(str, key)
-        first, second = texts.get(a), texts.get(b)
-        if not (isinstance(first, str) and isinstance(second, str)):
-            left_out["no text"] += len(own)
-        elif not first.strip() or not second.strip():
-            left_out["a response is blank"] += len(own)
-        elif first == second:
-            left_out["both responses are the same"] += len(own)
-        else:
-            row = {"comparison_id": str(own["comparison_id"].iloc[0]), "item_id": item, "response_a": a,
-                   "response_b": b, "human": _majority(own["human"])}  # fmt: skip
-            rows.append(row | verdicts.get((a, b), {}))
+    for (item, a, b), own in votes.items():
+        if reason := _unfit(texts.get(a), texts.get(b)):
+            left_out[reason] += len(own)
+            continue
+        rows.append(
+            {
+                "comparison_id": own[0][0],
+                "item_id": item,
+                "response_a": a,
+                "response_b": b,
+                "human": _majority([human for _, human in own]),
+                **verdicts.get((a, b), {}),
+            }
+        )
     if not rows:
         raise InputError(f"{found.name!r} holds no pair that can be judged: {dict(left_out)}.")
-    columns = list(found.comparisons.columns)
-    comparisons = found.comparisons.iloc[:0].reindex(columns=columns)
-    comparisons = pd.concat([comparisons, pd.DataFrame(rows).reindex(columns=columns)], ignore_index=True)
+    comparisons = COMPARISONS.conform(pd.DataFrame(rows))
     used = set(comparisons["response_a"]) | set(comparisons["response_b"])
     items = found.items[found.items["item_id"].isin(set(comparisons["item_id"]))].reset_index(drop=True)
     items = items.assign(context=items["context"].fillna(""), group=items["group"].fillna(ONE_TYPE))
     responses = found.responses[found.responses["response_id"].isin(used)].reset_index(drop=True)
-    comparisons = comparisons.astype(found.comparisons.dtypes.to_dict())
     return Comparisons(
         pairs_digest([items, responses, comparisons]),
         name or found.name,
@@ -98,18 +99,31 @@ def as_comparisons(found: Imported, name: str = "", judge: str = "") -> Comparis
 def _oriented(votes: pd.DataFrame) -> pd.DataFrame:
     """The votes with every pair under the names of whichever vote came first."""
     names: dict[tuple[str, str], tuple[str, str]] = {}
-    out = votes.copy()
+    firsts: list[str] = []
+    seconds: list[str] = []
+    sides: list[str | None] = []
     turned = {"a": "b", "b": "a"}
-    for i, (a, b, human) in enumerate(zip(votes["response_a"], votes["response_b"], votes["human"], strict=True)):
-        if names.setdefault((min(a, b), max(a, b)), (a, b)) != (a, b):
-            out.iloc[i, out.columns.get_indexer(["response_a", "response_b"])] = [b, a]
-            out.iloc[i, out.columns.get_loc("human")] = turned.get(human, human)  # type: ignore[index]
-    return out
+    for a, b, human in zip(votes["response_a"], votes["response_b"], votes["human"], strict=True):
+        first, second = names.setdefault((min(a, b), max(a, b)), (a, b))
+        side = human if isinstance(human, str) else None
+        firsts.append(first)
+        seconds.append(second)
+        sides.append(side if first == a or side is None else turned.get(side, side))
+    return votes.assign(response_a=firsts, response_b=seconds, human=pd.Series(sides, index=votes.index, dtype=object))
 
 
-def _majority(votes: pd.Series) -> str | None:
+def _unfit(first: object, second: object) -> str:
+    """Why a pair cannot be judged; empty where it can."""
+    if not (isinstance(first, str) and isinstance(second, str)):
+        return "no text"
+    if not first.strip() or not second.strip():
+        return "a response is blank"
+    return "both responses are the same" if first == second else ""
+
+
+def _majority(votes: list[str | None]) -> str | None:
     """Above one half a, below b, exactly one half a tie; None where nobody voted."""
-    values = [_HALF[v] for v in votes if isinstance(v, str)]
+    values = [_HALF[v] for v in votes if v is not None]
     if not values:
         return None
     mean = sum(values) / len(values)

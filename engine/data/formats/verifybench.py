@@ -68,7 +68,5 @@ VERIFYBENCH = Format(
     Task.VERIFICATION.value,
     write=write_verifybench,
     telling=("completion", "gold_correct", "answer_type", "answer_subtype"),
-    hub=(
-        HubSet("ZJU-REAL/VerifyBench", ("VerifyBench", "VerifyBenchHard"), file="verify_bench.jsonl"),
-    ),
+    hub=(HubSet("ZJU-REAL/VerifyBench", ("VerifyBench", "VerifyBenchHard"), file="verify_bench.jsonl"),),
 )

@@ -83,5 +83,7 @@ def need_protocol(found: Imported, protocol: str, to: str) -> pd.DataFrame:
     """
     own = found.verdicts[found.verdicts["protocol"] == protocol]
     if own.empty:
-        raise InputError(f"{found.name!r} holds no {protocol} verdicts, which {to} is about. It holds {found.counts()}.")
+        raise InputError(
+            f"{found.name!r} holds no {protocol} verdicts, which {to} is about. It holds {found.counts()}."
+        )
     return own
