@@ -76,7 +76,7 @@ def run_arms(study: str, config: ScoreConfig, dataset: Dataset, args: argparse.N
     settings = get_settings()
     judge = make_judge(config.judge, settings, card=args.judge_card, cache=not args.no_cache)
     if args.dry_run:
-        return _say_plan(plan_score(config, dataset, judge))
+        return say_plan(plan_score(config, dataset, judge))
     run_folder = create_run(args.out or settings.runs, study, config.model_dump(), config.run_id)
     code = OK
     try:
@@ -92,9 +92,13 @@ def run_arms(study: str, config: ScoreConfig, dataset: Dataset, args: argparse.N
     return {**done, "state": run_folder.manifest()["state"], "arms": arms, "exit_code": code}
 
 
-def _say_plan(plan: Plan) -> dict[str, Any]:
+def say_plan(plan: Plan) -> dict[str, Any]:
+    """Print what a study would take; what the JSON object holds."""
     print(f"{plan.verdicts:,} verdicts: {plan.known:,} known already, {plan.calls:,} calls of {plan.tokens:,} tokens.")
-    if plan.calls:
+    if plan.expense:
+        print(plan.expense["sentence"])
+        print(f"Prompt tokens are {plan.expense['rule']}; nothing was sent.")
+    elif plan.calls:
         pace = f"{plan.tokens_per_second:,.0f} tokens/s, measured on {plan.measured_on:,} tokens of it"
         print(f"About {plan.seconds:,.0f} s at {pace}. Screening defenses are counted roughly.")
     return plan._asdict()

@@ -9,7 +9,7 @@ from typing import Any
 from engine.catalog import ENCODERS
 from engine.commands.common import show_progress
 from engine.commands.files import add_file_options, dataset_of
-from engine.commands.score import add_run_options, run_arms
+from engine.commands.score import add_run_options, run_arms, say_plan
 from engine.commands.study_cap import run_study_cap
 from engine.commands.study_checkup import add_options as add_checkup_options
 from engine.commands.study_checkup import run_study_checkup
@@ -32,7 +32,7 @@ from engine.studies.puaudit import AuditConfig
 from engine.studies.refswap_config import RefSwapConfig
 from engine.studies.score import ScoreConfig
 from engine.studies.suffix import SuffixConfig
-from engine.studies.verify import VerifyConfig, run_verify
+from engine.studies.verify import VerifyConfig, plan_verify, run_verify
 
 
 def add(commands: Any) -> None:
@@ -45,6 +45,9 @@ def add(commands: Any) -> None:
     study.add_argument("--attack", action="append", metavar="NAME", help="in place of the study's own")
     study.add_argument("--defense", action="append", metavar="NAME", help="in place of the study's own")
     study.add_argument("--tutor", metavar="SPEC", help="what writes anchors, in place of the study's own")
+    study.add_argument(
+        "--rewriter", metavar="SPEC", help="for protocols and puaudit: rules, bundled:base, hf:..., path:..., api:MODEL"
+    )
     study.add_argument("--key", action="append", metavar="TEXT", help="a master key, in place of the study's own")
     study.add_argument(
         "--encoder", action="append", metavar="NAME", help="for puaudit: " + ", ".join(card.name for card in ENCODERS)
@@ -66,6 +69,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         "attacks": args.attack,
         "defenses": args.defense,
         "tutor": args.tutor,
+        "rewriter": args.rewriter,
         "keys": args.key,
         "encoders": args.encoder,
         "limit": args.limit,
@@ -103,9 +107,9 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
 def _run_verify(name: str, config: VerifyConfig, dataset: Dataset, args: argparse.Namespace) -> dict[str, Any]:
     settings = get_settings()
-    if args.dry_run:
-        raise InputError("The study verify has no dry run: it makes one call for each response.")
     judge = make_judge(config.judge, settings, card=args.judge_card, cache=not args.no_cache)
+    if args.dry_run:
+        return say_plan(plan_verify(config, dataset, judge))
     run_folder = create_run(args.out or settings.runs, name, config.model_dump(), config.run_id)
     metrics = run_verify(config, dataset, judge, run_folder, show_progress)
     run_folder.update_manifest(recorded=args.recorded)

@@ -9,6 +9,7 @@ from engine.commands.common import INCONCLUSIVE, OK, show_progress
 from engine.commands.files import dataset_of
 from engine.errors import InputError
 from engine.judges.registry import make_judge
+from engine.metrics.rewritings import content_checks
 from engine.readout.arena import build_arena
 from engine.runs import create_run
 from engine.settings import get_settings
@@ -38,21 +39,34 @@ def run_study_protocols(name: str, config: ProtocolsConfig, args: argparse.Names
         raise InputError("The budget was spent before the first verdict. Give more --budget-seconds.")
     arena = build_arena(verdicts, run.table("variants"))
     found = as_json(arena, config.view, config.boards, config.lowest, config.elo_k)
-    print("\n".join(_lines(found)))
+    checks = content_checks(run.table("variants")).to_dict("records")
+    print("\n".join([*_checked(checks), *_lines(found)]))
     for protocol, why in run.manifest().get("skipped", {}).items():
         print(f"Not asked: {protocol}. {why}")
     print(f"Run {run.run_id}: judge {judge.spec}, data {dataset.name}. Tables are in its run folder.")
     about = {"run_id": run.run_id, "judge": judge.spec, "data": dataset.name, "criterion": config.criterion}
     skipped = run.manifest().get("skipped", {})
-    return {**about, "n_verdicts": len(verdicts), **found, "skipped": skipped, "exit_code": code}
+    return {**about, "n_verdicts": len(verdicts), "rewritings": checks, **found, "skipped": skipped, "exit_code": code}
 
 
 def _show_plan(plan: Plan) -> dict[str, Any]:
+    time = f", {plan.seconds:,.0f} s at the pace of {plan.measured_on:,} tokens" if plan.measured_on else ""
     print(
         f"About {plan.verdicts:,} verdicts: {plan.known:,} known already, {plan.calls:,} calls of {plan.tokens:,} "
-        f"prompt tokens, {plan.seconds:,.0f} s at the pace of {plan.measured_on:,} tokens."
+        f"prompt tokens{time}."
     )
+    if plan.expense:
+        print(plan.expense["sentence"])
     return {"dry_run": True, **plan._asdict()}
+
+
+def _checked(checks: list[dict[str, Any]]) -> list[str]:
+    """What the content checks kept of each style."""
+    return [
+        f"rewritten {one['style']:<18} by {one['rewriter']}: {one['kept']} of {one['n']} kept, length "
+        f"x{one['length_ratio']:.2f}{'; left out: ' + one['left_out'] if one['left_out'] else ''}"
+        for one in checks
+    ]
 
 
 def _lines(found: dict[str, Any]) -> list[str]:

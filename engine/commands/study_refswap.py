@@ -31,6 +31,8 @@ def run_study_refswap(study: str, config: RefSwapConfig, dataset: Dataset, args:
         plan = plan_refswap(config, dataset, judge, pool)
         checks = config.k_max * len(config.arms)
         print(f"{plan.verdicts:,} verdicts: {plan.known:,} known, {plan.calls:,} calls of {plan.tokens:,} tokens.")
+        if plan.expense:
+            print(plan.expense["sentence"])
         print(f"Each YES among them takes {checks} further calls, which share most of their tokens.")
         return plan._asdict()
     run = create_run(args.out or settings.runs, study, config.model_dump(), config.run_id)

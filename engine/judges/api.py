@@ -25,11 +25,11 @@ from engine.cache import CallCache
 from engine.judges.api_asking import ApiAsker, ApiCall, Got, Group
 from engine.judges.api_labels import label_forms
 from engine.judges.api_spec import ApiSpec
-from engine.judges.base import Checkpoint, Cost, Paid, Request, Verdict, no_checkpoint, unread
+from engine.judges.base import Checkpoint, Cost, Expense, Paid, Request, Verdict, no_checkpoint, unread
 from engine.judges.cards import Card, CardBook
 from engine.judges.labelled import MIN_COVERAGE, Reader, card_for, user_message
 from engine.models.api import ApiClient, Spent
-from engine.models.api_body import Question, estimate
+from engine.models.api_body import TOKEN_RULE, Question, estimate
 from engine.schema import Protocol
 
 
@@ -93,6 +93,12 @@ class ApiJudge:
         way = self._asker.way("labels")
         found = "auto" if way is None else "probabilities" if way.top else "text"
         return found if self._asked.answers == "auto" else self._asked.answers
+
+    def expense(self, paid: Paid) -> Expense:
+        """What so many calls would take, and the cap they meet."""
+        s = self._client.settings
+        money = s.money(paid.prompt_tokens, paid.answer_tokens) if s.priced else math.nan
+        return Expense(s.host, *paid, money, s.currency, s.max_calls, s.max_cost or None, TOKEN_RULE)
 
     def about(self) -> dict[str, Any]:
         """What a manifest says of the server: never the key, and of the address host and port alone."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -150,6 +151,44 @@ class Paid(NamedTuple):
     answer_tokens: int = 0
 
 
+class Expense(NamedTuple):
+    """What a server would take, before it is asked.
+
+    Attributes:
+        host: the server.
+        calls: at most so many, further tries after faults aside.
+        prompt_tokens: counted by `rule`, since the server's tokenizer is not known.
+        answer_tokens: at most.
+        money: at the prices set; NaN where none is.
+        currency: of the prices.
+        max_calls, max_cost: the hard cap of a run; None where the cost has none.
+        rule: how prompt tokens are counted.
+    """
+
+    host: str
+    calls: int
+    prompt_tokens: int
+    answer_tokens: int
+    money: float
+    currency: str
+    max_calls: int
+    max_cost: float | None
+    rule: str
+
+    @property
+    def beyond(self) -> bool:
+        """Whether a run would stop at the cap."""
+        return self.calls > self.max_calls or (self.max_cost is not None and self.money > self.max_cost)
+
+    def sentence(self) -> str:
+        """What a user reads before the run."""
+        tokens = f"about {self.prompt_tokens:,} prompt tokens and at most {self.answer_tokens:,} answer tokens"
+        price = "no price is set" if math.isnan(self.money) else f"at most about {self.money:,.4g} {self.currency}"
+        cap = f"{self.max_calls:,} calls" + (f", {self.max_cost:g} {self.currency}" if self.max_cost else "")
+        stop = " This goes beyond the cap: the run would stop there, with what is done kept." if self.beyond else ""
+        return f"{self.calls:,} calls to {self.host}: {tokens}; {price}. Cap of a run: {cap}.{stop}"
+
+
 class Cost(NamedTuple):
     """What asking would take.
 
@@ -214,7 +253,7 @@ def verdict_table(judge: Judge, requests: Sequence[Request], verdicts: Sequence[
     """
     rows = [
         {
-            "verdict_id": _verdict_id(r),
+            "verdict_id": verdict_id(r),
             "judge": judge.spec,
             "protocol": r.protocol.value,
             "attack": r.attack,
@@ -245,6 +284,7 @@ def verdict_table(judge: Judge, requests: Sequence[Request], verdicts: Sequence[
     return VERDICTS.conform(pd.DataFrame(rows)) if rows else VERDICTS.empty()
 
 
-def _verdict_id(r: Request) -> str:
+def verdict_id(r: Request) -> str:
+    """What identifies a call within a run."""
     ids = (r.response_id, r.response_b_id, *(c.response_id for c in r.others), r.reference_id)
     return ":".join(part for part in (r.protocol, r.variant, r.attack, r.defense, *ids, r.order or "") if part)

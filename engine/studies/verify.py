@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field
 
 from engine.data.dataset import Dataset
-from engine.errors import Cancelled, InputError
-from engine.judges.base import Checkpoint, Judge, verdict_table
+from engine.data.store import load_dataset
+from engine.errors import InputError
+from engine.judges.base import Checkpoint, Judge, Request, verdict_table
+from engine.judges.registry import make_judge
 from engine.metrics.clusters import cluster_codes
 from engine.metrics.intervals import cluster_rate
 from engine.metrics.shifts import metric_row
-from engine.runs import RunFolder, now
+from engine.runs import RunFolder, create_run, now
 from engine.schema import METRICS, NONE, Outcome, Protocol
-from engine.studies.plan import within
+from engine.settings import Settings
+from engine.studies.kept import keeping
+from engine.studies.manifest import about_data, about_judge, ending
+from engine.studies.plan import Plan, make_plan, within
 from engine.studies.requests import build_requests
 
 RIGHT = "correct"
@@ -37,6 +43,14 @@ class VerifyConfig(BaseModel):
     level: float = Field(default=0.95, gt=0.5, lt=1)
 
 
+def verify_job(config: VerifyConfig, settings: Settings, checkpoint: Checkpoint) -> dict[str, Any]:
+    """The study as a job of the worker."""
+    dataset = load_dataset(config.data, settings.datasets)
+    run = create_run(settings.runs, "verify", config.model_dump(), config.run_id)
+    run_verify(config, dataset, make_judge(config.judge, settings), run, checkpoint)
+    return {"run_id": run.run_id}
+
+
 def run_verify(
     config: VerifyConfig, dataset: Dataset, judge: Judge, run: RunFolder, checkpoint: Checkpoint
 ) -> pd.DataFrame:
@@ -46,27 +60,36 @@ def run_verify(
         InputError: the data says of no response whether it is right.
         Cancelled: from the checkpoint; finished calls are in the cache and the run is marked stopped.
     """
-    known = dataset.responses.dropna(subset=["quality"])
-    if not len(known):
-        raise InputError(f"The data {dataset.name} has no column quality that says which responses are {RIGHT!r}.")
-    requests = build_requests(dataset, response_ids=list(known["response_id"]))[: config.limit]
-    requests = [replace(request, protocol=Protocol.VERIFIER) for request in requests]
-    names = {"dataset_id": dataset.dataset_id, "name": dataset.name}
-    counts = {"n_items": len({r.item_id for r in requests}), "n_responses": len(requests)}
-    labels = judge.labels(requests[0])
+    requests = _requests(config, dataset)
     run.update_manifest(
-        data=names | counts, judge={"spec": judge.spec, "fingerprint": judge.fingerprint, "labels": labels}
+        data=about_data(dataset, len({r.item_id for r in requests}), len(requests)),
+        judge=about_judge(judge, judge.labels(requests[0]), requests[:1]),
     )
-    try:
+    judge = keeping(judge, run)
+    with ending(run):
         verdicts = verdict_table(judge, requests, judge.judge(requests, within(config.budget_seconds, checkpoint)))
-    except Cancelled:
-        run.update_manifest(state="stopped", finished=now())
-        raise
-    metrics = verify_metrics(verdicts, dataset.responses, level=config.level, seed=config.seed)
+        metrics = verify_metrics(verdicts, dataset.responses, level=config.level, seed=config.seed)
     run.write_table("verdicts", verdicts)
     run.write_table("metrics", metrics)
     run.update_manifest(state="done", finished=now())
     return metrics
+
+
+def plan_verify(config: VerifyConfig, dataset: Dataset, judge: Judge) -> Plan:
+    """What the study would cost; a judge that runs here is asked a few requests to measure the pace.
+
+    Raises:
+        InputError: as `run_verify`.
+    """
+    return make_plan([(judge, _requests(config, dataset))])
+
+
+def _requests(config: VerifyConfig, dataset: Dataset) -> list[Request]:
+    known = dataset.responses.dropna(subset=["quality"])
+    if not len(known):
+        raise InputError(f"The data {dataset.name} has no column quality that says which responses are {RIGHT!r}.")
+    requests = build_requests(dataset, response_ids=list(known["response_id"]))[: config.limit]
+    return [replace(request, protocol=Protocol.VERIFIER) for request in requests]
 
 
 def verify_metrics(
