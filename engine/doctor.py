@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import platform
 import sys
+from dataclasses import fields
 from importlib.metadata import version
 from typing import NamedTuple
 
-from engine.errors import EngineError, WeightsError
+from engine.errors import EngineError, InputError, WeightsError
 from engine.figures.export import can_render
 from engine.models.weights import FETCH, base_folder, base_record, fetch_gguf, find_gguf
 from engine.settings import Settings
+from engine.settings_api import PREFIX, ApiSettings, api_settings, key_state, secrets_file
 
 
 class Check(NamedTuple):
@@ -36,6 +38,7 @@ def checkup(settings: Settings, *, fetch: bool) -> list[Check]:
         _torch(settings),
         _weights(settings, fetch=fetch),
         _chrome(),
+        _api(settings),
     ]
 
 
@@ -61,6 +64,35 @@ def _weights(settings: Settings, *, fetch: bool) -> Check:
         return Check("bundled judge's weights", True, True, f"{record.requirement}, checksums agree", "")
     except WeightsError as error:
         return Check("bundled judge's weights", False, True, str(error), f"Run `{FETCH}`.")
+
+
+def _api(settings: Settings) -> Check:
+    """The server of API judges: its address and where the key comes from, never the key."""
+    name, path = "API judges (api:MODEL)", secrets_file(settings)
+    remedy = (
+        f"Only if you want them: set {PREFIX}BASE_URL (for example http://127.0.0.1:8000/v1) and, where the server "
+        f"wants one, {PREFIX}KEY; or write base_url and key into the table [api] of {path}, readable by you alone. "
+        f"Further settings, with their defaults: {_defaults()}; in the environment as {PREFIX}NAME."
+    )
+    try:
+        found, key = api_settings(settings), key_state(settings)
+    except InputError as error:
+        return Check(name, False, False, str(error), remedy)
+    if not found.base_url:
+        return Check(name, False, False, "no server is set", remedy)
+    cost = f" and {found.max_cost:g} {found.currency}" if found.max_cost else ""
+    clear = key.there and not found.loopback and found.base_url.startswith("http://")
+    lines = [
+        f"{found.base_url}, {key.source}; at most {found.max_calls:,} calls{cost} a run",
+        key.warning.rstrip("."),
+        "the key goes over the network unencrypted (http)" if clear else "",
+    ]
+    return Check(name, not key.warning, False, "; ".join(line for line in lines if line), key.warning)
+
+
+def _defaults() -> str:
+    shown = {f.name: f.default for f in fields(ApiSettings) if f.name not in {"base_url", "models"}}
+    return ", ".join(f"{name} {value}" for name, value in shown.items())
 
 
 def _chrome() -> Check:
