@@ -22,6 +22,8 @@ SHAPES = frozenset({"llama", "mistral", "qwen2", "qwen3"})
 _MOVING_ROPE = frozenset({"dynamic", "longrope"})
 Way = Literal["kernels", "fused", "products"]
 """What lies between the matrix products: our Triton kernels; torch's with its fused attention; plain products."""
+FEW_ROWS = 4
+"""Rows up to which a product reads the weights once for each row, in one launch with what stands around it."""
 After = Callable[[int, Any], Any]
 """Gets a layer's number and its output (N, d); returns what goes on."""
 
@@ -140,12 +142,28 @@ class Llama:
         from torch.nn import functional as F  # noqa: N812 - its usual name
 
         x = F.embedding(ids.reshape(-1), self.embedding)
+        if way == "kernels" and ids.shape[1] == 1 and len(x) <= FEW_ROWS:
+            return self._few(x, cos, sin, cache, slots, mask, after)
         mix = self._mixer(ids.shape, cos, sin, slots, mask, way)
         for number, layer in enumerate(self.layers, start=1):
             qkv = F.linear(self._norm(x, layer.norm_in, way), layer.qkv, layer.qkv_bias)
             x.addmm_(mix(qkv, layer, cache[number - 1]), layer.out.t())
             both = F.linear(self._norm(x, layer.norm_mid, way), layer.gate_up)
             x.addmm_(self._gated(both, way), layer.down.t())
+            if after:
+                x = after(number, x)
+        return x
+
+    def _few(self, x: Any, cos: Any, sin: Any, cache: Any, slots: Any, mask: Any, after: After | None) -> Any:
+        """One new token for a few rows: five launches a layer."""
+        from engine.models.kernels import attend_one, vector_product
+
+        for number, layer in enumerate(self.layers, start=1):
+            qkv = vector_product(x, layer.qkv, norm=layer.norm_in, eps=self.eps, bias=layer.qkv_bias)
+            mixed = attend_one(qkv, cos, sin, slots, mask, cache[number - 1], self.heads)
+            vector_product(mixed, layer.out, to=x)
+            inner = vector_product(x, layer.gate_up, norm=layer.norm_mid, eps=self.eps, gated=True)
+            vector_product(inner, layer.down, to=x)
             if after:
                 x = after(number, x)
         return x
@@ -179,14 +197,15 @@ class Llama:
             if steps == 1:
                 return lambda qkv, _, held: attend_one(qkv, cos, sin, slots, mask, held, self.heads)
             return lambda qkv, _, held: self._attend(
-                turn_and_store(qkv, cos, sin, slots, held, self.heads), held, rows, fused=True
+                turn_and_store(qkv, cos, sin, slots, held, self.heads), held, rows, steps, fused=True
             )
         every_cos, every_sin = self._for_heads(cos, 1.0), self._for_heads(sin, 0.0)
 
         def mix(qkv: Any, layer: Layer, held: Any) -> Any:
             turned = self._turned(qkv.view(*shape, -1, self.width), layer, every_cos, every_sin)
             held.index_copy_(2, slots, turned[:, :, self.heads :].transpose(1, 2))
-            return self._attend(turned[:, :, : self.heads], held, rows, fused=way == "fused")
+            q = turned[:, :, : self.heads].transpose(1, 2).reshape(shape[0], self.kv_heads, group * steps, -1)
+            return self._attend(q, held, rows, steps, fused=way == "fused")
 
         return mix
 
@@ -214,29 +233,19 @@ class Llama:
 
         return F.linear(F.rms_norm(hidden, (hidden.shape[-1],), self.norm, self.eps), self.head)
 
-    def _attend(self, q: Any, held: Any, mask: Any, *, fused: bool) -> Any:
-        """Attention (B * T, heads * D) of queries (B, T, heads, D); the mask is one of a group's rows."""
+    def _attend(self, q: Any, held: Any, mask: Any, steps: int, *, fused: bool) -> Any:
+        """Attention (B * T, heads * D) of queries (B, key heads, heads of a group * T, D)."""
         import torch
         from torch.nn import functional as F  # noqa: N812 - its usual name
 
-        batch, steps, _, width = q.shape
         keys, values = held[:, : self.kv_heads], held[:, self.kv_heads :]
-        group = self.heads // self.kv_heads
-        if steps == 1:
-            rows = q.reshape(batch, self.kv_heads, group, width)
-        else:
-            rows = q.reshape(batch, steps, self.kv_heads, group, width).permute(0, 2, 3, 1, 4)
-            rows = rows.reshape(batch, self.kv_heads, group * steps, width)
         if fused:
-            mask = mask.expand(batch, self.kv_heads, rows.shape[2], mask.shape[-1])
-            out = F.scaled_dot_product_attention(rows, keys, values, attn_mask=mask)
+            mask = mask.expand(-1, self.kv_heads, q.shape[2], -1)
+            out = F.scaled_dot_product_attention(q, keys, values, attn_mask=mask)
         else:
-            scores = torch.matmul(rows, keys.transpose(2, 3)).mul_(width**-0.5).add_(mask)
+            scores = torch.matmul(q, keys.transpose(2, 3)).mul_(self.width**-0.5).add_(mask)
             out = torch.matmul(scores.float().softmax(dim=-1).to(values.dtype), values)
-        if steps == 1:
-            return out.reshape(batch, -1)
-        out = out.reshape(batch, self.kv_heads, group, steps, width).permute(0, 3, 1, 2, 4)
-        return out.reshape(batch * steps, -1)
+        return out.view(len(q), self.heads, steps, self.width).transpose(1, 2).reshape(len(q) * steps, -1)
 
 
 def _ways(model: Llama) -> tuple[Way, ...]:

@@ -32,8 +32,8 @@ computed shared beginnings. May raise to stop."""
 
 PASSES_PER_CHUNK = 16
 POOL_SHARE = 0.25
-ROW_TOKENS = 256
-CPU_PASS_TOKENS, GPU_PASS_TOKENS = 64, 6144
+CPU_ROW_TOKENS, GPU_ROW_TOKENS = 256, 128
+CPU_PASS_TOKENS, GPU_PASS_TOKENS = 64, 8192
 """A pass of fewer tokens takes about as long as one of so many: a CPU reads the weights, a GPU waits for Python."""
 
 _ONE_MASK = frozenset({"llama", "mistral", "gemma", "gpt2"})
@@ -84,17 +84,18 @@ def read_shared(
         sequences: token ids, each non-empty and within the model's window; equal ones are computed once.
         take: gets the logits after each pass.
         batch_tokens: most padded tokens of a pass; by default set by the device.
-        row_tokens: tokens a row is filled to (see `engine.models.trie`); `ROW_TOKENS` by default.
+        row_tokens: tokens a row is filled to (see `engine.models.trie`); by default set by the device.
 
     Raises:
         ModelError: one sequence alone does not fit the memory.
     """
     budget = batch_tokens or token_budget(loaded.device)
+    row_tokens = row_tokens or (CPU_ROW_TOKENS if loaded.device == "cpu" else GPU_ROW_TOKENS)
     needs = footprint(loaded.model)
     room = int(POOL_SHARE * free_bytes(loaded.device) / needs.kv)
 
     def run(chunk: Sequence[int]) -> None:
-        _Chunk(loaded, [sequences[i] for i in chunk], min(row_tokens or ROW_TOKENS, budget)).read(
+        _Chunk(loaded, [sequences[i] for i in chunk], min(row_tokens, budget)).read(
             budget, needs, lambda found, logits: take([chunk[i] for i in found], logits)
         )
 

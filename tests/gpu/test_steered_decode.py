@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from engine.steering.decode import Row
 from engine.models.llama import Llama
+from engine.steering.decode import Row
 from engine.steering.session import Session
 from engine.steering.vectors import Standards, edit_of
 

@@ -167,7 +167,7 @@ class Stand:
 
 @pytest.mark.parametrize("way", ["plain", "shared"])
 def test_out_of_memory_halves_the_batch_and_goes_on(tiny, way, monkeypatch):
-    monkeypatch.setattr(prefix, "ROW_TOKENS", 32)
+    monkeypatch.setattr(prefix, "CPU_ROW_TOKENS", 32)
     loaded, prompts, sizes = tiny("llama"), grid(), []
     expected = label_probabilities(loaded, prompts, ONE, way="plain")
 
