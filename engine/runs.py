@@ -35,6 +35,8 @@ RETRY = "retry"
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 _FREE = frozenset({"run_id", "budget_seconds"})
 """Settings that may differ when a run goes on."""
+_ALIKE = {"grid": "score"}
+"""A study by another name, and the one that it is."""
 _NOTES = "notes.json"
 _VERSIONS = ("judgescope", "torch", "transformers", "peft", "numpy", "pandas", "plotly", "streamlit")
 
@@ -152,11 +154,17 @@ def _from_before(run: RunFolder, study: str, config: dict[str, Any]) -> dict[str
         before = run.manifest()
     except RunError:
         return {}
-    if before.get("study") != study or _settled(before.get("config", {})) != _settled(plain(config)):
+    if _ALIKE.get(str(before.get("study")), before.get("study")) != study or _settled(
+        before.get("config", {})
+    ) != _settled(plain(config)):
         return {}
-    kept = {"created": before.get("created", now()), "resumed": [*before.get("resumed", []), now()]}
+    kept = {
+        "study": before["study"],
+        "created": before.get("created", now()),
+        "resumed": [*before.get("resumed", []), now()],
+    }
     if before.get(RETRY):
-        kept |= {RETRY: before[RETRY], "judge": before.get("judge", {}), "versions": before.get("versions", {})}
+        kept[RETRY] = before[RETRY]
     return kept
 
 
@@ -205,6 +213,16 @@ def open_run(root: Path, run_id: str) -> RunFolder:
     if not (folder / "manifest.json").is_file():
         raise RunError(f"There is no run {run_id!r}. It may have been deleted; start it again from the Attack lab.")
     return RunFolder(folder)
+
+
+def broke_off(root: Path, run_id: str, state: str, error: str = "") -> None:
+    """Mark a run whose study ended before it could say so itself; one that has said how it ended is left as it is."""
+    try:
+        run = open_run(root, run_id)
+        if run.manifest().get("state") == "running":
+            run.update_manifest(state=state, finished=now(), error=error)
+    except RunError:
+        return  # it had not begun
 
 
 def demo_run(dataset_id: str = "demo-dialogue") -> RunFolder:

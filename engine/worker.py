@@ -21,6 +21,7 @@ from pydantic import BaseModel, ValidationError
 
 from engine.errors import Cancelled, EngineError, InputError, OutOfCalls
 from engine.judges.base import Checkpoint
+from engine.runs import broke_off
 from engine.settings import Settings, get_settings
 from engine.strict_json import dumps
 from engine.studies.attack_one import AttackOne, attack_one
@@ -37,8 +38,10 @@ from engine.studies.puaudit_planted import PlantedAudit, planted_audit
 from engine.studies.refswap import refswap_job
 from engine.studies.refswap_config import RefSwapConfig
 from engine.studies.refswap_one import VerifyOne, verify_one
+from engine.studies.retry import RetryConfig, retry_job
 from engine.studies.score import ScoreConfig, score_job
 from engine.studies.suffix import SuffixConfig, suffix_job
+from engine.studies.verify import VerifyConfig, verify_job
 
 Run = Callable[[Any, Settings, Checkpoint], dict[str, Any]]
 KINDS: dict[str, tuple[type[BaseModel], Run]] = {
@@ -55,6 +58,8 @@ KINDS: dict[str, tuple[type[BaseModel], Run]] = {
     "detection": (DetectionConfig, detection_job),
     "cap": (CapConfig, cap_job),
     "checkup": (CheckupConfig, checkup_job),
+    "verify": (VerifyConfig, verify_job),
+    "retry": (RetryConfig, retry_job),
     "cap_sweep": (SweepConfig, sweep_job),
 }
 """The only jobs there are: each kind with its parameters and its function."""
@@ -125,18 +130,27 @@ class Worker:
             model, run = KINDS[message["kind"]]
             result = run(_validated(model, message["params"]), self._settings, checkpoint)
         except OutOfCalls as error:
+            self._close(message, "stopped", str(error))
             self._send(event="failed", job_id=job, error=str(error), user=True)
         except Cancelled:
+            self._close(message, "stopped")
             self._send(event="cancelled", job_id=job)
         except EngineError as error:
+            self._close(message, "failed", str(error))
             self._send(event="failed", job_id=job, error=str(error), user=isinstance(error, InputError))
         except Exception as error:  # noqa: BLE001 - one job's bug must not take the others down
             traceback.print_exc()
+            self._close(message, "failed", type(error).__name__)
             self._send(event="failed", job_id=job, error=f"{type(error).__name__}: {error}", user=False)
         else:
             self._send(event="done", job_id=job, result=result)
         finally:
             self._cancelled.discard(job)
+
+    def _close(self, message: Message, state: str, error: str = "") -> None:
+        """Say in the run's manifest how it ended, where its study broke off too early to do so."""
+        if run_id := message["params"].get("run_id"):
+            broke_off(self._settings.runs, str(run_id), state, error)
 
     def _answer_waiting(self) -> None:
         self._nested = True

@@ -141,7 +141,7 @@ def _describe(run: RunFolder, dataset: Dataset, judge: Judge, tutor: Tutor, cont
     run.update_manifest(
         data=about_data(dataset, len(contexts.evaluation), len(contexts.responses))
         | {"n_training_items": len(contexts.training)},
-        judge=about_judge(judge, judge.labels(contexts.responses[0])),
+        judge=about_judge(judge, judge.labels(contexts.responses[0]), contexts.responses[:1]),
         tutor={"spec": tutor.loaded.spec, "fingerprint": tutor.loaded.fingerprint, "layers": len(blocks(tutor.loaded))},
     )
 

@@ -24,6 +24,7 @@ from engine.runs import RunFolder, create_run, now, open_run
 from engine.schema import METRICS, VERDICTS, Protocol
 from engine.settings import Settings
 from engine.studies.attack_one import device_of
+from engine.studies.kept import keeping, left_over
 from engine.studies.manifest import about_data, about_judge, ending
 from engine.studies.plan import Plan, make_plan, within
 from engine.studies.protocols_ask import Asker, Needs, able
@@ -127,7 +128,7 @@ def run_protocols(
     run.write_table("variants", variants)
     asker = Asker(dataset, variants, CRITERIA[config.criterion])
     _describe(run, config, dataset, judge, asker)
-    session = _Session(judge, run, variants, within(config.budget_seconds, checkpoint))
+    session = _Session(keeping(judge, run), run, variants, within(config.budget_seconds, checkpoint))
     with ending(run, lambda: _finish(session, config, "stopped")):
         _ask_all(config, asker, session)
     return _finish(session, config, "done")
@@ -159,7 +160,7 @@ class _Session:
             self._tables.append(verdict_table(self._judge, chunk, verdicts))
             self._done += len(chunk)
             if time.monotonic() - self._written > SECONDS_BETWEEN_WRITES:
-                self.run.write_table("verdicts", self.verdicts())
+                self.run.write_table("verdicts", self.kept(self.verdicts()))
                 self._written = time.monotonic()
 
     def able(self, protocol: Protocol, requests: Sequence[Request]) -> bool:
@@ -172,6 +173,10 @@ class _Session:
     def verdicts(self) -> pd.DataFrame:
         """All rows so far."""
         return pd.concat(self._tables, ignore_index=True) if self._tables else VERDICTS.empty()
+
+    def kept(self, verdicts: pd.DataFrame) -> pd.DataFrame:
+        """The rows so far, and behind them those of a retry that it has not come to."""
+        return left_over(verdicts, self._judge, self.run)
 
     def arena(self) -> Arena:
         """The verdicts so far as arrays."""
@@ -244,7 +249,7 @@ def _describe(run: RunFolder, config: ProtocolsConfig, dataset: Dataset, judge: 
     run.update_manifest(
         data=about_data(dataset, len(dataset.items), len(dataset.responses))
         | {"systems": sorted(set(dataset.responses["system"]))},
-        judge=about_judge(judge, labels),
+        judge=about_judge(judge, labels, [*scores[:1], *asker.clean_pairs()[:1]]),
         criterion=config.criterion,
     )
 
@@ -253,7 +258,7 @@ def _finish(session: _Session, config: ProtocolsConfig, state: str) -> pd.DataFr
     verdicts = session.verdicts()
     metrics = METRICS.empty()
     if len(verdicts):
-        session.run.write_table("verdicts", verdicts)
+        session.run.write_table("verdicts", session.kept(verdicts) if state == "stopped" else verdicts)
         metrics = metrics_of(session.arena(), config.view, config.boards, config.lowest, config.elo_k)
         session.run.write_table("metrics", metrics)
     session.run.update_manifest(state=state, finished=now(), skipped=session.skipped)

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from engine.attacks.audit_styles import AUDIT_ATTACKS, EMOTIONS
 from engine.cache import CallCache
-from engine.data.comparisons import Comparisons, load_comparisons
+from engine.data.comparisons import Comparisons, load_comparisons, pairs_digest
 from engine.errors import InputError
 from engine.judges.base import Checkpoint, Judge, Request, no_checkpoint
 from engine.judges.registry import make_judge
@@ -22,8 +22,8 @@ from engine.models.loader import load_model
 from engine.runs import RunFolder, create_run, now
 from engine.schema import NONE, VARIANTS
 from engine.settings import Settings
-from engine.studies.attack_one import device_of
-from engine.studies.manifest import ending
+from engine.studies.kept import keeping
+from engine.studies.manifest import about_judge, ending
 from engine.studies.plan import within
 from engine.studies.protocols_variants import make_rewriter
 from engine.studies.puaudit_report import audit_metrics, encoder_rows, flip_rate, ratio_rows, summary
@@ -182,6 +182,7 @@ def run_puaudit(
     """
     told = _Progress(within(config.budget_seconds, checkpoint), config, len(found.comparisons))
     with ending(run):
+        judge = keeping(judge, run) if judge else None
         work = _judged(config, found, judge, settings, told)
         _describe(run, work, judge)
         metrics = _audited(work, run, settings, told)
@@ -375,16 +376,14 @@ def _describe(run: RunFolder, work: Work, judge: Judge | None) -> None:
         data={
             "dataset_id": work.found.set_id,
             "name": work.found.name,
+            "digest": pairs_digest([work.found.items, work.found.responses, work.found.comparisons]),
             "n_items": len(set(work.pool.item.values())),
             "n_responses": 2 * len(work.requests),
             "n_pairs": len(work.requests),
             "n_labelled": len(work.pool.human),
         },
-        judge={
-            "spec": judge.spec if judge else IN_DATA,
-            "fingerprint": judge.fingerprint if judge else f"in-data-{work.found.set_id}",
-            "labels": [],
-            "device": device_of(judge) if judge else "no model",
-        },
+        judge=about_judge(judge, [], list(work.requests.values())[:1])
+        if judge
+        else {"spec": IN_DATA, "fingerprint": f"in-data-{work.found.set_id}", "labels": [], "device": "no model"},
         verdict_flips=flips,
     )

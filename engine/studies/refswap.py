@@ -26,10 +26,11 @@ from engine.metrics.refswap import sample_table, summarise, summary_rows
 from engine.models.trie import trie_tokens
 from engine.readout.refswap import dev_items
 from engine.runs import RunFolder, create_run, now
-from engine.schema import METRICS, NONE, Outcome, Protocol
+from engine.schema import METRICS, NONE, VERDICTS, Outcome, Protocol
 from engine.schema_refswap import REFERENCES, SAMPLES
 from engine.settings import Settings
 from engine.studies.attack_one import remark_of
+from engine.studies.kept import keeping, left_over
 from engine.studies.manifest import about_data, about_judge, ending
 from engine.studies.plan import Plan, make_plan, within
 from engine.studies.refswap_config import OWN_REFERENCES, RefSwapConfig
@@ -102,13 +103,17 @@ def run_refswap(
     checkpoint = within(config.budget_seconds, checkpoint)
     material = prepare(config, dataset, pool)
     _describe(run, config, dataset, judge, material, pool)
+    judge = keeping(judge, run)
     run.write_table("references", material.references)
     total = sum(map(len, material.requests.values()))
     done, written = 0, time.monotonic()
     tables: list[pd.DataFrame] = []
 
+    def so_far() -> pd.DataFrame:
+        return left_over(pd.concat(tables, ignore_index=True), judge, run) if tables else VERDICTS.empty()
+
     def stopped() -> None:
-        _write(run, tables, material, config)
+        _write(run, so_far(), material, config)
         run.update_manifest(state="stopped", finished=now())
 
     with ending(run, stopped):
@@ -118,10 +123,10 @@ def run_refswap(
             require_probabilities(judge, tables[-1])
             done += len(requests)
             if time.monotonic() - written > SECONDS_BETWEEN_WRITES:
-                _write(run, tables, material, config)
+                _write(run, so_far(), material, config)
                 written = time.monotonic()
         checkpoint(total, total)
-    metrics = _write(run, tables, material, config)
+    metrics = _write(run, so_far(), material, config)
     run.update_manifest(state="done", finished=now())
     return metrics
 
@@ -264,11 +269,10 @@ def _common(a: tuple[int, ...], b: tuple[int, ...]) -> int:
     return len(a) + len(b) - trie_tokens([a, b])
 
 
-def _write(run: RunFolder, tables: Sequence[pd.DataFrame], material: Material, config: RefSwapConfig) -> pd.DataFrame:
+def _write(run: RunFolder, verdicts: pd.DataFrame, material: Material, config: RefSwapConfig) -> pd.DataFrame:
     """Verdicts, the samples that have one, and the metrics of the first arm at the study's setting."""
-    if not tables:
+    if verdicts.empty:
         return METRICS.empty()
-    verdicts = pd.concat(tables, ignore_index=True)
     asked = set(verdicts["item_id"])
     samples = material.samples[material.samples["item_id"].isin(asked)]
     table = sample_table(verdicts, samples, config.arms[0])
@@ -289,6 +293,7 @@ def _describe(
     run.update_manifest(
         data=about_data(dataset, len(material.requests), int((material.samples["attack"] == NONE).sum()))
         | {"n_without_reference": material.left_out},
-        judge=about_judge(judge, judge.labels(first)) | {"variant": config.variant, "remark": remark_of(judge, first)},
+        judge=about_judge(judge, judge.labels(first), [first])
+        | {"variant": config.variant, "remark": remark_of(judge, first)},
         pool={"name": pool.name, "counts": {kind.value: n for kind, n in pool.counts.items()}},
     )

@@ -17,7 +17,7 @@ from engine.defenses.base import judge_together
 from engine.defenses.registry import defend, defense_name
 from engine.defenses.writing import TUTOR
 from engine.errors import InputError
-from engine.judges.base import Checkpoint, Judge, Request, verdict_table
+from engine.judges.base import Checkpoint, Judge, Request, Verdict, verdict_id, verdict_table
 from engine.judges.registry import make_judge
 from engine.metrics.gains import defense_gains
 from engine.metrics.shifts import shift_metrics
@@ -25,6 +25,7 @@ from engine.runs import RunFolder, create_run, now
 from engine.schema import NONE
 from engine.settings import Settings, get_settings
 from engine.studies.anchoring import sources_for
+from engine.studies.kept import KeptJudge, keeping, left_over
 from engine.studies.manifest import about_data, about_judge, ending
 from engine.studies.plan import Plan, make_plan, within
 from engine.studies.requests import build_requests, with_attack
@@ -76,19 +77,22 @@ def run_score(
     _describe(run, dataset, judge, requests)
     attacks = [make_attack(name, config.own_text) for name in _arms(config.attacks)]
     judges = _defended(config, dataset, judge)
+    known = keeping(judge, run)
+    if isinstance(known, KeptJudge):
+        judges = {name: KeptJudge(defended, run.table("verdicts")) for name, defended in judges.items()}
     per_response = len(attacks) * len(judges)
     step = max(1, CALLS_PER_CHUNK // per_response)
     tables: list[pd.DataFrame] = []
     written = time.monotonic()
-    with ending(run, lambda: _finish(run, tables, config, "stopped")):
+    with ending(run, lambda: _finish(run, tables, config, "stopped", known)):
         for start in range(0, len(requests), step):
             chunk = [with_attack(r, a) for r in requests[start : start + step] for a in attacks]
             told = _offset(checkpoint, start * per_response, len(requests) * per_response)
-            answers = judge_together(list(judges.values()), chunk, told)
+            answers = _answers(judges, chunk, told)
             for (name, defended), verdicts in zip(judges.items(), answers, strict=True):
                 tables.append(verdict_table(defended, [_named(r, name) for r in chunk], verdicts))
             if time.monotonic() - written > SECONDS_BETWEEN_WRITES:
-                run.write_table("verdicts", pd.concat(tables))
+                run.write_table("verdicts", left_over(pd.concat(tables), known, run))
                 written = time.monotonic()
     return _finish(run, tables, config, "done")
 
@@ -136,14 +140,28 @@ def _named(request: Request, defense: str) -> Request:
 def _describe(run: RunFolder, dataset: Dataset, judge: Judge, requests: Sequence[Request]) -> None:
     run.update_manifest(
         data=about_data(dataset, len({r.item_id for r in requests}), len(requests)),
-        judge=about_judge(judge, judge.labels(requests[0])),
+        judge=about_judge(judge, judge.labels(requests[0]), requests[:1]),
     )
 
 
-def _finish(run: RunFolder, tables: list[pd.DataFrame], config: ScoreConfig, state: str) -> pd.DataFrame:
+def _answers(judges: dict[str, Judge], chunk: Sequence[Request], told: Checkpoint) -> list[list[Verdict]]:
+    """Each judge's verdicts; in a retry each arm is asked alone, and only what it has not read."""
+    kept = [(name, judge) for name, judge in judges.items() if isinstance(judge, KeptJudge)]
+    if not kept:
+        return judge_together(list(judges.values()), chunk, told)
+    size = len(chunk)
+    return [
+        judge.judge_as(chunk, [verdict_id(_named(r, name)) for r in chunk], _offset(told, k * size, len(kept) * size))
+        for k, (name, judge) in enumerate(kept)
+    ]
+
+
+def _finish(
+    run: RunFolder, tables: list[pd.DataFrame], config: ScoreConfig, state: str, known: Judge | None = None
+) -> pd.DataFrame:
     metrics = pd.DataFrame()
     if tables:
-        verdicts = pd.concat(tables, ignore_index=True)
+        verdicts = left_over(pd.concat(tables, ignore_index=True), known, run)
         shifts = shift_metrics(verdicts, level=config.level, seed=config.seed)
         gains = defense_gains(verdicts, level=config.level, seed=config.seed)
         metrics = pd.concat([t for t in (shifts, gains) if len(t)], ignore_index=True)

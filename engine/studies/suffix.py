@@ -233,7 +233,7 @@ def _describe(
     test = spread_over_items(split.test, config.limit)
     run.update_manifest(
         data=about_data(dataset, len({r.item_id for r in test}), len(test)),
-        judge=about_judge(judge, list(cutter.labels.labels)),
+        judge=about_judge(judge, list(cutter.labels.labels), cutter.requests[:1]),
         split={
             "train_responses": list(dict.fromkeys(r.response_id for r in cutter.requests)),
             "train_items": sorted({r.item_id for r in split.train}),
