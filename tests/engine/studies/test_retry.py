@@ -112,9 +112,9 @@ def test_only_the_failed_calls_are_asked_again_and_the_result_is_that_of_a_run_w
 
 
 def _results(run) -> pd.DataFrame:
-    """The metrics without the times that some of them are."""
+    """The metrics without those that are times or memory."""
     metrics = run.table("metrics")
-    return metrics[~metrics["metric"].str.contains("seconds")].reset_index(drop=True)
+    return metrics[~metrics["metric"].str.contains("seconds|memory")].reset_index(drop=True)
 
 
 def test_a_run_that_broke_off_goes_on_to_the_end(settings, flaky):
