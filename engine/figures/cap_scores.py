@@ -53,7 +53,7 @@ def plot_cap_scores(prepared: pd.DataFrame, *, mode: Mode = "light", note: str =
     fig = go.Figure()
     role, meaning = ROLES[mode], MEANING[mode]
     colours = {"": meaning["clean"], "high": meaning["high"], "low": meaning["low"], "none": meaning["unread"]}
-    symbols = {"": "circle-open", "high": "triangle-up", "low": "triangle-down", "none": "circle-open"}
+    symbols = {"": "circle-open", "high": "triangle-up", "low": "triangle-down", "none": "diamond-open"}
     rng = np.random.default_rng(0)
     for side, name in _NAMES.items():
         own = prepared[prepared["side"] == side]
@@ -95,4 +95,4 @@ def plot_cap_scores(prepared: pd.DataFrame, *, mode: Mode = "light", note: str =
         f"{three_digits(ends['high'])}; "
         f"{(prepared['side'] == 'high').sum()} retained high, {(prepared['side'] == 'low').sum()} low."
     )
-    return frame(fig, mode, title="Where do the standards lie?", notes=notes, alt=alt, body=240, legend=True, above=58)
+    return frame(fig, mode, title="Where do the standards lie?", notes=notes, alt=alt, body=240, legend=True, above=76)

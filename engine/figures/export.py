@@ -19,7 +19,7 @@ import plotly
 import plotly.graph_objects as go
 
 from engine.errors import EngineError, InputError
-from engine.figures.print_layout import DPI, WIDTH_MM, for_print, reduction, sized_svg, with_density
+from engine.figures.print_layout import DPI, WIDTH_MM, fitting, for_print, reduction, sized_svg, with_density
 from engine.figures.theme import restyle
 
 Format = Literal["svg", "png", "pdf"]
@@ -115,6 +115,7 @@ def render(fig: go.Figure, fmt: str = "svg", *, width: int | None = None, column
     formats = get_args(Format)
     if fmt not in formats:
         raise InputError(f"Cannot save a figure as {fmt!r}; choose {', '.join(formats[:-1])} or {formats[-1]}.")
+    columns = columns and fitting(fig, columns)
     printed = for_print(fig, columns) if columns else restyle(fig, "print")
     size = {
         "width": width or printed.layout.width or WIDTH,

@@ -34,6 +34,8 @@ WIDE = 3
 """Columns up to which a phone shows an interval on one line."""
 _GAP = 0.03
 """Half the space between cells, in cell widths."""
+_NAMES, _CELL = 90, 70
+"""Pixels that the names of the attacks take, and that a cell needs for its numbers."""
 _HATCH = 0.16
 """Distance of hatching lines, in cell widths."""
 
@@ -118,7 +120,7 @@ def plot_grid(
     hatched = "hatched: the interval covers zero" if rows["covers_zero"].any() else ""
     alt = "Score shift by attack and defense: " + "; ".join(said)
     notes = (effect.axis, *effect_notes(rows, note), hatched)
-    return frame(
+    fig = frame(
         fig,
         mode,
         title=title,
@@ -128,6 +130,7 @@ def plot_grid(
         above=24 if wide else 38,
         below=20,
     )
+    return fig.update_layout(meta={**fig.layout.meta, "least_width": _NAMES + _CELL * len(defenses)})
 
 
 def _heat(values: list[list[float | None]], hover: list[list[str]], effect: Effect, mode: Mode) -> go.Heatmap:

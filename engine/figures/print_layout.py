@@ -16,7 +16,7 @@ from typing import Literal, get_args
 import plotly.graph_objects as go
 
 from engine.errors import InputError
-from engine.figures.text import small_print
+from engine.figures.text import THIN, small_print
 from engine.figures.theme import SMALL_LINE, restyle
 
 Columns = Literal["single", "double"]
@@ -36,6 +36,8 @@ _TITLE_LINE = 21
 _TITLE_CHARACTERS = {"single": 38, "double": 80}
 _SMALL_CHARACTERS = {"single": 54, "double": 112}
 _SIZE = re.compile(r'(<svg\b[^>]*?)\swidth="([\d.]+)" height="([\d.]+)"')
+SEQUENTIAL = [[0.0, "#9dbbee"], [0.5, "#2c5ac5"], [1.0, "#0b1b33"]]
+"""Colours of marks by a number: the same order in grey, which a scale with two dark ends has not."""
 _PNG_HEAD = 8 + 4 + 4 + 13 + 4
 """Bytes of a PNG up to the end of its IHDR chunk."""
 
@@ -45,6 +47,18 @@ def reduction(columns: str) -> float:
     return WIDTH_MM[columns] * PX_PER_MM / LAYOUT_PX[columns]
 
 
+def fitting(fig: go.Figure, columns: str) -> str:
+    """The columns a figure is laid out over: two where it says that its cells do not fit into one.
+
+    Raises:
+        InputError: neither single nor double.
+    """
+    if columns not in COLUMNS:
+        raise InputError(f"Cannot lay a figure out over {columns!r} columns; choose {' or '.join(COLUMNS)}.")
+    least = float((fig.layout.meta or {}).get("least_width", 0))
+    return "double" if least > LAYOUT_PX[columns] else columns
+
+
 def for_print(fig: go.Figure, columns: str) -> go.Figure:
     """A copy of one of our figures in print colours, laid out for that many columns.
 
@@ -52,15 +66,14 @@ def for_print(fig: go.Figure, columns: str) -> go.Figure:
 
     Args:
         fig: the figure, in any mode.
-        columns: single or double.
+        columns: single or double; `fitting` has the last word.
 
     Raises:
         InputError: another width.
     """
-    if columns not in COLUMNS:
-        raise InputError(f"Cannot lay a figure out over {columns!r} columns; choose {' or '.join(COLUMNS)}.")
+    columns = fitting(fig, columns)
     out = restyle(fig, "print")
-    notes = list((out.layout.meta or {}).get("notes", ()))
+    notes = [str(n).replace(" %", f"{THIN}%") for n in (out.layout.meta or {}).get("notes", ())]
     title = str(out.layout.title.text or "")
     before = str(out.layout.title.subtitle.text or "")
     lines = small_print(*notes, line=_SMALL_CHARACTERS[columns]) if notes else before.split("<br>")
@@ -74,7 +87,17 @@ def for_print(fig: go.Figure, columns: str) -> go.Figure:
         height=(out.layout.height or 480) + more,
         margin={"t": (out.layout.margin.t or 64) + more},
     )
-    return out
+    return _ordered_in_grey(out)
+
+
+def _ordered_in_grey(fig: go.Figure) -> go.Figure:
+    """Marks coloured by a number get a scale that darkens with it; cells of a heat map say their number in words."""
+    for trace in fig.data:
+        if getattr(getattr(trace, "marker", None), "colorscale", None):
+            trace.marker.colorscale = SEQUENTIAL
+    if fig.layout.coloraxis.colorscale:
+        fig.layout.coloraxis.colorscale = SEQUENTIAL
+    return fig
 
 
 def sized_svg(svg: bytes, columns: str) -> bytes:

@@ -61,7 +61,7 @@ def plot_slope(
         fig.add_trace(_line(row, 0.12 * (i - (n - 1) / 2) / max(n, 1), mode))
     fig.update_layout(annotations=[*_names(rows, 0, mode), *_names(rows, 1, mode)])
     fig.update_xaxes(
-        range=[-0.75, 1.75], tickmode="array", tickvals=[0, 1], ticktext=["clean", "distracted"], showgrid=False,
+        range=[-0.85, 1.8], tickmode="array", tickvals=[0, 1], ticktext=["clean", "distracted"], showgrid=False,
         fixedrange=True,
     )  # fmt: skip
     fig.update_yaxes(range=[n + 0.6, 0.4], dtick=1, title="rank", fixedrange=True, zeroline=False)

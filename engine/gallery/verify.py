@@ -8,8 +8,8 @@ from engine.gallery.base import Entry, Shown, Source, Values, has_table
 STUDY = "verify"
 RATES = {
     "accuracy": "right verdicts",
-    "yes_rate_right": "YES to right responses",
-    "yes_rate_wrong": "YES to wrong responses",
+    "yes_rate_right": "YES to right ones",
+    "yes_rate_wrong": "YES to wrong ones",
 }
 _SERIES = "share"
 

@@ -16,11 +16,10 @@ from pathlib import Path
 import pandas as pd
 import plotly
 
-from engine import __version__
 from engine.report.basket import Report
 from engine.report.filled import Filled
 from engine.report.tables import strict_table
-from engine.runs import now
+from engine.runs import now, versions
 from engine.spreadsheet import safe_csv
 
 MOST_ROWS = 200
@@ -63,7 +62,7 @@ def report_html(report: Report, pieces: Sequence[Filled]) -> str:
         report: title and authors.
         pieces: from `engine.report.filled.fill`, in light colours.
     """
-    library = _library()
+    library, version = _library(), versions()["judgescope"]
     policy = (
         f"default-src 'none'; script-src {_digest(library)} {_digest(_DRAW)}; style-src 'unsafe-inline'; "
         "img-src data: blob:; font-src data:; base-uri 'none'; form-action 'none'"
@@ -78,7 +77,7 @@ def report_html(report: Report, pieces: Sequence[Filled]) -> str:
 <meta http-equiv="Content-Security-Policy" content="{policy}">
 <meta name="referrer" content="no-referrer">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="generator" content="JudgeScope {__version__}">
+<meta name="generator" content="JudgeScope {version}">
 <title>{_safe(title)}</title>
 <style>{_STYLE}</style>
 </head>
@@ -86,7 +85,7 @@ def report_html(report: Report, pieces: Sequence[Filled]) -> str:
 <main>
 <h1>{_safe(title)}</h1>
 {authors}
-<p class="made">Made with JudgeScope {__version__} on {now()[:10]}. Nothing in this file calls out.</p>
+<p class="made">Made with JudgeScope {version} on {now()[:10]}. Nothing in this file calls out.</p>
 {body}
 </main>
 <script>{library}</script>

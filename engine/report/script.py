@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from engine import __version__
 from engine.gallery import Entry
+from engine.runs import versions
 
 _SCRIPT = """\
 # {title}
@@ -48,7 +48,7 @@ def remake_script(entry: Entry, run: str, settings: Mapping[str, object], name: 
     return _SCRIPT.format(
         title=entry.title,
         name=name or entry.name,
-        version=__version__,
+        version=versions()["judgescope"],
         run=run,
         settings=literal,
         entry=entry.name,
