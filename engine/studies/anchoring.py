@@ -12,8 +12,9 @@ from engine.defenses.anchor_sources import PROMPTED, PromptedAnchors, random_anc
 from engine.defenses.anchors import AnchorSource, GivenAnchors
 from engine.defenses.guard import base_loader
 from engine.defenses.names import parse_defenses
-from engine.defenses.writing import TUTOR, ModelWriter, writer_for
+from engine.defenses.writing import TUTOR, Writer, writer_for
 from engine.settings import Settings
+from engine.studies.api_writing import API, api_writer
 from engine.studies.cap_stored import CAP, stored_anchors
 
 if TYPE_CHECKING:
@@ -58,14 +59,16 @@ def sources_for(
     return found
 
 
-def tutor_writer(tutor: str, settings: Settings) -> ModelWriter:
-    """What writes anchors: the bundled base model, or a model loaded for it on first use.
+def tutor_writer(tutor: str, settings: Settings) -> Writer:
+    """What writes anchors: the bundled base model, a model loaded for it on first use, or one behind a server.
 
     Raises:
-        InputError: later, when asked, if the spec names no model that can write.
+        InputError: no server is set up for an API tutor; later, when asked, if the spec names no model that writes.
     """
     if tutor == TUTOR:
         return writer_for(base_loader(settings), settings.calls)
+    if tutor.startswith(API):
+        return api_writer(tutor, settings)
     made: list[LoadedModel] = []
 
     def load() -> LoadedModel:

@@ -11,12 +11,13 @@ from engine.attacks.content import ContentReport
 from engine.attacks.distractors import style_of
 from engine.attacks.rewriting import ModelRewriter, Rewriter, RuleRewriter
 from engine.data.dataset import Dataset
-from engine.defenses.writing import writer_for
+from engine.defenses.writing import Writer, writer_for
 from engine.errors import InputError
 from engine.models.loader import LoadedModel, load_model
 from engine.readout.arena import arm_parts
 from engine.schema import NONE, VARIANTS
 from engine.settings import Settings
+from engine.studies.api_writing import api_writer
 from engine.studies.protocols_ladder import severity_by_name, severity_of
 
 RULES = "rules"
@@ -24,7 +25,7 @@ UNCHANGED = "the text did not change"
 
 
 def make_rewriter(name: str, settings: Settings) -> Rewriter:
-    """The rewriter of that name: `rules`, or a model's spec such as `bundled:base`.
+    """The rewriter of that name: `rules`, or a model's spec such as `bundled:base` or `api:MODEL`.
 
     Raises:
         InputError: the spec names no model.
@@ -32,9 +33,12 @@ def make_rewriter(name: str, settings: Settings) -> Rewriter:
     if name == RULES:
         return RuleRewriter()
     kind = name.partition(":")[0]
-    if kind not in {"bundled", "hf", "path"}:
-        raise InputError(f"{name!r} names no rewriter. Allowed: rules, bundled:base, hf:ORG/NAME, path:FOLDER.")
-    writer = writer_for(lambda: _loaded(name, settings), settings.calls)
+    if kind not in {"bundled", "hf", "path", "api"}:
+        raise InputError(
+            f"{name!r} names no rewriter. Allowed: rules, bundled:base, hf:ORG/NAME, path:FOLDER, api:MODEL."
+        )
+    made = api_writer(name, settings) if kind == "api" else writer_for(lambda: _loaded(name, settings), settings.calls)
+    writer: Writer = made
 
     def write(prompts: Sequence[tuple[str, str]], rooms: Sequence[int]) -> list[str]:
         """Prompts with room for replies of about one length are written together."""

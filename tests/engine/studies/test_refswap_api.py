@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import math
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -20,6 +16,7 @@ from engine.readout.refswap import max_p_cf
 from engine.runs import create_run
 from engine.studies.refswap import pool_of, run_refswap
 from engine.studies.refswap_config import RefSwapConfig
+from tests.engine.studies.scripted import serving
 
 SPEC = "api:scripted"
 
@@ -29,56 +26,17 @@ def p_yes(prompt: str) -> float:
     return 0.4 + 0.59 * int(hashlib.sha256(prompt.encode()).hexdigest()[:8], 16) / 16**8
 
 
-class Scripted(BaseHTTPRequestHandler):
-    logprobs = True
-
-    def do_POST(self):
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        p = p_yes(body["messages"][-1]["content"])
-        choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "Yes"}}
-        if self.logprobs and body.get("logprobs"):
-            top = [{"token": "Yes", "logprob": math.log(p)}, {"token": "No", "logprob": math.log(1 - p)}]
-            choice["logprobs"] = {"content": [{**top[0], "top_logprobs": top}]}
-        answer = json.dumps({"choices": [choice], "usage": {"prompt_tokens": 50, "completion_tokens": 1}}).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(answer)))
-        self.end_headers()
-        self.wfile.write(answer)
-
-    def log_message(self, *args):
-        pass
+def shows(prompt: str) -> dict[str, float]:
+    return {"Yes": p_yes(prompt), "No": 1 - p_yes(prompt)}
 
 
-class OnlyText(Scripted):
-    logprobs = False
-
-
-@pytest.fixture
-def serve(monkeypatch, settings):
-    """Starts a server for the test and points the API judge at it."""
-    running = []
-
-    def start(handler):
-        server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        running.append(server)
-        monkeypatch.setenv("JUDGESCOPE_API_BASE_URL", f"http://127.0.0.1:{server.server_port}/v1")
-        return settings
-
-    yield start
-    for server in running:
-        server.shutdown()
-        server.server_close()
-
-
-def test_a_server_with_probabilities_is_checked_as_a_local_verifier_is(serve):
-    settings = serve(Scripted)
+def test_a_server_with_probabilities_is_checked_as_a_local_verifier_is(settings, monkeypatch):
     dataset = load_dataset(DEMO_VERIFICATION, settings.datasets)
     config = RefSwapConfig(judge=SPEC, data=dataset.dataset_id, limit=8, k=2, k_max=2, keys=(":", " "))
-    judge = make_judge(SPEC, settings)
     folder = create_run(settings.runs, "refswap", config.model_dump())
-    run_refswap(config, dataset, judge, folder, no_checkpoint, pool_of("data", dataset, settings))
+    with serving(shows, monkeypatch):
+        judge = make_judge(SPEC, settings)
+        run_refswap(config, dataset, judge, folder, no_checkpoint, pool_of("data", dataset, settings))
     table = sample_table(folder.table("verdicts"), folder.table("samples"))
     assert len(table.samples.p) == 8 + 4 * 2
     base = folder.table("verdicts")
@@ -92,16 +50,15 @@ def test_a_server_with_probabilities_is_checked_as_a_local_verifier_is(serve):
     assert folder.manifest()["judge"]["spec"] == SPEC
 
 
-def test_a_server_that_only_writes_is_refused_with_the_remedy(serve, capsys):
-    settings = serve(OnlyText)
+def test_a_server_that_only_writes_is_refused_with_the_remedy(settings, capsys, monkeypatch):
     dataset = load_dataset(DEMO_VERIFICATION, settings.datasets)
     config = RefSwapConfig(judge=SPEC, data=dataset.dataset_id, limit=4, k=1, k_max=1, keys=(":",))
     folder = create_run(settings.runs, "refswap", config.model_dump())
-    with pytest.raises(InputError, match="needs a judge that shows them"):
-        run_refswap(
-            config, dataset, make_judge(SPEC, settings), folder, no_checkpoint, pool_of("data", dataset, settings)
-        )
-    assert main(["study", "refswap", "--judge", SPEC, "--limit", "4"]) == 2
+    with serving(lambda prompt: "Yes", monkeypatch):
+        judge = make_judge(SPEC, settings)
+        with pytest.raises(InputError, match="needs a judge that shows them"):
+            run_refswap(config, dataset, judge, folder, no_checkpoint, pool_of("data", dataset, settings))
+        assert main(["study", "refswap", "--judge", SPEC, "--limit", "4"]) == 2
     assert "samples=10" in capsys.readouterr().err
 
 
