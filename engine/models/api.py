@@ -70,7 +70,11 @@ class Spent(NamedTuple):
 
 
 class Purse:
-    """The hard cap on calls and cost; several threads draw on it."""
+    """The hard cap on calls and cost; several threads draw on it.
+
+    A try is set aside at its highest price before it is sent. Where the server counts more prompt tokens than the
+    rule, the largest ratio seen so far counts from then on, so only the first answers can cost more than set aside.
+    """
 
     def __init__(self, settings: ApiSettings) -> None:
         if settings.max_cost and not settings.priced:
@@ -80,9 +84,10 @@ class Purse:
             )
         self._settings, self._lock = settings, threading.Lock()
         self._calls = self._prompt = self._answer = 0
+        self._ratio = 1.0
 
-    def take(self, question: Question) -> None:
-        """Set aside one try at its highest price.
+    def take(self, question: Question) -> int:
+        """Set aside one try at its highest price; returns the prompt tokens set aside.
 
         Raises:
             OutOfCalls: it would go beyond the cap.
@@ -94,20 +99,23 @@ class Purse:
                     f"The cap of {s.max_calls:,} API calls in one run is reached; nothing more was sent, and finished "
                     f"calls are kept. Raise {PREFIX}MAX_CALLS and resume, or judge fewer responses."
                 )
-            money = s.money(self._prompt + question.prompt_tokens, self._answer + question.answer_tokens)
+            prompt = math.ceil(self._ratio * question.prompt_tokens)
+            money = s.money(self._prompt + prompt, self._answer + question.answer_tokens)
             if s.max_cost and money > s.max_cost:
                 raise OutOfCalls(
                     f"The next API call could go beyond the cap of {s.max_cost:g} {s.currency} for one run, so it was "
                     f"not sent; finished calls are kept. Raise {PREFIX}MAX_COST and resume, or judge fewer responses."
                 )
             self._calls += 1
-            self._prompt += question.prompt_tokens
+            self._prompt += prompt
             self._answer += question.answer_tokens
+            return prompt
 
-    def settle(self, question: Question, prompt: int, answer: int) -> None:
+    def settle(self, question: Question, taken: int, prompt: int, answer: int) -> None:
         """Put what a try really took in place of what was set aside; negative counts leave that."""
         with self._lock:
-            self._prompt += prompt - question.prompt_tokens if prompt >= 0 else 0
+            self._ratio = max(self._ratio, prompt / question.prompt_tokens)
+            self._prompt += prompt - taken if prompt >= 0 else 0
             self._answer += answer - question.answer_tokens if answer >= 0 else 0
 
     @property
@@ -172,21 +180,21 @@ class ApiClient:
         reason, tries, own_turn = "", self.settings.retries + 1, 0.0
         for tried in range(1, tries + 1):
             self._pace(stop, own_turn)
-            self.purse.take(question)
+            taken = self.purse.take(question)
             try:
                 reply = self._once(model, question, way)
             except _Again as fault:
                 reason = str(fault)
                 if not fault.billed:
-                    self.purse.settle(question, 0, 0)
+                    self.purse.settle(question, taken, 0, 0)
                 if tried < tries:
                     own_turn = self._next_try(fault, tried)
             except CallError as fault:
-                self.purse.settle(question, 0, 0)
+                self.purse.settle(question, taken, 0, 0)
                 self._failed(str(fault), counts=not isinstance(fault, FieldError))
                 raise
             else:
-                self.purse.settle(question, reply.prompt_tokens, reply.answer_tokens)
+                self.purse.settle(question, taken, reply.prompt_tokens, reply.answer_tokens)
                 self._failures = 0
                 return reply
         self._failed(reason, counts=True)

@@ -1,0 +1,130 @@
+"""Servers for tests of API judges: a scripted one, and one that scores with a model of ours."""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+Response = tuple[int, dict[str, str], bytes]
+Script = Callable[[int, dict[str, Any]], Response]
+"""From how many requests came before and the request's body to status, headers and body."""
+
+
+def completion(text: str = "", top: dict[str, float] | None = None, **more: Any) -> Response:
+    """A chat completion; `top` holds the tokens at its first place and their probabilities."""
+    choice: dict[str, Any] = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+    if top is not None:
+        listed = [{"token": t, "logprob": math.log(p), "bytes": list(t.encode())} for t, p in top.items()]
+        choice["logprobs"] = {"content": [{**listed[0], "top_logprobs": listed}]}
+    choice |= more.pop("choice", {})
+    usage = {"prompt_tokens": 50, "completion_tokens": 1, "total_tokens": 51}
+    return ok({"object": "chat.completion", "model": "m", "choices": [choice], "usage": usage} | more)
+
+
+def ok(body: Any) -> Response:
+    return 200, {}, json.dumps(body).encode()
+
+
+def fault(status: int, message: str = "", **headers: str) -> Response:
+    """An error as OpenAI-compatible servers write it."""
+    error = {"error": {"message": message, "type": "x", "param": None, "code": None}}
+    return status, {k.replace("_", "-"): v for k, v in headers.items()}, json.dumps(error).encode()
+
+
+@dataclass
+class FakeServer:
+    """A running server; `seen` holds every request's body, `keys` every authorization header."""
+
+    url: str
+    seen: list[dict[str, Any]] = field(default_factory=list)
+    keys: list[str | None] = field(default_factory=list)
+    gate: threading.Event = field(default_factory=threading.Event)
+    """A script that is to answer too late waits for this; it is set when the test ends."""
+
+    @property
+    def host(self) -> str:
+        return self.url.split("/")[2]
+
+
+class serving:  # noqa: N801 - used as a statement
+    """`with serving(script) as server:` on a free port of this machine."""
+
+    def __init__(self, script: Script, models: tuple[str, ...] = ("m",)) -> None:
+        self._script, self._models = script, models
+
+    def __enter__(self) -> FakeServer:
+        script, models, lock = self._script, self._models, threading.Lock()
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self):
+                self.reply(ok({"object": "list", "data": [{"id": m} for m in models]}))
+
+            def do_POST(self):
+                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                with lock:
+                    before = len(fake.seen)
+                    fake.seen.append(body)
+                    fake.keys.append(self.headers.get("authorization"))
+                self.reply(script(before, body))
+
+            def reply(self, response: Response):
+                status, headers, content = response
+                self.send_response(status)
+                for name, value in {"content-type": "application/json", **headers}.items():
+                    self.send_header(name, value)
+                if "content-length" not in headers:
+                    self.send_header("content-length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+                if headers.get("content-length", str(len(content))) != str(len(content)):
+                    self.close_connection = True
+
+            def log_message(self, *_):
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        fake = self._fake = FakeServer(f"http://127.0.0.1:{self._server.server_port}/v1")
+        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        return fake
+
+    def __exit__(self, *_):
+        self._fake.gate.set()
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def model_script(loaded: Any, *, most: int) -> Script:
+    """Answers as a server around this model would: its chat template, its next-token distribution, greedy text."""
+    import torch
+
+    from engine.models.chat import render_ids
+    from engine.models.generation import generate
+
+    lock = threading.Lock()  # one forward pass at a time, like a small server's single slot
+
+    def answer(_: int, body: dict[str, Any]) -> Response:
+        said = {m["role"]: m["content"] for m in body["messages"]}
+        ids = render_ids(loaded.tokenizer, said.get("system", ""), said["user"])
+        with lock, torch.inference_mode():
+            if not body.get("logprobs"):
+                reply = generate(loaded, [ids], body["max_tokens"])[0]
+                return completion(reply.text, usage={"prompt_tokens": len(ids), "completion_tokens": reply.tokens})
+            logits = loaded.model(input_ids=torch.tensor([ids], device=loaded.device)).logits[0, -1].float()
+        best = logits.log_softmax(-1).topk(min(body["top_logprobs"], most, len(logits)))
+        listed = [
+            {"token": loaded.tokenizer.decode([i]), "logprob": p}
+            for i, p in zip(best.indices.tolist(), best.values.tolist(), strict=True)
+        ]
+        choice = {"logprobs": {"content": [{**listed[0], "top_logprobs": listed}]}}
+        usage = {"prompt_tokens": len(ids), "completion_tokens": 1}
+        return completion(listed[0]["token"], choice=choice, usage=usage)
+
+    return answer
