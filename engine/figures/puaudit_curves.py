@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -19,6 +20,8 @@ _SYMBOLS = {"agrees": "circle", "disagrees": "x-thin", "unknown": "circle-open"}
 MOST_DRAWN = 5000
 FEW = 200
 """Pairs below which every one is drawn."""
+MOST_MARKS = 300
+"""Marks on the price curve, and bars below it; every one is an element of the page and is drawn anew at each mass."""
 _BINS = 20
 
 
@@ -62,7 +65,9 @@ def plot_items(prepared: pd.DataFrame, mass: float, *, mode: Mode = "light", not
     fig = go.Figure()
     if prepared.empty:
         say(fig, "nothing to audit", mode)
-    drawn = thinned(prepared, "truth")
+    drawn = thinned(prepared, "truth", MOST_MARKS)
+    if len(drawn) < len(prepared):
+        fig.add_trace(_curve(prepared, mode))
     for truth in [t for t in TRUTHS if (drawn["truth"] == t).any()]:
         own = drawn[drawn["truth"] == truth]
         colour = truth_colour(truth, mode)
@@ -89,7 +94,7 @@ def plot_items(prepared: pd.DataFrame, mass: float, *, mode: Mode = "light", not
     notes = (
         f"{count(kept)} of {plural(len(prepared), 'pair')} left of the cut: an input, not a finding",
         "below: share of bootstraps of the positives that keep a pair" if known else "",
-        f"{count(len(drawn))} drawn" if len(drawn) < len(prepared) else "",
+        f"{count(len(drawn))} of them drawn as marks" if len(drawn) < len(prepared) else "",
         label(note, 90),
     )
     alt = f"Price of transported mass against mass; the cut at {mass:.2f} keeps {kept} of {len(prepared)} pairs."
@@ -98,18 +103,34 @@ def plot_items(prepared: pd.DataFrame, mass: float, *, mode: Mode = "light", not
     )
 
 
+def _curve(prepared: pd.DataFrame, mode: Mode) -> go.Scatter:
+    """The price at every entry, as a thin line behind the marks."""
+    return go.Scatter(
+        x=prepared["entry_mass"].to_numpy(),
+        y=prepared["entry_price"].to_numpy(),
+        mode="lines",
+        line={"color": ROLES[mode]["line"], "width": 1.5},
+        hoverinfo="skip",
+        showlegend=False,
+    )
+
+
 def _kept_bars(fig: go.Figure, prepared: pd.DataFrame, mode: Mode) -> None:
-    """The share of bootstraps that keep each pair, on an axis of its own below the curve."""
+    """The share of bootstraps that keep each pair, below the curve; means of neighbours where there are many pairs."""
+    own = prepared[["comparison_id", "entry_mass", "stability"]].dropna()
+    together = max(1, math.ceil(len(own) / MOST_MARKS))
+    groups = own.groupby(np.arange(len(own)) // together)
+    many = f"mean of {together} pairs from " if together > 1 else ""
     fig.add_trace(
         go.Bar(
-            x=prepared["entry_mass"].to_numpy(),
-            y=prepared["stability"].to_numpy(),
+            x=groups["entry_mass"].mean().to_numpy(),
+            y=groups["stability"].mean().to_numpy(),
             yaxis="y2",
             name="kept when resampled",
             marker={"color": MEANING[mode]["defended"], "line": {"width": 0}},
-            width=0.9 / max(len(prepared), 1),
-            customdata=prepared["comparison_id"].to_numpy(),
-            hovertemplate="%{customdata}<br>kept in %{y:.0%} of the bootstraps<extra></extra>",
+            width=0.9 * together / max(len(prepared), 1),
+            customdata=groups["comparison_id"].first().to_numpy(),
+            hovertemplate=f"{many}%{{customdata}}<br>kept in %{{y:.0%}} of the bootstraps<extra></extra>",
         )
     )
     axis = {"domain": [0, 0.24], "range": [0, 1], "tickformat": ".0%", "fixedrange": True, "nticks": 3}
