@@ -18,7 +18,9 @@ page = st.navigation(
     [
         st.Page("app_pages/start.py", title="Start", icon=":material/home:", default=True),
         st.Page("app_pages/lessons.py", title="Lessons", icon=":material/school:", url_path="lessons"),
+        st.Page("app_pages/judge_card.py", title="Judge card", icon=":material/edit_note:", url_path="judge-card"),
         st.Page("app_pages/data.py", title="Data", icon=":material/table:", url_path="data"),
+        st.Page("app_pages/checkup.py", title="Check-up", icon=":material/stethoscope:", url_path="check-up"),
         st.Page("app_pages/attack_lab.py", title="Attack lab", icon=":material/bolt:", url_path="attack-lab"),
         st.Page(
             "app_pages/steering_and_anchors.py",

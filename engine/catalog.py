@@ -15,7 +15,7 @@ from engine.attacks.registry import ATTACKS, AttackCard, describe_attack, parse_
 from engine.attacks.saved_phrases import SavedPhrase, check_name, saved_phrases
 from engine.defenses.registry import DEFENSES, DefenseCard, describe_defense
 from engine.judges import registry
-from engine.judges.card_check import Notice, card_notices
+from engine.judges.card_check import Notice, card_notices, prompt_notices
 from engine.judges.card_files import (
     broken_cards,
     card_toml,
@@ -71,6 +71,7 @@ __all__ = [
     "longest",
     "make_card",
     "parse_attack",
+    "prompt_notices",
     "rename_card",
     "save_card",
     "saved_cards",

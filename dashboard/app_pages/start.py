@@ -1,4 +1,4 @@
-"""Start: what is this, what does the bundled judge look like at a glance, where do I begin?"""
+"""Start: what is this, what does my judge look like at a glance, where do I begin?"""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ import streamlit as st
 from dashboard import data, state, ui
 from dashboard.panels import findings
 from dashboard.panels.glance import glance
+from dashboard.panels.start_glance import at_a_glance, lessons, next_step
+from engine import catalog
 
+judge, chosen_data = state.text(state.JUDGE), state.text(state.DATA)
 st.title("What can your judge be trusted with?", anchor=False)
 ui.finding("Attack an LLM judge, switch defenses on, and see how far its scores move, with honest intervals.")
 
@@ -17,6 +20,18 @@ with st.container(horizontal=True, gap="small"):
         st.switch_page("app_pages/attack_lab.py")
     if st.button("Bring your own responses", icon=":material/upload_file:", key="go_data"):
         st.switch_page("app_pages/data.py")
+    if st.button("Write your judge's prompt", icon=":material/edit_note:", key="go_card"):
+        st.switch_page("app_pages/judge_card.py")
+
+st.header(f"{ui.plain(catalog.describe_judge(judge).title)} at a glance", anchor=False)
+at_a_glance(judge, chosen_data)
+
+st.header("Lessons", anchor=False)
+ui.note("For a class or for yourself: guess first, try it with one click, then look at what was measured.")
+lessons()
+
+st.header("What next?", anchor=False)
+next_step(judge, chosen_data)
 
 st.header("A recorded example", anchor=False)
 demo = data.demo_run()
@@ -31,4 +46,7 @@ else:
     headline, rest = findings.run_sentences(demo.metrics, findings.judge_name(demo.judge))
     ui.finding(headline)
     ui.note(rest)
-    glance(demo)
+    # three figures that most visits do not need: drawn when asked for, so that the page opens at once
+    with st.expander("Its figures: attacks, defenses, responses", key="recorded_figures", on_change="rerun") as figures:
+        if figures.open:
+            glance(demo)

@@ -69,8 +69,12 @@ class Measured:
     @property
     def origin(self) -> str:
         """Recorded or run here, when, and on which data."""
-        data = self.manifest.get("data", {}).get("name") or self.manifest.get("config", {}).get("data", "")
-        return f"{findings.origin(self.manifest, recorded=self.recorded)}, {data}"
+        return f"{findings.origin(self.manifest, recorded=self.recorded)}, {self.data}"
+
+    @property
+    def data(self) -> str:
+        """The data's name."""
+        return str(self.manifest.get("data", {}).get("name") or self.manifest.get("config", {}).get("data", ""))
 
     @property
     def sizes(self) -> str:

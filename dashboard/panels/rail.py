@@ -6,6 +6,7 @@ import streamlit as st
 
 from dashboard import data, state, ui
 from engine import catalog, jobs
+from engine.schema import Protocol
 
 BUSY_POLL_S = 2.0
 IDLE_POLL_S = 15.0
@@ -35,6 +36,7 @@ def machine() -> None:
 
 def _judge() -> None:
     options = _judge_options()
+    _renew_card(options)
     state.seed(state.JUDGE, options, state.DEFAULT_JUDGE)
     chosen = ui.pick(
         "Judge",
@@ -54,9 +56,24 @@ def _judge_options() -> list[str]:
 
     Other specs are not taken from a URL: a link must not make this machine load a model somebody else named.
     """
-    options = list(catalog.JUDGES)
+    listed = catalog.judges_for(Protocol.POINTWISE)
+    saved = [spec for spec, card in catalog.saved_judges().items() if Protocol.PAIRWISE in card.protocols]
+    options = list(dict.fromkeys([*listed, *saved]))
     named = str(st.session_state.get(state.JUDGE) or st.query_params.get(state.JUDGE, ""))
     return [*options, named] if named.startswith("planted:") and named not in options else options
+
+
+def _renew_card(options: list[str]) -> None:
+    """A saved card that was edited since it was chosen, or since a link was made, goes on in its present wording."""
+    named = str(st.session_state.get(state.JUDGE) or st.query_params.get(state.JUDGE, ""))
+    old = catalog.split_spec(named)
+    if named in options or not old.name:
+        return
+    for spec in options:
+        now = catalog.split_spec(spec)
+        if (now.model, now.name) == (old.model, old.name):
+            state.put(state.JUDGE, spec)
+            ui.note(f"The card {old.name!r} was changed; its present wording is used.")
 
 
 def _data() -> None:

@@ -32,9 +32,13 @@ class Notice(NamedTuple):
 
 def card_notices(card: Card) -> list[Notice]:
     """Errors first, then what may be meant as it is."""
-    found = [*_labels(card), *_braces(card.system, "System message"), *_braces(card.user, "User message")]
-    found += [*_system_slots(card), *_missing(card)]
+    found = [*_labels(card), *prompt_notices(card.system, card.user), *_missing(card)]
     return sorted(found, key=lambda notice: not notice.error)
+
+
+def prompt_notices(system: str, user: str) -> list[Notice]:
+    """What may be wrong with the braces of a prompt, also of one that is no valid card yet."""
+    return [*_system_slots(system), *_braces(system, "System message"), *_braces(user, "User message")]
 
 
 def _labels(card: Card) -> Iterator[Notice]:
@@ -95,9 +99,9 @@ def _braces(text: str, where: str) -> Iterator[Notice]:
             return
 
 
-def _system_slots(card: Card) -> Iterator[Notice]:
+def _system_slots(system: str) -> Iterator[Notice]:
     for name in PLACEHOLDERS:
-        if f"{{{name}}}" in card.system:
+        if f"{{{name}}}" in system:
             yield Notice(
                 "System message", f"{{{name}}} is not filled in here: the system message is sent as it is.",
                 "Move it into the user message.", error=True,
