@@ -12,10 +12,13 @@ import plotly.graph_objects as go
 import plotly.io
 import streamlit as st
 
-from dashboard.spreadsheet import safe_csv
+from dashboard import picking
+from dashboard.picking import Pick
 from engine.errors import EngineError
 from engine.figures import export
 from engine.figures.palette import Mode
+from engine.gallery import Source, entry_of
+from engine.spreadsheet import safe_csv
 
 Draw = Callable[[Mode], go.Figure]
 """Draws one figure for a screen theme or for print."""
@@ -100,7 +103,31 @@ def warn(text: str) -> None:
     st.html(f'<p class="js-problem" role="note">{_safe(text)}</p>')
 
 
-def show_figure(draw: Draw, prepared: pd.DataFrame, *, key: str, caption: str = "", alt: str = "") -> None:
+def show_entry(source: Source, name: str, *, key: str, caption: str = "", **settings: object) -> None:
+    """A figure of the gallery, at these settings; the report can make it again from the run.
+
+    Raises:
+        EngineError: the run has nothing for this figure, or a setting is not allowed.
+    """
+    prepared, draw, pick = from_gallery(source, name, **settings)
+    show_figure(draw, prepared, key=key, caption=caption, pick=pick)
+
+
+def from_gallery(source: Source, name: str, **settings: object) -> tuple[pd.DataFrame, Draw, Pick]:
+    """A figure of the gallery in its parts, for a page that draws it in a way of its own.
+
+    Raises:
+        EngineError: as `show_entry`.
+    """
+    entry = entry_of(source, name)
+    chosen = entry.settings(source, settings)
+    prepared = entry.prepare(source, **chosen)
+    return prepared, lambda mode: entry.plot(prepared, mode), Pick(source, entry, chosen)
+
+
+def show_figure(
+    draw: Draw, prepared: pd.DataFrame, *, key: str, caption: str = "", alt: str = "", pick: Pick | None = None
+) -> None:
     """A figure, and below it what it was drawn from and the exports.
 
     Title, n, unread, interval method and provenance stand in the figure itself, so that a saved one has them too.
@@ -111,24 +138,53 @@ def show_figure(draw: Draw, prepared: pd.DataFrame, *, key: str, caption: str = 
         key: names the element and the files.
         caption: what to look at, where the figure does not say it itself.
         alt: what the figure shows; by default what the figure says of itself.
+        pick: how a report makes it again; without it a report keeps it as it is drawn.
     """
     figure = draw(mode())
     described = alt or str((figure.layout.meta or {}).get("alt", ""))
     st.plotly_chart(figure, theme=None, width="stretch", key=key, alt=described, config=_plot_config(key))
     if caption:
         note(caption)
-    save_bar(draw, prepared, key=key)
+    save_bar(draw, prepared, key=key, pick=pick)
 
 
-def save_bar(draw: Draw, prepared: pd.DataFrame, *, key: str) -> None:
+def save_bar(draw: Draw, prepared: pd.DataFrame, *, key: str, pick: Pick | None = None) -> None:
     """The buttons below a figure. Files are made on click, so that an untouched page costs nothing."""
     with st.container(horizontal=True, gap="xsmall", key=f"{key}_bar"):
+        _report_button(draw, prepared, key, pick)
         download("Data (CSV)", lambda: safe_csv(prepared), f"{key}.csv", "text/csv", key=f"{key}_csv")
         if not _can_render():
             note("No Chrome was found for SVG and PNG files: use the camera in the figure's own toolbar.")
             return
         for kind, mime in (("svg", "image/svg+xml"), ("png", "image/png")):
             download(kind.upper(), _renderer(draw, kind), f"{key}.{kind}", mime, key=f"{key}_{kind}")
+
+
+def _report_button(draw: Draw, prepared: pd.DataFrame, key: str, pick: Pick | None) -> None:
+    try:
+        held = pick is not None and picking.holds(pick)
+    except EngineError:
+        held = False  # a damaged report says so where something is added to it
+    about = pick.said if pick else "Kept as it is drawn now."
+    st.button(
+        "In the report" if held else "Add to report",
+        key=f"{key}_add",
+        type="tertiary",
+        icon=":material/playlist_add_check:" if held else ":material/playlist_add:",
+        help=plain(about),
+        disabled=held,
+        on_click=_add_to_report,
+        args=(draw, prepared, pick),
+    )
+
+
+def _add_to_report(draw: Draw, prepared: pd.DataFrame, pick: Pick | None) -> None:
+    try:
+        title = picking.add(pick, lambda: draw("light"), prepared)
+    except EngineError as error:
+        st.toast(plain(str(error)), icon=":material/error:", duration="long")
+    else:
+        st.toast(plain(f"Added to the report: {title}"), icon=":material/playlist_add_check:")
 
 
 @st.cache_data(ttl=300, show_spinner=False)

@@ -36,6 +36,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "engine.cache": {"engine.errors"},
     "engine.runs": PLAIN,
     "engine.runs_kept": PLAIN | {"engine.runs"},
+    "engine.runs_facts": PLAIN | {"engine.runs"},
     "engine.runs_zip": PLAIN | {"engine.runs", "engine.runs_kept"},
     "engine.data": PLAIN,
     "engine.models": PLAIN,
@@ -51,7 +52,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "engine.figures": PLAIN,
     # what a run folder alone can show: tables through metrics and readouts into figures, with the catalog's names
     "engine.gallery": PLAIN
-    | {"engine.runs", "engine.readout", "engine.metrics", "engine.figures", "engine.catalog", "engine.data"},
+    | {"engine.runs", "engine.runs_kept", "engine.readout", "engine.metrics", "engine.figures", "engine.catalog"}
+    | {"engine.data"},
     "engine.report": PLAIN | {"engine.runs", "engine.gallery", "engine.figures"},
     "engine.training": PLAIN | {"engine.models", "engine.judges"},
     "engine.catalog": {
@@ -69,6 +71,7 @@ COMPOSERS = {"engine.studies", "engine.worker", "engine.cli", "engine.commands"}
 DASHBOARD_MAY = PLAIN | {
     "engine.runs",
     "engine.runs_kept",  # torch-free: list, titles, tags, trash
+    "engine.runs_facts",  # torch-free: what a run says of itself, and its problems
     "engine.runs_zip",  # torch-free: a run out and in
     "engine.jobs",
     "engine.readout",

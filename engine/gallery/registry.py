@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from engine.errors import InputError, RunError
+from engine import runs_kept
+from engine.errors import InputError
 from engine.gallery import cap, detection, protocols, puaudit, refswap, score, suffix, verify
 from engine.gallery.base import Entry, Source, as_source
-from engine.runs import RunFolder, open_run
+from engine.runs import RunFolder
+from engine.runs_kept import RECORDED
 from engine.settings import Settings, get_settings
 
 STUDIES: dict[str, tuple[Entry, ...]] = {
@@ -31,8 +33,6 @@ _SIGNS = (
     ("suffixes", detection.STUDY),
 )
 """A setting that only one kind of study has; runs are named after their study file, which may be called anything."""
-RECORDED = "recorded:"
-"""What the name of a run that ships with the project begins with."""
 
 
 def study_of(run: RunFolder | Source) -> str:
@@ -87,19 +87,13 @@ def find_run(name: str, settings: Settings | None = None) -> RunFolder:
         RunError: there is none, or it is no name of a run.
     """
     held = settings or get_settings()
-    if not name.startswith(RECORDED):
-        return open_run(held.runs, name)
-    group, _, run_id = name.removeprefix(RECORDED).partition("/")
-    known = {name_of(run, held): run for run in recorded_runs(held)}
-    if name not in known:
-        raise RunError(f"There is no recorded run {group}/{run_id}. There are: {', '.join(known)}.")
-    return known[name]
+    return runs_kept.find_run(held.runs, held.assets / "demo", name)
 
 
 def recorded_runs(settings: Settings | None = None) -> list[RunFolder]:
     """Every run that ships with the project, by its place."""
-    root = (settings or get_settings()).assets / "demo"
-    return [RunFolder(path.parent) for path in sorted(root.glob("*/*/manifest.json"))]
+    held = settings or get_settings()
+    return [find_run(row.run_id, held) for row in runs_kept.recorded_runs(held.assets / "demo")]
 
 
 def run_at(name: str, settings: Settings | None = None) -> RunFolder:

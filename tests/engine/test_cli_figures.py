@@ -44,7 +44,7 @@ def test_svg_of_one_figure(tmp_path, capsys):
     ("given", "said"),
     [
         (["nosuch"], "no run 'nosuch'"),
-        (["recorded:no/such"], "recorded:dialogue/run"),
+        (["recorded:no/such"], "no run"),
         (["recorded:refswap/judge", "--figure", "pie"], "max_p_cf, keys"),
         (["recorded:refswap/judge", "--set", "mass=1"], "none of these figures has this setting"),
         (["recorded:refswap/judge", "--set", "k=99"], "from 1 to 10"),
