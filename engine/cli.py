@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from engine import __version__
-from engine.commands import bench, convert, dashboard, doctor, figures, recorded, score, study
+from engine.commands import bench, convert, dashboard, doctor, figures, recorded, runs, score, study
 from engine.commands.common import INCONCLUSIVE, OK, OUR_FAULT, STOPPED, USER_INPUT
 from engine.errors import Cancelled, EngineError, InputError, OutOfCalls
 from engine.strict_json import dumps
@@ -23,7 +23,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="judgescope", description="Probe, attack and defend an LLM judge.")
     parser.add_argument("--version", action="version", version=f"judgescope {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for command in (doctor, score, study, figures, recorded, convert, bench, dashboard):
+    for command in (doctor, score, study, figures, runs, recorded, convert, bench, dashboard):
         command.add(commands)
     args = parser.parse_args(argv)
     run: Callable[[argparse.Namespace], dict[str, Any]] = args.run

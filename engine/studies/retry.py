@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
-import pandas as pd
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from engine.errors import InputError, RunError
 from engine.judges.base import Checkpoint
 from engine.judges.registry import make_judge
 from engine.runs import RETRY, RunFolder, now, open_run, state_of, versions
+from engine.runs_facts import unread_of
 from engine.settings import Settings
 from engine.studies.cap import cap_job
 from engine.studies.cap_config import CapConfig
@@ -50,28 +48,6 @@ class RetryConfig(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     run_id: str
-
-
-@dataclass(frozen=True)
-class Unread:
-    """The calls of a run without a usable answer.
-
-    Attributes:
-        total: how many.
-        calls: of how many.
-        reasons: reason -> how many, most first.
-    """
-
-    total: int
-    calls: int
-    reasons: dict[str, int]
-
-
-def unread_of(verdicts: pd.DataFrame) -> Unread:
-    """Count a table's unread calls by reason."""
-    once = verdicts.drop_duplicates("verdict_id")
-    reasons = Counter(once["unread_reason"].dropna().astype(str))
-    return Unread(sum(reasons.values()), len(once), dict(reasons.most_common()))
 
 
 def resume_run(run_id: str, settings: Settings, checkpoint: Checkpoint) -> dict[str, Any]:

@@ -12,10 +12,11 @@ from engine.errors import Cancelled, InputError, RunError
 from engine.judges.base import Request, Verdict, no_checkpoint, unread, verdict_id, verdict_table
 from engine.judges.planted import make_planted
 from engine.runs import RETRY, create_run, open_run, state_of, versions
+from engine.runs_facts import unread_of
 from engine.schema import Order, Outcome, Protocol, Task
 from engine.studies import protocols, puaudit, refswap, retry, score, verify
 from engine.studies.kept import KeptJudge, keeping
-from engine.studies.retry import RetryConfig, resume_run, retry_job, unread_of
+from engine.studies.retry import RetryConfig, resume_run, retry_job
 from engine.worker import KINDS
 
 

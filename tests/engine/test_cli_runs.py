@@ -1,0 +1,132 @@
+"""`judgescope runs`: every action by its exit code, its text and its JSON."""
+
+from __future__ import annotations
+
+import json
+
+import pandas as pd
+import pytest
+
+from engine.cli import main
+from engine.runs import create_run, open_run
+from engine.runs_facts import facts, problems, unread_of
+from engine.schema import VERDICTS
+
+
+@pytest.fixture
+def say(capsys):
+    """`say("list", ...)`: exit code, the JSON of the last line, and all that was printed."""
+
+    def run(*words: str):
+        code = main(["runs", *words, "--json"])
+        out = capsys.readouterr()
+        lines = out.out.splitlines()
+        return code, json.loads(lines[-1]) if code in (0, 3) and lines else None, out.out + out.err
+
+    return run
+
+
+@pytest.fixture
+def scored(settings):
+    """Two runs of planted judges on the same six responses."""
+    for name, spec in (("a", "planted:injection"), ("b", "planted:injection?strength=0.2")):
+        code = main(["score", "demo-dialogue", "--judge", spec, "--attack", "dsi", "--limit", "6", "--run-id", name])
+        assert code == 0
+    return settings
+
+
+def test_a_run_is_named_tagged_found_deleted_and_brought_back(scored, say):
+    assert say("rename", "a", "First try")[1] == {"run_id": "a", "title": "First try"}
+    assert say("tag", "a", "friday", "x")[1]["tags"] == ["friday", "x"]
+    assert say("tag", "a", "--remove", "x")[1]["tags"] == ["friday"]
+    code, found, text = say("list", "--tag", "friday")
+    assert (code, found["n"], found["runs"][0]["title"]) == (0, 1, "First try")
+    assert "First try" in text
+    assert say("list", "--text", "0.2", "--study", "score")[1]["runs"][0]["run_id"] == "b"
+    assert say("delete", "a")[0] == 0
+    assert say("list", "--tag", "friday")[1]["n"] == 0
+    assert say("list", "--trash")[1]["trash"][0]["run_id"] == "a"
+    assert say("restore", "a")[1] == {"run_id": "a"}
+    assert say("show", "a")[1]["title"] == "First try"
+    say("delete", "a", "b")
+    assert say("delete", "--empty-trash")[1]["removed"] == 2
+
+
+def test_a_run_travels_and_is_compared(scored, say, tmp_path):
+    out = str(tmp_path / "a.zip")
+    assert say("export", "a", "--out", out)[0] == 0
+    assert say("import", out)[1] == {"run_id": "a", "was": "a", "skipped": True}
+    say("delete", "a")
+    assert say("import", out)[1] == {"run_id": "a", "was": "a", "skipped": False}
+    code, found, text = say("compare", "a", "b")
+    assert code == 0
+    assert found["matched"] == 12
+    shift = next(r for r in found["differences"] if r["what"] == "shift")
+    assert shift["paired"] == 1
+    assert shift["value"] < 0  # the second obeys injections a quarter as strongly
+    assert {r["setting"] for r in found["settings"]} >= {"judge", "spec"}
+    assert "second minus first" in text
+
+
+def test_recorded_runs_are_shown_and_compared_but_not_changed(say):
+    assert say("show", "recorded:dialogue/run")[1]["manifest"]["study"] == "score"
+    assert say("compare", "recorded:refswap/judge", "recorded:refswap/shortcut-verifier")[1]["matched"] > 0
+    for words in (("rename", "x"), ("delete",), ("retry",), ("resume",)):
+        code, _, text = say(words[0], "recorded:dialogue/run", *words[1:])
+        assert code == 2
+        assert "cannot be changed" in text
+
+
+def test_an_interrupted_run_goes_on_from_the_command_line(settings, say):
+    words = ["score", "demo-dialogue", "--judge", "planted:injection?delay=20", "--attack", "dsi", "--run-id", "cut"]
+    assert main([*words, "--budget-seconds", "0.2"]) == 3
+    assert open_run(settings.runs, "cut").manifest()["state"] == "stopped"
+    assert "Resume it" in say("show", "cut")[2]
+    config = open_run(settings.runs, "cut").manifest()["config"]
+    quick = config | {"judge": "planted:injection", "limit": 8}
+    open_run(settings.runs, "cut").update_manifest(config=quick, judge={})
+    assert say("resume", "cut")[1] == {"run_id": "cut", "state": "done"}
+    assert say("resume", "cut")[0] == 2
+    assert "was read" in say("retry", "cut")[2]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("show", "nothing"),
+        ("show", "../x"),
+        ("export", "nothing"),
+        ("import", "/nowhere.zip"),
+        ("delete",),
+        ("restore", "nothing"),
+        ("compare", "nothing", "recorded:dialogue/run"),
+        ("show", "recorded:../../etc"),
+    ],
+)
+def test_what_is_not_there_is_the_users_to_mend(words, say):
+    assert say(*words)[0] == 2
+
+
+def test_problems_name_reasons_arms_and_what_to_do(settings):
+    run = create_run(settings.runs, "score", {}, "p")
+    rows = [
+        {
+            "verdict_id": f"{attack}{k}", "judge": "j", "protocol": "pointwise", "attack": attack, "defense": "none",
+            "item_id": f"i{k}", "response_id": f"r{k}",
+            "unread_reason": f"answer tokens hold 0.{k} of it" if attack == "dsi" and k < 3 else None,
+        }
+        for attack in ("none", "dsi")
+        for k in range(6)
+    ]  # fmt: skip
+    run.write_table("verdicts", VERDICTS.conform(pd.DataFrame(rows)))
+    run.update_manifest(state="failed", error="503 from the server")
+    unread = unread_of(run.table("verdicts"))
+    assert (unread.total, unread.calls, list(unread.reasons.values())) == (3, 12, [3])
+    assert unread.by_arm == {"none, none": (0, 6), "dsi, none": (3, 6)}
+    text = " ".join(" ".join(p) for p in problems(run))
+    for part in ("503 from the server", "3 of 12 calls are unread", "from 0% to 50% (dsi, none)"):
+        assert part in text
+    run.update_manifest(state="done", error=None)
+    run.write_table("verdicts", run.table("verdicts").assign(unread_reason=None))
+    assert problems(run) == []
+    assert facts(run.manifest())["State"] == "done"
