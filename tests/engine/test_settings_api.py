@@ -1,0 +1,164 @@
+"""Where server, key, limits and prices come from, and that the key goes nowhere else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from engine.cli import main
+from engine.doctor import checkup
+from engine.errors import InputError
+from engine.jobs import JobManager
+from engine.settings import get_settings
+from engine.settings_api import ApiSettings, api_key, api_settings, key_state
+from tests.engine.judges.api_server import completion, fault, serving
+from tests.engine.test_jobs import wait
+
+KEY = "sk-verysecret-0123456789"
+TOP = {"4": 0.6, "5": 0.4}
+
+
+@pytest.fixture(autouse=True)
+def no_outside(monkeypatch):
+    """What the machine that runs the tests happens to have set."""
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "JUDGESCOPE_API_KEY", "JUDGESCOPE_API_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def secrets(settings, text: str) -> Path:
+    settings.data_dir.mkdir(parents=True, exist_ok=True)
+    path = settings.data_dir / "secrets.toml"
+    path.write_text(text, encoding="utf-8")
+    path.chmod(0o600)
+    return path
+
+
+def test_the_environment_comes_before_the_secrets_file_and_that_before_the_defaults(settings, monkeypatch):
+    secrets(settings, f'[api]\nbase_url = "http://10.0.0.1/v1/"\nkey = "{KEY}"\nconcurrency = 7\nretries = 1\n')
+    monkeypatch.setenv("JUDGESCOPE_API_CONCURRENCY", "3")
+    found = api_settings(settings)
+    assert (found.base_url, found.concurrency, found.retries, found.max_calls) == ("http://10.0.0.1/v1", 3, 1, 5000)
+    assert (found.host, found.loopback) == ("10.0.0.1", False)
+    assert api_key(settings) == KEY
+    assert key_state(settings) == (True, "secrets file secrets.toml", "")
+    monkeypatch.setenv("JUDGESCOPE_API_KEY", "other")
+    assert api_key(settings) == "other"
+
+
+def test_openai_s_key_goes_to_openai_or_its_own_base_url_alone(settings, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    assert api_settings(settings).base_url == "https://api.openai.com/v1"
+    assert api_key(settings) == KEY
+    monkeypatch.setenv("JUDGESCOPE_API_BASE_URL", "http://elsewhere.example/v1")
+    assert api_key(settings) == ""
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://elsewhere.example/v1/")
+    assert api_key(settings) == KEY
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("BASE_URL", "ftp://x/v1", "no base URL"),
+        ("BASE_URL", "localhost:8000/v1", "no base URL"),
+        ("BASE_URL", "http://x/v1?key=1", "no base URL"),
+        ("BASE_URL", "http://x:port/v1", "no base URL"),
+        ("BASE_URL", f"http://me:{KEY}@x/v1", "holds a name or a password"),
+        ("CONCURRENCY", "many", "whole number from 1 to 64"),
+        ("CONCURRENCY", "2.5", "whole number from 1 to 64"),
+        ("TIMEOUT_SECONDS", "0", "allowed: a number from"),
+        ("MAX_CALLS", "-3", "allowed: a whole number"),
+        ("PRICE_PROMPT", "nan", "allowed: a number"),
+    ],
+)
+def test_a_wrong_setting_is_named_and_never_quotes_a_key(settings, monkeypatch, name, value, words):
+    monkeypatch.setenv(f"JUDGESCOPE_API_{name}", value)
+    with pytest.raises(InputError, match=words) as caught:
+        api_settings(settings)
+    assert KEY not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [f"[api]\nkey = {KEY}", f'[api]\nkey = "{KEY}\nbase_url = 3', f'api = "{KEY}"', f'[api]\nkeys = "{KEY}"'],
+    ids=["unquoted", "unclosed", "no table", "misspelt"],
+)
+def test_a_broken_secrets_file_is_named_and_not_quoted(settings, text):
+    secrets(settings, text)
+    with pytest.raises(InputError, match=r"secrets\.toml") as caught:
+        api_settings(settings)
+    assert KEY not in str(caught.value)
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+
+
+def test_a_key_that_no_header_can_hold_is_refused_without_being_quoted(settings, monkeypatch):
+    monkeypatch.setenv("JUDGESCOPE_API_KEY", f"{KEY}\nX: y")
+    with pytest.raises(InputError, match="it is no key") as caught:
+        api_key(settings)
+    assert KEY not in str(caught.value)
+
+
+def test_doctor_shows_the_server_and_where_the_key_is_and_warns_of_a_file_others_can_read(settings):
+    path = secrets(settings, f'[api]\nbase_url = "http://10.0.0.1/v1"\nkey = "{KEY}"\n')
+    line = checkup(settings, fetch=False)[-1]
+    assert line.ok
+    assert "http://10.0.0.1/v1, secrets file secrets.toml" in line.found
+    assert "unencrypted" in line.found
+    path.chmod(0o644)
+    line = checkup(settings, fetch=False)[-1]
+    assert not line.ok
+    assert "chmod 600" in line.remedy
+    assert KEY not in str(line)
+
+
+def test_no_setting_of_the_server_makes_a_second_job_manager(settings, monkeypatch):
+    """The manager is kept by its settings; a key or a limit must not be part of them."""
+    before = get_settings()
+    monkeypatch.setenv("JUDGESCOPE_API_KEY", KEY)
+    secrets(settings, "[api]\nconcurrency = 2\n")
+    assert get_settings() == before
+    assert "key" not in ApiSettings.__dataclass_fields__
+
+
+def test_a_whole_run_writes_the_key_into_no_file_and_no_output(settings, monkeypatch, capsys):
+    """Answers, an error that echoes the header, and one that stops the run: files, tables, cache, manifest, output."""
+
+    def script(n, body):
+        return fault(400, f"Authorization: Bearer {KEY} is odd") if n % 3 == 2 else completion("4", TOP)
+
+    monkeypatch.setenv("JUDGESCOPE_API_KEY", KEY)
+    with serving(script) as server:
+        monkeypatch.setenv("JUDGESCOPE_API_BASE_URL", server.url)
+        assert main(["score", "demo-dialogue", "--judge", "api:m", "--attack", "dsi", "--limit", "4", "--json"]) == 0
+        assert f"Bearer {KEY}" in server.keys
+    with serving(lambda n, _: fault(401, f"no such key {KEY}")) as server:
+        monkeypatch.setenv("JUDGESCOPE_API_BASE_URL", server.url)
+        assert main(["study", "verify", "--judge", "api:m", "--limit", "2"]) == 1
+    out = capsys.readouterr()
+    assert "[key]" in out.err
+    written = [p for p in settings.data_dir.parent.rglob("*") if p.is_file() and "weights" not in p.parts]
+    assert len(written) > 4
+    for content in (out.out.encode(), out.err.encode(), *(p.read_bytes() for p in written)):
+        assert KEY.encode() not in content
+    [manifest] = [json.loads(p.read_text()) for p in written if p.name == "manifest.json" and "score" in str(p)]
+    assert manifest["judge"]["api"]["host"].startswith("127.0.0.1:")
+    assert manifest["judge"]["device"] == f"server {manifest['judge']['api']['host']}"
+
+
+def test_a_job_that_meets_the_cap_fails_with_the_remedy_and_resumes(settings, monkeypatch):
+    with serving(lambda n, _: completion("4", TOP)) as server:
+        monkeypatch.setenv("JUDGESCOPE_API_BASE_URL", server.url)
+        monkeypatch.setenv("JUDGESCOPE_API_MAX_CALLS", "5")
+        monkeypatch.setenv("JUDGESCOPE_API_CONCURRENCY", "1")
+        jobs = JobManager(settings)
+        try:
+            job = jobs.submit("score", {"judge": "api:m", "data": "demo-dialogue", "attacks": ["dsi"], "limit": 4})
+            ended = wait(jobs, job, "done", "failed")
+            assert ended.state == "failed"
+            assert "cap of 5 API calls in one run is reached" in ended.error
+            jobs.resume(job)
+            assert wait(jobs, job, "done", "failed").state == "done"
+        finally:
+            jobs.close()
+    assert len(server.seen) == 8
