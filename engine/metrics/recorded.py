@@ -19,13 +19,17 @@ def recorded_metrics(verdicts: pd.DataFrame, *, level: float = 0.95, seed: int =
 
     pointwise: `shift_metrics`. pairwise: first_slot (share that prefers the response shown first, ties half)
     and order_agreement (pairs whose orders agree); where the recording names systems also rating and rank of each
-    (Bradley-Terry over both orders, ties half, bootstrap of items). verifier: yes_rate.
+    (Bradley-Terry over both orders, ties half, bootstrap of items). Where the order shown is not recorded, only
+    win_rate of each system (share of its pairs that it wins, ties half). verifier: yes_rate.
     """
     protocols = set(verdicts["protocol"])
     if protocols <= {Protocol.POINTWISE.value}:
         return shift_metrics(verdicts, level=level, seed=seed)
     out: list[dict[str, object]] = []
     for (attack, defense), arm in verdicts.groupby(["attack", "defense"], sort=False):
+        if set(arm["protocol"]) == {Protocol.PAIRWISE.value} and arm["order"].isna().all():
+            out += [row | {"attack": attack, "defense": defense} for row in _win_rates(arm, level, seed)]
+            continue
         for metric, interval, rows in _rates(arm, level, seed):
             out.append(metric_row(metric, str(attack), str(defense), interval, rows))
         out += [row | {"attack": attack, "defense": defense} for row in _ratings(arm, level, seed)]
@@ -41,6 +45,22 @@ def _rates(arm: pd.DataFrame, level: float, seed: int) -> list[tuple[str, Interv
         ("first_slot", first_slot_rate(arm, level=level, seed=seed), len(arm)),
         ("order_agreement", order_agreement(arm, level=level, seed=seed), int((both == 2).sum())),
     ]
+
+
+def _win_rates(arm: pd.DataFrame, level: float, seed: int) -> list[dict[str, object]]:
+    """The share of its pairs that each system wins, ties half; of side a where systems are not named."""
+    value = arm["outcome"].map({Outcome.A.value: 1.0, Outcome.TIE.value: 0.5, Outcome.B.value: 0.0}).to_numpy(float)
+    first, second = (_systems(arm["item_id"], arm[column]) for column in ("response_id", "response_b"))
+    if None in first or None in second:
+        interval = cluster_rate(value, cluster_codes(arm), level=level, seed=seed)
+        return [metric_row("win_rate_a", "", "", interval, len(arm))]
+    sides = pd.DataFrame({"system": [*first, *second], "won": np.concatenate([value, 1 - value])})
+    sides["item_id"] = [*arm["item_id"], *arm["item_id"]]
+    out = []
+    for system, own in sides.groupby("system", sort=False):
+        interval = cluster_rate(own["won"].to_numpy(float), cluster_codes(own), level=level, seed=seed)
+        out.append(metric_row("win_rate", "", "", interval, len(own)) | {"group": system})
+    return out
 
 
 def _ratings(arm: pd.DataFrame, level: float, seed: int) -> list[dict[str, object]]:

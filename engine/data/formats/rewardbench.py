@@ -7,18 +7,27 @@ import json
 from engine.data.formats.base import Format, HubSet, Imported, RowError, Source
 from engine.data.formats.building import Builder, comparison_row, pair_rows
 from engine.data.formats.writing import Lookup, json_lines, need, number_or_text, rows_of
+from engine.data.raw import MAX_ROWS
 from engine.schema import Outcome, Task
 
 A, B = Outcome.A.value, Outcome.B.value
 
 
-def _lists(source: Source) -> bool:
-    """Whether chosen holds lists of responses (version 2) and not one response."""
-    cells = source.some("chosen")
-    return bool(cells) and all(_is_texts(cell) for cell in cells)
+def _lists(source: Source) -> bool | None:
+    """Whether chosen holds lists of responses (version 2) and not one response; None where rows differ.
+
+    A response of version 1 may look like a list, so columns that only one version has decide first.
+    """
+    one, two = "chosen_model" in source.columns, bool({"num_correct", "total_completions"} & source.columns)
+    if one != two:
+        return two
+    kinds = {_is_texts(cell) for cell in source.some("chosen", MAX_ROWS)}
+    return None if len(kinds) == 2 else kinds == {True}
 
 
 def _is_texts(cell: str) -> bool:
+    if not cell.startswith("["):
+        return False
     try:
         found = json.loads(cell)
     except (ValueError, RecursionError):
@@ -26,12 +35,17 @@ def _is_texts(cell: str) -> bool:
     return isinstance(found, list) and all(isinstance(t, str) for t in found)
 
 
+_MIXED = "chosen holds lists in some rows and single responses in others: split versions 1 and 2"
+
+
 def _against_1(source: Source) -> str:
-    return "chosen holds lists, as in version 2" if _lists(source) else ""
+    lists = _lists(source)
+    return _MIXED if lists is None else "chosen holds lists, as in version 2" if lists else ""
 
 
 def _against_2(source: Source) -> str:
-    return "" if _lists(source) else "chosen holds single responses, as in version 1"
+    lists = _lists(source)
+    return _MIXED if lists is None else "" if lists else "chosen holds single responses, as in version 1"
 
 
 def read_rewardbench(source: Source, builder: Builder) -> None:

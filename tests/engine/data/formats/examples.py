@@ -12,7 +12,10 @@ def listed(rows: object) -> bytes:
 
 
 def talk(*texts: str) -> list[dict]:
-    return [{"role": role, "content": text} for role, text in zip(["user", "assistant"] * len(texts), texts)]
+    return [
+        {"role": role, "content": text}
+        for role, text in zip(["user", "assistant"] * (len(texts) // 2 + 1), texts, strict=False)
+    ]
 
 
 def vote(winner: str, judge: str, turn: int = 1, question: int = 81) -> dict:
@@ -356,7 +359,7 @@ PANDALM = [
     }
     for i, votes in enumerate(((1, 1, 2), (0, 0, 1), (0, 1, 2)))
 ]
-PANDALM_JUDGED = [{**row, "gpt_result": r} for row, r in zip(PANDALM, ("1", "Tie", "garbage"))]
+PANDALM_JUDGED = [{**row, "gpt_result": r} for row, r in zip(PANDALM, ("1", "Tie", "garbage"), strict=True)]
 
 SUMMEVAL = [
     {

@@ -1,0 +1,110 @@
+"""Writing a format and reading it again gives the same tables."""
+
+from pathlib import PurePath
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.data.comparisons import read_comparisons
+from engine.data.dataset import build_dataset
+from engine.data.formats.own import OWN, write_as, writers
+from engine.data.formats.registry import FORMATS, read_known
+from engine.data.formats.turns import join_turns, split_turns
+from engine.data.formats.use import as_comparisons, as_dataset, as_recording
+from engine.data.mapping import suggest_mapping
+from engine.data.reading import read_table
+from engine.data.recording import Selection, parse_recording
+from engine.errors import InputError
+from tests.engine.data.formats.examples import ANSWERS, FILES, OTHERS, QUESTIONS, lines
+
+TABLES = ("items", "responses", "comparisons", "verdicts")
+ALL = FILES | OTHERS
+WRITTEN = [name for name in ALL if name.split(",")[0] in writers()]
+
+
+def read(name: str, **options):
+    return read_known(*ALL[name], name.split(",")[0], **options)
+
+
+def same(first: pd.DataFrame, second: pd.DataFrame) -> None:
+    pd.testing.assert_frame_equal(first, second)
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_write_then_read_gives_the_same_tables(name):
+    found = read(name)
+    content = write_as(found, found.format)
+    again = read_known(PurePath(found.name).stem + FORMATS[found.format].ending, content, found.format)
+    for table in TABLES:
+        same(getattr(found, table), getattr(again, table))
+    assert again.n_records <= found.n_records
+    assert write_as(again, found.format) == content
+
+
+def test_pairs_of_fastchat_with_their_texts_become_alpaca_annotations_and_comparator_files():
+    companions = [("a.jsonl", lines(ANSWERS)), ("q.jsonl", lines(QUESTIONS))]
+    found = read("fastchat-pair", companions=companions)
+    again = read_known("c.json", write_as(found, "llm-comparator"), "llm-comparator")
+    assert again.verdicts["outcome"].fillna("").tolist() == ["a", "b", "tie", ""]
+    assert again.responses["text"].tolist() == found.responses["text"].tolist()
+    alpaca = read_known("a.json", write_as(found, "alpacaeval-annotations"), "alpacaeval-annotations")
+    assert alpaca.verdicts["outcome"].fillna("").tolist() == ["a", "b", "tie", ""]
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in ALL if n not in ("fastchat-single", "fastchat-pair", "arena, results only")]
+)
+def test_our_own_table_of_responses_holds_them_all(name):
+    found = read(name)
+    raw = read_table("r.csv", write_as(found, "responses"))
+    data = build_dataset(raw, suggest_mapping(raw.frame), task=found.task, name="r")
+    wanted = as_dataset(found)
+    assert data.responses["text"].tolist() == wanted.responses["text"].tolist()
+    assert data.responses["response_id"].tolist() == wanted.responses["response_id"].tolist()
+    np.testing.assert_array_equal(data.responses["human_score"], wanted.responses["human_score"])
+    assert not data.errors
+
+
+@pytest.mark.parametrize("name", ["mt-bench-human", "arena", "rewardbench", "judgebench", "llmbar", "pandalm, judged"])
+def test_our_own_table_of_pairs_keeps_sides_and_verdicts(name):
+    found = read(name)
+    wanted = as_comparisons(found)
+    again = read_comparisons("p.csv", write_as(found, "pairs"))
+    for column in ("human", "verdict", "verdict_ba"):
+        assert again.comparisons[column].fillna("").tolist() == wanted.comparisons[column].fillna("").tolist()
+
+
+@pytest.mark.parametrize("name", [n for n in ALL if len(read(n).verdicts)])
+def test_our_own_table_of_verdicts_is_the_same_recording(name):
+    found = read(name)
+    direct = parse_recording(ALL[name][0], ALL[name][1], Selection(format=found.format))
+    written = parse_recording("v.csv", write_as(found, "verdicts"))
+    left = ["verdict_id"]
+    same(direct.verdicts.drop(columns=left), written.verdicts.drop(columns=left))
+    assert direct.n_read == int(found.verdicts["unread_reason"].isna().sum())
+    assert as_recording(found)[1].name == direct.layout.name
+
+
+def test_what_a_format_has_no_place_for_is_refused():
+    with pytest.raises(InputError, match="holds no pairs"):
+        write_as(read("alpacaeval-outputs"), "rewardbench")
+    with pytest.raises(InputError, match="holds no texts"):
+        write_as(read("fastchat-single"), "alpacaeval-outputs")
+    with pytest.raises(InputError, match="read but not written"):
+        write_as(read("lm-eval"), "lm-eval")
+    with pytest.raises(InputError, match="'nothing' is not known"):
+        write_as(read("lm-eval"), "nothing")
+    with pytest.raises(InputError, match="does not say in which order"):
+        write_as(read("alpacaeval-annotations"), "fastchat-pair")
+    with pytest.raises(InputError, match="holds nothing that rewardbench has a place for"):
+        write_as(read("arena-55k"), "rewardbench")  # a tie
+    assert set(OWN) == {"responses", "pairs", "verdicts"}
+
+
+@given(st.lists(st.text(max_size=30) | st.just("[Turn 2]\n\n[Turn 3]\n[Turn 1]\n"), min_size=1, max_size=4))
+def test_turns_joined_split_and_joined_again_are_the_same_text(turns):
+    text = join_turns(turns)
+    assert join_turns(split_turns(text)) == text

@@ -1,0 +1,143 @@
+"""Known formats on the command line: recognised, overridden, converted, used."""
+
+import json
+
+import pytest
+
+from engine.cli import main
+from engine.data.comparisons import list_comparisons
+from engine.data.store import list_datasets, load_dataset
+from tests.engine.data.formats.examples import ANSWERS, FILES, MT_BENCH, QUESTIONS, REWARD, lines
+
+PLANTED = "planted:verbosity"
+
+
+@pytest.fixture
+def give(tmp_path):
+    """`give(name)`: the example file of a format on disk."""
+
+    def write(name: str, content: bytes | None = None) -> str:
+        filename, held = FILES.get(name, (name, b""))
+        (tmp_path / filename).write_bytes(held if content is None else content)
+        return str(tmp_path / filename)
+
+    return write
+
+
+def run(capsys, *argv: str) -> tuple[int, dict, str]:
+    code = main([*argv, "--json"])
+    said = capsys.readouterr()
+    return code, json.loads(said.out.splitlines()[-1]) if code == 0 else {}, said.out + said.err
+
+
+def test_score_recognises_a_file_and_says_what_it_understood(give, capsys, settings):
+    code, result, said = run(capsys, "score", give("rewardbench"), "--judge", PLANTED)
+    assert (code, result["arms"][0]["n"]) == (0, 4)
+    assert "Format rewardbench: 4 responses, 2 items, 2 pairs, 2 with a human preference" in said
+    [held] = list_datasets(settings.datasets)
+    assert held["source"]["known_format"] == "rewardbench"
+
+
+def test_a_format_is_overridden_by_name(give, capsys, settings):
+    path = give("alpacaeval-outputs")
+    code, result, said = run(capsys, "score", path, "--judge", PLANTED, "--format", "table")
+    assert (code, result["arms"][0]["n"]) == (0, 2)
+    assert "Format alpacaeval" not in said
+    code, _, said = run(capsys, "score", path, "--judge", PLANTED, "--format", "arena")
+    assert code == 2
+    assert "cannot be read as Arena battles (arena): no model_a, model_b, winner" in said
+    code, _, said = run(capsys, "score", path, "--judge", PLANTED, "--format", "arenna")
+    assert code == 2
+    assert "There is no format 'arenna'" in said
+
+
+def test_two_possible_formats_are_not_chosen_between(give, capsys):
+    path = give("both.jsonl", lines([{**row, "language": "English"} for row in MT_BENCH]))
+    code, _, said = run(capsys, "score", path, "--judge", PLANTED)
+    assert code == 2
+    assert "MT-Bench human judgments (mt-bench-human) and Arena battles (arena)" in said
+    assert "Use --format NAME" in said
+    assert run(capsys, "score", path, "--judge", PLANTED, "--format", "arena")[0] == 0
+
+
+def test_half_a_format_is_mentioned_and_read_as_a_table(give, capsys):
+    rows = [{**{k: v for k, v in row.items() if k != "rejected"}, "response": "x"} for row in REWARD]
+    code, _, said = run(capsys, "score", give("half.jsonl", lines(rows)), "--judge", PLANTED)
+    assert code == 0
+    assert "It looks like RewardBench (rewardbench), but no rejected." in said
+
+
+def test_fastchat_files_that_belong_together(give, capsys, settings):
+    extra = ["--with", give("a.jsonl", lines(ANSWERS)), "--with", give("q.jsonl", lines(QUESTIONS))]
+    code, result, _ = run(capsys, "score", give("fastchat-single"), *extra, "--judge", PLANTED)
+    assert (code, result["arms"][0]["n"]) == (0, 4)
+    [held] = list_datasets(settings.datasets)
+    assert load_dataset(held["dataset_id"], settings.datasets).items["group"].tolist() == ["writing", "writing"]
+    code, _, said = run(capsys, "score", give("fastchat-single"), "--judge", PLANTED)
+    assert code == 2
+    assert "--with FILE" in said
+
+
+def test_verdicts_of_a_known_format_are_analysed_and_score_as_a_judge(give, capsys):
+    path = give("fastchat-pair")
+    code, result, _ = run(capsys, "recorded", path)
+    assert code == 0
+    assert result["recording"]["n_read"] == 3
+    code, result, _ = run(capsys, "recorded", give("promptfoo") + "?judge=promptfoo", "--format", "promptfoo")
+    assert (code, result["recording"]["n_calls"]) == (0, 3)
+    single = give("fastchat-single")
+    extra = ["--with", give("a.jsonl", lines(ANSWERS)), "--with", give("q.jsonl", lines(QUESTIONS))]
+    code, result, _ = run(capsys, "score", single, *extra, "--judge", f"recorded:{single}")
+    assert code == 0
+    assert (result["arms"][0]["n"], result["arms"][0]["n_unread"]) == (3, 1)
+    assert result["arms"][0]["mean"] == pytest.approx((8 + 7.5 + 3) / 3)
+
+
+def test_convert_writes_what_it_read(give, capsys, tmp_path):
+    out = tmp_path / "out.json"
+    code, result, _ = run(capsys, "convert", give("pandalm"), "--to", "llm-comparator", "--out", str(out))
+    assert (code, result["comparisons"], result["format"]) == (0, 3, "pandalm")
+    assert len(json.loads(out.read_text())["examples"]) == 3
+    code, _, said = run(capsys, "convert", give("pandalm"), "--to", "rewardbench", "--out", str(out))
+    assert code == 2
+    assert "is there already" in said
+    code, _, said = run(capsys, "convert", give("pandalm"), "--to", "x", "--out", str(out), "--overwrite")
+    assert code == 2
+    assert "Written are: mt-bench-human" in said
+
+
+def test_convert_turns_a_plain_table_into_a_known_format(give, capsys, tmp_path):
+    table = give("t.csv", b"item_id,context,response,system\nq1,Hi?,Hello,ant\nq1,Hi?,Hey,bee\n")
+    out = tmp_path / "o.json"
+    assert run(capsys, "convert", table, "--to", "alpacaeval-outputs", "--out", str(out))[0] == 0
+    assert [row["output"] for row in json.loads(out.read_text())] == ["Hello", "Hey"]
+    pairs = give("p.csv", b"prompt,response_a,response_b,winner,model_a,model_b\nHi?,Hello,Hey,b,ant,bee\n")
+    out = tmp_path / "o.jsonl"
+    assert run(capsys, "convert", pairs, "--to", "rewardbench", "--out", str(out))[0] == 0
+    row = json.loads(out.read_text())
+    assert (row["chosen"], row["rejected"], row["chosen_model"]) == ("Hey", "Hello", "bee")
+
+
+def test_convert_lists_the_formats(capsys):
+    code, result, said = run(capsys, "convert", "--list")
+    assert code == 0
+    assert {f["name"] for f in result["formats"]} == {*FILES, "inspect"}
+    assert "lm-eval" in said
+    assert run(capsys, "convert", "x.csv")[0] == 2
+
+
+def test_the_audit_takes_pairs_of_a_known_format(give, capsys, settings):
+    argv = ["study", "puaudit", "--data", give("judgebench"), "--judge", PLANTED, "--dry-run"]
+    code, result, _ = run(capsys, *argv)
+    assert code == 0
+    assert result["known"] == 4
+    assert len(list_comparisons(settings.comparisons)) == 1
+    code, _, said = run(capsys, "study", "puaudit", "--data", give("alpacaeval-outputs"), "--judge", PLANTED)
+    assert code == 2
+    assert "holds no pairs" in said
+
+
+def test_the_hub_is_not_asked_for_a_name_that_is_none(capsys):
+    code, _, said = run(capsys, "score", "hub:nothing", "--judge", PLANTED)
+    assert code == 2
+    assert "is no data set id" in said
