@@ -10,6 +10,7 @@ import streamlit as st
 from dashboard import state, ui
 from dashboard.panels.marked import show_marked, show_verbatim
 from dashboard.panels.protocols_data import TITLES
+from dashboard.panels.protocols_setup import pick_rewriter
 from engine import catalog, jobs
 from engine.data.dataset import Dataset
 from engine.errors import EngineError
@@ -77,13 +78,18 @@ def _choose(dataset: Dataset) -> dict[str, Any] | None:
         style = ui.pick("Manner", styles, key=STYLE, title=lambda s: TITLES[s])
     with columns[3]:
         side = st.segmented_control("Rewritten", ["A", "B"], default="B", key=SIDE, required=True)
-    strength = st.slider("Strength", 0.0, 1.0, 1.0, 0.05, key=STRENGTH, persist_state="session")
+    left, right = st.columns(2, gap="medium")
+    with left:
+        strength = st.slider("Strength", 0.0, 1.0, 1.0, 0.05, key=STRENGTH, persist_state="session")
+    with right:
+        rewriter = pick_rewriter("live_rewriter")
     return {
         "response_a": a,
         "response_b": b,
         "side": str(side or "B").lower(),
         "distractor": style,
         "strength": float(strength),
+        "rewriter": rewriter,
     }
 
 

@@ -13,6 +13,7 @@ from engine.data.dataset import Dataset
 from engine.errors import EngineError
 from engine.figures.text import plural
 from engine.jobs import Job
+from engine.schema import Protocol
 
 STYLES, STRENGTHS, CRITERION, LOWEST, RANKINGS = (
     "protocols_styles",
@@ -28,6 +29,25 @@ CRITERIA = {
     "instruction following": "Instruction following, scale of 7 (paper 004's prompts)",
 }
 REWRITERS = {"rules": "Rules (no model)", "bundled:base": "SmolLM2-135M, as it came"}
+API = "api:"
+
+
+def pick_rewriter(key: str) -> str:
+    """What rewrites: the rules, the bundled base model, a model behind the API server, or any spec typed in."""
+    known = {spec: catalog.describe_judge(spec).title for spec in catalog.judges_for(Protocol.PAIRWISE)}
+    titles = REWRITERS | {spec: title for spec, title in known.items() if spec.startswith(API)}
+    typed = [str(st.session_state[key])] if st.session_state.get(key) else []
+    state.seed(key, [*titles, *typed], next(iter(titles)))
+    chosen = st.selectbox(
+        "Rewritten by",
+        list(dict.fromkeys([*titles, *typed])),
+        key=key,
+        format_func=lambda spec: titles.get(spec, spec),
+        accept_new_options=True,
+        persist_state="session",
+        help="Or type a spec: hf:ORG/NAME, path:FOLDER or api:MODEL. The content checks are the same for all.",
+    )
+    return str(chosen or next(iter(titles)))
 
 
 def watched(judge: str, dataset_id: str) -> Job | None:
@@ -61,7 +81,7 @@ def setup(judge: str, dataset: Dataset, job: Job | None) -> None:
                 help="Share of places that are rewritten, for the slider below.",
                 persist_state="session",
             )
-            rewriter = _choice("Rewritten by", REWRITER, REWRITERS)
+            rewriter = pick_rewriter(REWRITER)
         with right:
             criterion = _choice("The judge is told to judge", CRITERION, CRITERIA)
             limit = st.number_input(

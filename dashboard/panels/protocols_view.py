@@ -13,18 +13,19 @@ from dashboard.panels import findings
 from dashboard.panels import protocols_cases as cases
 from dashboard.panels import protocols_data as data
 from dashboard.panels import protocols_figures as figures
+from dashboard.panels import protocols_more as more
 from dashboard.panels.protocols_choose import Setting, pick_setting
 from dashboard.panels.protocols_data import ProtocolRun
 from dashboard.panels.protocols_words import board_sentence, headline, percent
 from engine import catalog
 from engine.data.dataset import Dataset
 from engine.figures.text import interval_text, plural
-from engine.metrics.leaderboard import choice_sets, contradictions, win_table
+from engine.metrics.leaderboard import contradictions, win_table
 from engine.metrics.protocol_advice import advise
 from engine.metrics.protocols import PROTOCOLS, first_slot, order_disagreement, preference_strength
 from engine.schema import NONE, Protocol
 
-TABS = ("Flips", "Severity", "Leaderboard", "Ties and order", "Advice")
+TABS = ("Flips", "Severity", "Leaderboard", "Ties and order", "Rewritings", "Advice")
 _KINDS = {
     "for pointwise": "Speaks for pointwise",
     "for pairwise": "Speaks for pairwise",
@@ -40,7 +41,7 @@ def results(run: ProtocolRun, dataset: Dataset) -> None:
     setting = pick_setting(run)
     ui.finding(headline(run, setting))
     ui.note(_left_out(run))
-    draws = dict(zip(TABS, (_flips, _severity, _leaderboard, _order, _advice), strict=True))
+    draws = dict(zip(TABS, (_flips, _severity, _leaderboard, _order, more.rewritings, _advice), strict=True))
     tabs = st.tabs(TABS, key="protocols_tab", on_change="rerun")
     for name, tab in zip(TABS, tabs, strict=True):
         if tab.open:
@@ -155,26 +156,17 @@ def _order(run: ProtocolRun, dataset: Dataset, setting: Setting) -> None:
                 "in one order": percent(single.intransitive),
             }
         )
-    _choice_sets(run)
     clicked = clicked or tied
     arm, protocol = (clicked[0], Protocol(clicked[1])) if clicked else (setting.arm, _first(run))
     listed, table = cases.copy_cases(run, arm, protocol, setting.view)
     cases.show_cases(
         run, dataset, f"{data.title(arm)} against its original, {protocol.value}", listed, table, key="protocols_copy"
     )
-
-
-def _choice_sets(run: ProtocolRun) -> None:
-    for found in choice_sets(run.arena):
-        ui.note(
-            f"Choice set {found.layout}: the order of A and B turns round in {percent(found.averaged)} with both "
-            f"orders averaged, {percent(found.single)} in one."
-        )
-    why = run.manifest.get("skipped", {}).get(Protocol.RANKING.value)
-    if why:
-        ui.note(f"Choice sets need rankings of three, which this judge does not give: {why}")
-    elif not run.config.get("rankings"):
-        ui.note("Choice sets were not asked for: they need rankings of three, which a judge has to write.")
+    if run.arena.has_pairwise:
+        with st.container(border=True):
+            more.circles(run, dataset, setting)
+    with st.container(border=True):
+        more.sets(run, dataset)
 
 
 def _advice(run: ProtocolRun, _: Dataset, setting: Setting) -> None:

@@ -23,6 +23,8 @@ from engine.schema import NONE, Protocol
 
 Floats = npt.NDArray[np.float64]
 ChosenBy = Literal["own", "pairwise"]
+LAYOUTS = ("{A, B, (C, D)}", "{(C, D), A, B}")
+"""Layouts of a choice set (paper 004, appendix A.5)."""
 FEW_ITEMS = 2
 
 
@@ -182,7 +184,7 @@ def choice_sets(arena: Arena, *, level: float = 0.95) -> list[ChoiceSets]:
     """Both layouts of paper 004, appendix A.5; empty where no ranking was asked."""
     sets = _quadruples(arena)
     out: list[ChoiceSets] = []
-    for layout in ("{A, B, (C, D)}", "{(C, D), A, B}") if sets else ():
+    for layout in LAYOUTS if sets else ():
         single, averaged, items = [], [], []
         for item, (a, b, c, d), places in sets:
             rows = [_gaps(places, a, b, x, layout) for x in (c, d)]
@@ -198,6 +200,39 @@ def choice_sets(arena: Arena, *, level: float = 0.95) -> list[ChoiceSets]:
             )
         )
     return out
+
+
+@dataclass(frozen=True)
+class RankedPair:
+    """A and B of one item in one layout, beside C and beside D, both orders of A and B averaged.
+
+    Attributes:
+        item: its number.
+        layout: as in `ChoiceSets`.
+        responses: ids of A, B, C and D.
+        with_c, with_d: place of B minus place of A; NaN unread, 0 undecided.
+    """
+
+    item: int
+    layout: str
+    responses: tuple[str, str, str, str]
+    with_c: float
+    with_d: float
+
+    @property
+    def turned(self) -> bool:
+        """Whether the order of the two turns round."""
+        return self.with_c * self.with_d < 0
+
+
+def ranked_pairs(arena: Arena) -> list[RankedPair]:
+    """What `choice_sets` counts, case by case, reversals first."""
+    found = [
+        RankedPair(item, layout, names, *(float(np.mean(_gaps(places, *names[:2], x, layout))) for x in names[2:]))
+        for layout in LAYOUTS
+        for item, names, places in _quadruples(arena)
+    ]
+    return sorted(found, key=lambda one: not one.turned)
 
 
 Places = dict[tuple[str, ...], tuple[float, ...]]

@@ -1,0 +1,88 @@
+"""The page Protocols and leaderboard on the recorded run and on one with rankings made here."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from engine.data.store import DEMO_INSTRUCTION, load_dataset
+from engine.judges.api_spec import remember_model
+from engine.judges.base import no_checkpoint
+from engine.judges.registry import make_judge
+from engine.metrics.leaderboard import choice_sets, ranked_pairs
+from engine.readout.arena import build_arena
+from engine.runs import create_run
+from engine.studies.protocols import ProtocolsConfig, run_protocols
+from tests.dashboard.test_pages import go, html_of
+from tests.engine.studies.scripted import serving
+
+PAGE = "app_pages/protocols.py"
+
+
+def at_tab(app, tab, **query):
+    app.session_state["protocols_tab"] = tab
+    return go(app, PAGE, data=DEMO_INSTRUCTION, **query)
+
+
+def test_rewritings_show_what_the_checks_kept_and_what_changed(app):
+    at = at_tab(app, "Rewritings")
+    page = html_of(at)
+    kept, n = re.search(r"(\d+) of (\d+) rewritings by rules changed the text", page).groups()
+    table = at.dataframe[0].value
+    assert (int(kept), int(n)) == (table["Kept"].sum(), table["Rewritings"].sum())
+    assert set(table["By"]) == {"rules"}
+    assert "js-added" in page or "js-removed" in page
+    assert len(at.dataframe) == 2
+
+
+def test_circles_are_listed_and_rankings_say_what_they_are_not(app):
+    at = at_tab(app, "Ties and order")
+    page = html_of(at)
+    assert "Choice sets were not asked for" in page
+    assert "put together from pairwise verdicts would be another thing" in page
+    share = re.search(r"Intransitive triads</dt><dd>([\d.]+)", page).group(1)
+    listed = next(d.value for d in at.dataframe if "What it is" in d.value.columns)
+    assert len(listed) == round(float(share) / 100 * 240)  # 12 items, 20 triads of six systems
+    assert set(listed["What it is"]) <= {"a circle", "broken by a tie"}
+
+
+def as_shown(prompt):
+    """Ranks the responses in the order in which they stand there."""
+    if "Ranking:" in prompt:
+        return " > ".join(re.findall(r"^Response ([A-D]):", prompt, re.MULTILINE))
+    return {"A": 0.6, "B": 0.4} if "Response B" in prompt or "Assistant B" in prompt else {"3": 0.9, "4": 0.1}
+
+
+@pytest.fixture
+def ranked(settings, monkeypatch):
+    """A run of a server whose ranking of A and B turns round with what else is shown."""
+    config = ProtocolsConfig(
+        judge="api:scripted", data=DEMO_INSTRUCTION, rankings=True, distractors=("assertiveness",), boards=(),
+        placebo=False, copies=False, limit=2,
+    )  # fmt: skip
+    run = create_run(settings.runs, "protocols", config.model_dump(mode="json"))
+    remember_model(config.judge, settings)
+    dataset = load_dataset(DEMO_INSTRUCTION, settings.datasets)
+    with serving(as_shown, monkeypatch):
+        run_protocols(config, dataset, make_judge(config.judge, settings), run, settings, no_checkpoint)
+    return run
+
+
+def test_rankings_of_choice_sets_are_listed(app, ranked):
+    arena = build_arena(ranked.table("verdicts"), ranked.table("variants"))
+    assert len(ranked_pairs(arena)) == 2 * 2
+    assert [one.averaged.n for one in choice_sets(arena)] == [0, 0]  # first place wins, so both orders cancel
+    at = at_tab(app, "Ties and order", judge="api:scripted")
+    listed = next(d.value for d in at.dataframe if "Turned round" in d.value.columns)
+    assert set(listed["Beside C"]) == {"undecided"}
+    assert set(listed["Turned round"]) == {"no"}
+
+
+def test_a_rewriter_can_be_named_by_its_spec(app):
+    at = go(app, PAGE, data=DEMO_INSTRUCTION)
+    box = at.selectbox(key="protocols_rewriter")
+    assert box.value == "rules"
+    box.set_value("bundled:base").run()
+    assert at.selectbox(key="protocols_rewriter").value == "bundled:base"
+    assert not at.exception, at.exception
