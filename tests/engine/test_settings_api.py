@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
@@ -10,11 +11,11 @@ import pytest
 from engine.cli import main
 from engine.doctor import checkup
 from engine.errors import InputError
-from engine.jobs import JobManager
+from engine.runs import open_run
 from engine.settings import get_settings
 from engine.settings_api import ApiSettings, api_key, api_settings, key_state
+from engine.worker import Worker
 from tests.engine.judges.api_server import completion, fault, serving
-from tests.engine.test_jobs import wait
 
 KEY = "sk-verysecret-0123456789"
 TOP = {"4": 0.6, "5": 0.4}
@@ -146,19 +147,20 @@ def test_a_whole_run_writes_the_key_into_no_file_and_no_output(settings, monkeyp
     assert manifest["judge"]["device"] == f"server {manifest['judge']['api']['host']}"
 
 
-def test_a_job_that_meets_the_cap_fails_with_the_remedy_and_resumes(settings, monkeypatch):
+def test_a_job_that_meets_the_cap_fails_with_the_remedy_and_goes_on_from_there(settings, monkeypatch):
+    """The worker's own loop on two messages, without its process."""
+    monkeypatch.setenv("JUDGESCOPE_API_CONCURRENCY", "1")
+    params = {"judge": "api:m", "data": "demo-dialogue", "attacks": ["dsi"], "limit": 4, "run_id": "capped"}
+    message = {"job_id": "j", "kind": "score", "lane": "batch", "params": params}
+    states = []
     with serving(lambda n, _: completion("4", TOP)) as server:
         monkeypatch.setenv("JUDGESCOPE_API_BASE_URL", server.url)
-        monkeypatch.setenv("JUDGESCOPE_API_MAX_CALLS", "5")
-        monkeypatch.setenv("JUDGESCOPE_API_CONCURRENCY", "1")
-        jobs = JobManager(settings)
-        try:
-            job = jobs.submit("score", {"judge": "api:m", "data": "demo-dialogue", "attacks": ["dsi"], "limit": 4})
-            ended = wait(jobs, job, "done", "failed")
-            assert ended.state == "failed"
-            assert "cap of 5 API calls in one run is reached" in ended.error
-            jobs.resume(job)
-            assert wait(jobs, job, "done", "failed").state == "done"
-        finally:
-            jobs.close()
+        for cap in ("5", "3"):
+            monkeypatch.setenv("JUDGESCOPE_API_MAX_CALLS", cap)
+            sink = io.StringIO()
+            Worker(io.StringIO(), sink, settings)._run(message)
+            last = json.loads(sink.getvalue().splitlines()[-1])
+            states.append((last["event"], open_run(settings.runs, "capped").manifest()["state"]))
+            assert last["event"] == "done" or "cap of 5 API calls in one run is reached" in last["error"]
+    assert states == [("failed", "stopped"), ("done", "done")]
     assert len(server.seen) == 8
