@@ -46,6 +46,7 @@ page = st.navigation(
             icon=":material/leaderboard:",
             url_path="protocols",
         ),
+        st.Page("app_pages/report.py", title="Report", icon=":material/description:", url_path="report"),
     ]
 )
 rail()

@@ -98,8 +98,16 @@ def source_of(run: str) -> Source:
     Raises:
         RunError: there is none.
     """
-    folder = find_run(run)
-    return _source(run, version_of(folder.manifest()), str(get_settings().data_dir))
+    return _source(run, version(run), str(get_settings().data_dir))
+
+
+def version(run: str) -> str:
+    """Changes whenever a run's tables may have; part of a cache key.
+
+    Raises:
+        RunError: there is no such run.
+    """
+    return version_of(find_run(run).manifest())
 
 
 @st.cache_resource(max_entries=16, show_spinner=False)

@@ -8,7 +8,6 @@ figure.plot(table, "light").write_html("forest.html")
 
 from engine.gallery.base import Dial, Entry, Source
 from engine.gallery.registry import (
-    RECORDED,
     STUDIES,
     entries,
     entry_of,
@@ -19,6 +18,7 @@ from engine.gallery.registry import (
     study_of,
 )
 from engine.runs import RunFolder
+from engine.runs_kept import RECORDED
 
 __all__ = [
     "RECORDED",

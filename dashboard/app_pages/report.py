@@ -1,0 +1,46 @@
+"""Report: the figures that were picked, in order, with captions and notes; as one page and as files."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from dashboard import picking, ui
+from dashboard.panels.report_downloads import downloads
+from dashboard.panels.report_parts import head, parts, put_back
+from dashboard.panels.report_preview import preview
+from dashboard.panels.report_take import take_from_run
+from engine.errors import EngineError
+from engine.figures.text import plural
+
+EDIT, PREVIEW, FILES = "Arrange", "Preview", "Download"
+
+st.title("Report", anchor=False)
+try:
+    report = picking.report()
+except EngineError as error:
+    ui.show_error(error, "The report cannot be opened.")
+else:
+    figures = sum(piece.kind == "figure" for piece in report.pieces)
+    notes = len(report.pieces) - figures
+    put_back(report)
+    if report.pieces:
+        ui.finding(f"{plural(figures, 'figure')} and {plural(notes, 'note')} in this report.")
+        edit, show, files = st.tabs([EDIT, PREVIEW, FILES], key="report_tab", bind="query-params", on_change="rerun")
+        if edit.open:
+            with edit:
+                head(report)
+                parts(report)
+                take_from_run(report)
+        if show.open:
+            with show:
+                preview(report)
+        if files.open:
+            with files:
+                downloads(report)
+    else:
+        ui.nothing_yet(
+            "The report is empty. “Add to report” stands below every figure; or take figures of a run here.",
+            "app_pages/attack_lab.py",
+            "Attack lab",
+        )
+        take_from_run(report)
