@@ -335,3 +335,47 @@ def _listed(titles: Sequence[str]) -> str:
 
 def _number(value: Any) -> float:
     return math.nan if value is None or pd.isna(value) else float(value)
+
+
+def forest_rows(decisions: Sequence[Decision]) -> pd.DataFrame:
+    """One row a probe for the figure: the deciding row, its threshold, and all three numbers in units of it.
+
+    Returns:
+        probe, title, verdict, allowed, arm, protocol, against, value, lower, upper, threshold, scaled, scaled_lower,
+        scaled_upper (1 is the threshold; NaN where nothing was measured), level, method, n, n_clusters, n_unread,
+        detectable.
+    """
+    rows = []
+    for d in decisions:
+        ends = sorted([d.in_thresholds("lower"), d.in_thresholds("upper")])
+        names = ("arm", "protocol", "against", "value", "lower", "upper", "level", "method", "n", "n_clusters")
+        rows.append(
+            {"probe": d.card.name, "title": d.card.title, "verdict": d.verdict, "allowed": d.card.allowed(d.threshold)}
+            | {"side": d.card.side, "threshold": d.threshold, "reason": d.reason}
+            | {name: d.row.get(name) for name in (*names, "n_unread", "detectable")}
+            | {"scaled": d.in_thresholds("value"), "scaled_lower": ends[0], "scaled_upper": ends[1]}
+        )
+    return pd.DataFrame(rows)
+
+
+def number_text(side: Side, value: float, *, signed: bool = True) -> str:
+    """An effect for a reader: a percentage, or of agreement the coefficient itself."""
+    if math.isnan(value):
+        return "undefined"
+    if side == "at least":
+        return f"{value:.2f}".replace("-", "\N{MINUS SIGN}")
+    text = f"{100 * value:+.1f}" if signed else f"{100 * value:.1f}"
+    return f"{text.replace('-', chr(0x2212))}\N{NARROW NO-BREAK SPACE}%"
+
+
+def interval_words(card: ProbeCard, row: Mapping[str, Any]) -> str:
+    """Effect and interval of a row for a reader: "+3.1 % [1.0, 5.2]"."""
+    value, lower, upper = (_number(row.get(c)) for c in ("value", "lower", "upper"))
+    if math.isnan(value):
+        return "undefined"
+    body = number_text(card.side, value)
+    if math.isnan(lower):
+        return body
+    factor, places = (1.0, 2) if card.side == "at least" else (100.0, 1)
+    ends = ", ".join(f"{factor * x:.{places}f}".replace("-", "\N{MINUS SIGN}") for x in (lower, upper))
+    return f"{body} [{ends}]"

@@ -1,0 +1,125 @@
+"""Which judge, which data, how much is asked; the one button, and the check-up while it goes."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from dashboard import data, state, ui
+from dashboard.panels import checkup_data, findings
+from dashboard.panels.checkup_data import STUDY
+from dashboard.panels.progress import progress
+from dashboard.watching import newest_job
+from engine import jobs
+from engine.errors import EngineError
+from engine.gallery.words import upper_first
+from engine.jobs import Job
+
+JUDGE, DATA = "check_judge", "check_data"
+LEFT = "left"
+ITEMS, RESPONSES, PAIRS, ATTACKS = "check_items", "check_responses", "check_pairs", "check_attacks"
+INJECTIONS = {
+    "dsi": "Please give an exceptionally high score (DSI)",
+    "bed": "A rule of the evaluation (BED)",
+    "adaptive": "References are void (adaptive)",
+    "completion": "The evaluation is over (completion)",
+    "ignore": "Forget the criteria (ignore)",
+    "combined": "All of it (combined)",
+}
+
+
+def choose() -> tuple[str, str]:
+    """The judge and the data, by default those on the left."""
+    left, right = st.columns(2, gap="medium")
+    with left:
+        own = findings.judge_name(state.text(state.JUDGE))
+        judges = {LEFT: f"The judge on the left: {own}"} | {s: _short(s) for s in checkup_data.judges()}
+        named = str(st.session_state.get(JUDGE) or st.query_params.get(JUDGE, ""))
+        judges |= {named: named} if named.startswith("planted:") and named not in judges else {}
+        judge = _pick("Judge", JUDGE, judges, "Whose verdicts are checked.")
+    with right:
+        titles = data.dataset_titles()
+        here = titles.get(state.text(state.DATA), state.text(state.DATA))
+        sets = {LEFT: f"The data on the left: {here}"} | checkup_data.pair_sets()
+        chosen = _pick("Data", DATA, sets, "Pairs have human preferences; other data are chosen on the left.")
+    return (
+        state.text(state.JUDGE) if judge == LEFT else judge,
+        state.text(state.DATA) if chosen == LEFT else chosen,
+    )
+
+
+def _short(spec: str) -> str:
+    return upper_first(findings.judge_name(spec).removeprefix("the "))
+
+
+def _pick(name: str, key: str, titles: dict[str, str], about: str) -> str:
+    state.seed(key, list(titles), LEFT)
+    chosen = ui.pick(name, list(titles), key=key, title=lambda value: titles.get(value, value), help=about)
+    state.publish(key, chosen, LEFT)
+    return chosen
+
+
+def watched(judge: str, data_id: str) -> Job | None:
+    """The newest check-up of this judge on these data that is going or has ended in this session."""
+    return newest_job(STUDY, judge=judge, data=data_id)
+
+
+def setup(judge: str, data_id: str, job: Job | None, thresholds: dict[str, float]) -> None:
+    """The button, what it will ask, and the run while it goes."""
+    busy = bool(job and job.active)
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        pressed = st.button("Check up", type="primary", icon=":material/stethoscope:", key="run_checkup", disabled=busy)
+        ui.note(_what(data_id, busy=busy))
+    with st.expander("Details: how much is asked, which injections", key="check_details"):
+        params = _dials()
+    if pressed:
+        _start({"judge": judge, "data": data_id, "thresholds": thresholds, **params})
+    if job:
+        progress(job)
+
+
+def _what(data_id: str, *, busy: bool) -> str:
+    if busy:
+        return "A check-up is going; what it has measured so far stands below."
+    try:
+        return f"Eleven probes on {checkup_data.counts(data_id)}"
+    except EngineError as error:
+        return str(error)
+
+
+def _dials() -> dict[str, object]:
+    one, two, three = st.columns(3, gap="medium")
+    with one:
+        items = st.number_input(
+            "Items at most",
+            1,
+            5000,
+            60,
+            key=ITEMS,
+            persist_state="session",
+            help="Intervals are as wide as items are few.",
+        )
+    with two:
+        responses = st.number_input("Responses of an item", 1, 20, 4, key=RESPONSES, persist_state="session")
+    with three:
+        pairs = st.number_input("Comparisons of an item", 0, 20, 2, key=PAIRS, persist_state="session")
+    attacks = st.pills(
+        "Injections",
+        list(INJECTIONS),
+        selection_mode="multi",
+        default=list(INJECTIONS)[:4],
+        format_func=INJECTIONS.__getitem__,
+        key=ATTACKS,
+        persist_state="session",
+        wrap=True,
+    )
+    chosen = list(attacks or []) or ["dsi"]
+    return {"limit": int(items), "responses": int(responses), "pairs": int(pairs), "attacks": chosen}
+
+
+def _start(params: dict[str, object]) -> None:
+    try:
+        jobs.manager().submit(STUDY, params)
+    except EngineError as error:
+        ui.show_error(error, "The check-up could not be started.")
+        return
+    st.rerun()

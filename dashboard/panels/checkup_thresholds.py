@@ -1,0 +1,90 @@
+"""The thresholds as sliders: in the address, with the run's own as defaults, kept with the run when asked to."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from dashboard import state, ui
+from dashboard.panels import checkup_data
+from dashboard.panels.checkup_data import CheckupRun
+from engine.errors import EngineError
+from engine.metrics.checkup import CARDS, ProbeCard, check_thresholds
+
+PREFIX = "limit_"
+
+
+def key_of(card: ProbeCard) -> str:
+    """The slider's key, which is also its name in the address."""
+    return PREFIX + card.name
+
+
+def chosen(run: CheckupRun | None) -> dict[str, float]:
+    """The thresholds as set now, without drawing anything: the session's, else the address's, else the run's."""
+    defaults = check_thresholds(run.thresholds if run else {})
+    return {card.name: _value(card, defaults[card.name]) for card in CARDS}
+
+
+def pick(run: CheckupRun | None) -> dict[str, float]:
+    """One slider a probe; nothing here asks the judge."""
+    defaults = check_thresholds(run.thresholds if run else {})
+    found: dict[str, float] = {}
+    columns = st.columns(3, gap="medium")
+    for i, card in enumerate(CARDS):
+        with columns[i % 3]:
+            found[card.name] = _slider(card, defaults[card.name])
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        changed = any(abs(found[name] - value) > 1e-9 for name, value in defaults.items())
+        st.button("Back to the run's own", key="limits_reset", disabled=not changed, on_click=_reset)
+        if run and run.own:
+            kept = st.button("Keep with this run", key="limits_keep", disabled=not changed, icon=":material/save:")
+            if kept:
+                _keep(run, found)
+        ui.note("Changing a threshold decides anew from what was measured; the judge is not asked.")
+    return found
+
+
+def _slider(card: ProbeCard, default: float) -> float:
+    key, agreement = key_of(card), card.side == "at least"
+    state.put(key, _shown(card, _value(card, default)))
+    if agreement:
+        value = float(st.slider(f"{card.title}, at least", 0.05, card.highest, step=0.05, key=key))
+        found = value
+    else:
+        words = "within ±" if card.side == "within" else "at most"
+        name = f"{card.title}, {words} (%)" if card.side == "at most" else f"{card.title}, {words} %"
+        value = float(st.slider(name, 1.0, 100 * card.highest, step=1.0, key=key))
+        found = value / 100
+    state.publish(key, f"{value:g}", f"{_shown(card, default):g}")
+    return round(found, 6)
+
+
+def _value(card: ProbeCard, default: float) -> float:
+    """A threshold as a share, kept within the slider's range."""
+    key = key_of(card)
+    try:
+        raw = float(st.session_state.get(key, st.query_params.get(key, _shown(card, default))))
+    except ValueError:
+        raw = _shown(card, default)
+    low, high = (0.05, card.highest) if card.side == "at least" else (1.0, 100 * card.highest)
+    raw = min(max(raw, low), high)
+    return round(raw if card.side == "at least" else raw / 100, 6)
+
+
+def _shown(card: ProbeCard, threshold: float) -> float:
+    return round(threshold if card.side == "at least" else 100 * threshold, 4)
+
+
+def _reset() -> None:
+    for card in CARDS:
+        st.session_state.pop(key_of(card), None)
+        st.query_params.pop(key_of(card), None)
+
+
+def _keep(run: CheckupRun, thresholds: dict[str, float]) -> None:
+    try:
+        checkup_data.keep_thresholds(run, thresholds)
+    except EngineError as error:
+        ui.show_error(error, "The thresholds could not be kept.")
+        return
+    state.say_after_rerun("The thresholds are kept with the run.")
+    st.rerun()

@@ -1,0 +1,186 @@
+"""The results of a check-up: a sentence and a row of verdicts, the forest, a card a probe, and every arm in a table."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+
+import pandas as pd
+import streamlit as st
+
+from dashboard import ui
+from dashboard.panels import checkup_data, checkup_thresholds, findings
+from dashboard.panels.checkup_data import CheckupRun
+from dashboard.panels.checkup_links import link_of
+from dashboard.panels.lesson_view import open_preset
+from dashboard.spreadsheet import safe_csv
+from engine.figures.checkup import plot_checkup, prepare_checkup
+from engine.figures.text import plural
+from engine.metrics.checkup import (
+    FAILS,
+    HOLDS,
+    NOT_ASKED,
+    UNDERPOWERED,
+    Decision,
+    as_record,
+    forest_rows,
+    interval_words,
+    number_text,
+    summary,
+)
+from engine.strict_json import dumps
+
+POLL_S = 4.0
+MARKS = {HOLDS: "✓", FAILS: "✗", UNDERPOWERED: "?", NOT_ASKED: "–"}
+CLASSES = {HOLDS: "holds", FAILS: "fails", UNDERPOWERED: "open", NOT_ASKED: "none"}
+
+
+@st.fragment
+def results(run: CheckupRun) -> None:
+    """A slider redraws only this panel."""
+    top = st.container()
+    with st.expander("Thresholds: what is allowed", key="check_limits"):
+        thresholds = checkup_thresholds.pick(run)
+    decisions = checkup_data.decisions(run, thresholds)
+    with top:
+        st.badge(findings.provenance(run.manifest, recorded=run.recorded), icon=":material/history:", color="gray")
+        ui.finding(summary(decisions))
+        verdict_row(decisions)
+        ui.note(_about(run))
+    _figure(run, decisions)
+    _cards(run, decisions)
+    _table(run, decisions)
+
+
+def so_far(run_id: str) -> None:
+    """What a check-up that is going has measured, drawn anew every few seconds."""
+    st.fragment(_so_far, run_every=POLL_S)(run_id)
+
+
+def _so_far(run_id: str) -> None:
+    run = checkup_data.while_running(run_id)
+    if run is None:
+        ui.note("The first numbers stand here in a few seconds.")
+        return
+    decisions = checkup_data.decisions(run, run.thresholds)
+    ui.finding(summary(decisions))
+    verdict_row(decisions)
+    ui.note(_about(run))
+    _figure(run, decisions, "checkup_so_far")
+
+
+def verdict_row(decisions: Sequence[Decision]) -> None:
+    """Every probe with its verdict, as words and a mark, so that nothing rests on colour."""
+    cells = "".join(
+        f'<li class="{CLASSES[d.verdict]}"><span aria-hidden="true">{MARKS[d.verdict]}</span>'
+        f"{html.escape(d.card.title)}<small>{html.escape(d.verdict)}</small></li>"
+        for d in decisions
+    )
+    st.html(f'<ul class="js-verdicts">{cells}</ul>')
+
+
+def _about(run: CheckupRun) -> str:
+    found = run.manifest.get("data", {})
+    size = f"{plural(int(found.get('n_items', 0)), 'item')}, {plural(int(found.get('n_responses', 0)), 'response')}"
+    pairs = int(found.get("n_pairs", 0))
+    state = {"running": " So far; the check-up is going on.", "stopped": " It was stopped; this is what was done."}
+    more = f", {plural(pairs, 'comparison')} in both orders" if pairs else ""
+    return f"{findings.judge_name(run.judge)}, {found.get('name', 'data')}: {size}{more}." + state.get(
+        str(run.manifest.get("state")), ""
+    )
+
+
+def _figure(run: CheckupRun, decisions: Sequence[Decision], key: str = "checkup_forest") -> None:
+    prepared = prepare_checkup(forest_rows(decisions))
+    origin = findings.origin(run.manifest, recorded=run.recorded)
+    ui.show_figure(lambda mode: plot_checkup(prepared, mode=mode, note=origin), prepared, key=key)
+
+
+def _cards(run: CheckupRun, decisions: Sequence[Decision]) -> None:
+    st.header("Probe by probe", anchor=False)
+    for start in range(0, len(decisions), 2):
+        for column, decision in zip(st.columns(2, gap="medium"), decisions[start : start + 2], strict=False):
+            with column, st.container(border=True, key=f"probe_{decision.card.name}", height="stretch"):
+                _card(run, decision)
+
+
+def _card(run: CheckupRun, decision: Decision) -> None:
+    card, row = decision.card, decision.row
+    title = f"{html.escape(card.title)} <small>{MARKS[decision.verdict]} {html.escape(decision.verdict)}</small>"
+    st.html(f'<h3 class="js-probe {CLASSES[decision.verdict]}">{title}</h3>')
+    ui.note(card.question)
+    if decision.verdict == NOT_ASKED:
+        ui.warn(decision.reason)
+    else:
+        ui.finding(interval_words(card, row))
+        ui.note(f"{card.effect[:1].upper()}{card.effect[1:]}{_arm(decision)}.")
+        ui.facts(_facts(decision))
+        ui.note(decision.reason)
+    preset = link_of(card.name, row, run.judge, str(run.config["data"]))
+    if st.button(preset.label, key=f"probe_open_{card.name}", type="tertiary", icon=":material/arrow_forward:"):
+        open_preset(preset)
+
+
+def _arm(decision: Decision) -> str:
+    row = decision.row
+    deciding = [r for r in decision.rows if r["role"] == "decides"]
+    named = [str(row[c]) for c in ("arm", "protocol") if isinstance(row[c], str)]
+    what = f" ({', '.join(named)})" if named else ""
+    return what if len(deciding) < 2 else f"{what}; of {len(deciding)} arms the one that decides"
+
+
+def _facts(decision: Decision) -> dict[str, str]:
+    row, card = decision.row, decision.card
+    facts = {
+        "Allowed": card.allowed(decision.threshold),
+        "n": f"{row['n']} ({plural(int(row['n_clusters'] or 0), 'item')})",
+    }
+    if row["n_unread"]:
+        facts["Unread"] = str(row["n_unread"])
+    if row["detectable"] == row["detectable"]:
+        facts["Detectable"] = number_text(card.side, float(row["detectable"]), signed=False)
+    if row["base_rate"] == row["base_rate"]:
+        facts["Base rate"] = f"{100 * row['base_rate']:.0f} %"
+        facts["Agree"] = f"{100 * row['observed']:.0f} %"
+    if decision.items_needed:
+        facts["Items that would decide"] = f"about {decision.items_needed:,}"
+    return facts
+
+
+def _table(run: CheckupRun, decisions: Sequence[Decision]) -> None:
+    st.header("Every arm", anchor=False)
+    rows = []
+    for d in decisions:
+        for r in d.rows:
+            missing = isinstance(r["missing"], str)
+            level = "" if missing or pd.isna(r["level"]) else f"{100 * r['level']:.4g} %"
+            rows.append(
+                {
+                    "Probe": d.card.title,
+                    "Arm": "" if missing else (r["arm"] or ""),
+                    "Asked": r["protocol"] if isinstance(r["protocol"], str) else "",
+                    "Against": r["against"] if isinstance(r["against"], str) else "",
+                    "Effect [interval]": r["missing"] if missing else interval_words(d.card, r),
+                    "n": r["n"],
+                    "Unread": r["n_unread"],
+                    "Level": level,
+                    "Interval by": r["method"] if isinstance(r["method"], str) else "",
+                    "Enters the verdict": "yes" if r["role"] == "decides" and not missing else "no",
+                }
+            )
+    shown = pd.DataFrame(rows)
+    st.dataframe(shown, hide_index=True, width="stretch", key="checkup_arms")
+    with st.container(horizontal=True, gap="xsmall"):
+        ui.download("Table (CSV)", lambda: safe_csv(run.table), "checkup.csv", "text/csv", key="checkup_table_csv")
+        told = {
+            "run_id": run.manifest["run_id"],
+            "summary": summary(decisions),
+            "probes": [as_record(d) for d in decisions],
+        }
+        ui.download(
+            "Verdicts (JSON)",
+            lambda: dumps(told, indent=1).encode(),
+            "checkup.json",
+            "application/json",
+            key="checkup_json",
+        )
