@@ -131,7 +131,10 @@ def _answer(chosen: Lesson, guess: float) -> None:
     rows += [_named(one.row, chosen.other.judge) for one in other if chosen.other]
     far = elsewhere() if chosen.key == "audit" else []
     prepared = prepare_glance(same_axis([*rows, *far]))
-    about = "The last two rows are the most gained and the most lost, of other judges' verdicts recorded elsewhere."
+    about = (
+        "The last two rows are the most gained and the most lost, of other judges' verdicts recorded elsewhere; in "
+        "brackets, how often each agreed with people before."
+    )
     title = "How far off was the guess?" if not math.isnan(guess) else "What was measured?"
     note = first.origin + (f"; {other[0].origin}" if other else "")
     ui.show_figure(

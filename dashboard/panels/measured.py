@@ -203,7 +203,7 @@ def missing(measure: Measure) -> GlanceRow:
 def elsewhere() -> list[GlanceRow]:
     """What the audit gains where it helps most and least, of other judges' verdicts; from the shipped table of results.
 
-    The name says how often the judge agreed with people before.
+    The name says in brackets how often the judge agreed with people before.
     """
     try:
         table = pd.read_csv(get_settings().assets / "results" / "puaudit.csv")
@@ -217,7 +217,7 @@ def elsewhere() -> list[GlanceRow]:
 
 def _gained(found: pd.Series) -> GlanceRow:
     value, lower, upper = (100 * float(found[k]) for k in ("gain", "gain_lower", "gain_upper"))
-    name = f"{found['judge']} on {found['data']}, {100 * float(found['cons_orig']):.0f} % agreed before"
+    name = f"{found['judge']} on {found['data']} ({100 * float(found['cons_orig']):.0f} %)"
     return GlanceRow(
         name, value, lower, upper, GAIN.unit, GAIN.low, GAIN.high, GAIN.null, GAIN.null_name,
         method="bootstrap of items", n=int(found["n_pairs"]), meaning="low",

@@ -141,8 +141,9 @@ def _words(row: dict[str, Any], y: int, low: float, high: float, mode: Mode) -> 
     text = f"<b>{row['text']}</b>" if known else row["text"]
     null = _at(row["null"], low, high)
     made = [
-        _word(0, y, label(row["name"], 44), "left", 17, head),
-        _word(1, y, text, "right", 17, head),
+        _word(0, y, label(row["name"], 38), "left", 17, head),
+        # on a phone a long name ends behind the numbers, not under them
+        _word(1, y, text, "right", 17, head) | {"bgcolor": role["background"], "borderpad": 2},
         _word(0, y, _end(low, row), "left", -15, small),
         _word(1, y, _end(high, row), "right", -15, small),
     ]

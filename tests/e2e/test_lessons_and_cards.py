@@ -1,0 +1,86 @@
+"""A class's hour and a practitioner's prompt: lessons and judge cards in a real browser."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.e2e.steps import SETTLED, finding, open_page, settle
+from tests.e2e.test_access import assert_accessible
+
+
+def test_guess_look_up_reload_and_open_the_page_in_its_state(page, server):
+    open_page(page, server.url)
+    expect(page.get_by_text("First slot wins").first).to_be_visible(timeout=SETTLED)
+    page.get_by_role("button", name="Louder is better").click()
+    expect(page.get_by_role("heading", name="Louder is better")).to_be_visible(timeout=SETTLED)
+    expect(finding(page)).to_have_count(1)  # the question alone
+    guess = page.get_by_role("spinbutton", name="Flips beyond")
+    guess.fill("25")
+    guess.press("Enter")
+    page.get_by_role("button", name="Show the answer").click()
+    expect(finding(page).nth(1)).to_contain_text("On the bundled judge: pairwise, beyond the placebo")
+    expect(page).to_have_url(re.compile("answered=louder%3A25"))
+    page.reload()
+    expect(page.get_by_text("The guess was 25 percentage points")).to_be_visible(timeout=SETTLED)
+    settle(page)
+    page.get_by_role("button", name="Open Protocols and leaderboard with assertiveness").click()
+    expect(page.get_by_role("heading", name="Protocols and leaderboard")).to_be_visible(timeout=SETTLED)
+    expect(finding(page).first).to_contain_text("With assertiveness, clean losers now win", timeout=SETTLED)
+
+
+def test_a_planted_judge_is_measured_where_the_effect_is_not_seen(page, server):
+    open_page(page, server.url, "lessons", lesson="fool", answered="fool")
+    page.get_by_role("button", name="Measure it now").click()
+    measured = page.get_by_text(re.compile(r"Measured: score shift, DSI \+0\.[78]\d\d \["))
+    expect(measured).to_be_visible(timeout=90_000)
+    settle(page)
+    page.get_by_role("button", name="Open the Attack lab with the planted judge").click()
+    expect(finding(page).first).to_contain_text("DSI lifts this response", timeout=SETTLED)
+    expect(page).to_have_url(re.compile("judge=planted%3Ainjection"))
+
+
+def test_a_prompt_with_a_mistake_is_mended_saved_and_used(page, server):
+    open_page(page, server.url, "judge-card")
+    prompt = page.get_by_role("textbox", name="User message")
+    prompt.fill("Grade the reply from 1 to 5. {context}")
+    prompt.blur()
+    expect(page.get_by_role("alert")).to_contain_text("has no {response}")
+    prompt.fill("Grade the reply from 1 to 5.\n{context}\n{response}\nGrade:")
+    prompt.blur()
+    expect(page.get_by_role("alert")).to_have_count(0)
+    name = page.get_by_role("textbox", name="Name of the card")
+    name.fill("from the browser")
+    name.press("Enter")
+    page.get_by_role("button", name="Save and use as the judge").click()
+    expect(page).to_have_url(re.compile(r"card%3Dfrom\+the\+browser%40[0-9a-f]{8}"))
+    settle(page)
+    page.get_by_role("button", name="Delete").click()
+    page.get_by_role("button", name="Undo").click()
+    page.reload()
+    settle(page)
+    expect(page.get_by_role("button", name="Use as the judge", exact=True)).to_be_visible(timeout=SETTLED)
+
+
+@pytest.mark.weights
+def test_a_card_is_tried_on_three_rows_of_the_real_judge(page, server, weights):
+    open_page(page, server.url, "judge-card")
+    page.get_by_role("button", name="Try it on these rows").click()
+    expect(page.get_by_text("3 of 3 rows have a verdict")).to_be_visible(timeout=120_000)
+    expect(page.get_by_text(re.compile(r"Score [1-5]\.\d\d of 5"))).to_have_count(3)
+    page.get_by_text("The prompt as the model reads it").first.click()
+    expect(page.get_by_test_id("stCode").first).to_contain_text("<|im_start|>user")
+
+
+PAGES = {"lessons": {"lesson": "slot", "answered": "slot:60"}, "judge-card": {}}
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_nothing_serious_for_a_screen_reader_and_nothing_cut_off_on_a_phone(page, server, path):
+    page.set_viewport_size({"width": 390, "height": 844})
+    open_page(page, server.url, path, **PAGES[path])
+    wide = page.evaluate(
+        "() => { const m = document.querySelector('[data-testid=\"stMain\"]'); return m.scrollWidth - m.clientWidth; }"
+    )
+    assert wide <= 1
+    assert_accessible(page)
