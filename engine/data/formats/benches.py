@@ -152,7 +152,9 @@ def read_pandalm(source: Source, builder: Builder) -> None:
     for record in builder.records():
         with builder.row(record):
             item = record.get("idx") or record.needed("index")
-            asked = "\n\n".join(t for t in (record.needed("instruction"), record.get("input")) if t.strip())
+            asked = "\n\n".join(t for t in (record.get("instruction"), record.get("input")) if t.strip())
+            if not asked:
+                raise RowError("instruction and input are missing.", "Fill one in, or remove the row.", "instruction")
             named = record.get("cmp_key").split("_")
             systems = (named[0], named[1]) if len(named) == 2 else ("", "")
             texts = (record.text("response1"), record.text("response2"))

@@ -79,12 +79,16 @@ class Builder:
         self.problems.append(Problem(severity, place(record.row, record.line, column), what, fix, record.row))
 
     @contextmanager
-    def row(self, record: Record) -> Iterator[None]:
-        """A record under way: a `RowError` leaves it out and lists why."""
+    def row(self, record: Record, companion: str = "") -> Iterator[None]:
+        """A record under way, of the file itself or of a companion: a `RowError` leaves it out and lists why."""
         try:
             yield
         except RowError as error:
-            self.report("excluded", record, error.what, error.fix, error.column)
+            if companion:  # its rows are not the file's
+                where = f"{companion}, {place(record.row, record.line, error.column)}"
+                self.problems.append(Problem("warning", where, error.what, error.fix))
+            else:
+                self.report("excluded", record, error.what, error.fix, error.column)
 
     def side(self, record: Record, column: str, rule: Mapping[str, Outcome] = PAIR_RULE) -> str | None:
         """The preference a label stands for; None and a warning where it is blank.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import takewhile
 from typing import Any
 
 from engine.data.formats.base import Format, Imported, Record, RowError, Source
@@ -34,7 +35,7 @@ class _Texts:
                     f"({', '.join(_QUESTION)}). It has: {', '.join(sorted(held)) or 'no columns'}."
                 )
             for record in builder.records(companion):
-                with builder.row(record):
+                with builder.row(record, companion.filename):
                     if kind == "question":
                         self.questions[record.needed("question_id")] = _question(record)
                     else:
@@ -84,12 +85,14 @@ def _texts(found: Any) -> bool:
 
 
 def _answers(record: Record) -> list[str]:
+    """The answers of the turns, up to the first that has none."""
     choices = record.json("choices")
     first = choices[0] if isinstance(choices, list) and choices else None
     turns = first.get("turns") if isinstance(first, dict) else None
-    if not _texts(turns):
+    found = list(takewhile(lambda turn: isinstance(turn, str), turns if isinstance(turns, list) else []))
+    if not found:
         raise RowError("choices has no turns of text.", "FastChat writes [{index, turns: [...]}].", "choices")
-    return list(map(str, turns or []))
+    return found
 
 
 def _judge(record: Record) -> tuple[str, str]:
@@ -240,6 +243,8 @@ def read_answers(source: Source, builder: Builder) -> None:
         with builder.row(record):
             question, model = record.needed("question_id"), record.needed("model_id")
             texts.answers[question, model] = turns = _answers(record)
+            if len(turns) < 2 <= len(texts.questions.get(question, {}).get("turns", [])):
+                builder.report("warning", record, "The second turn has no answer.", "Nothing, if there was none.")
             items = [texts.item(question, t) for t in range(1, len(turns) + 1)]
             responses = [texts.response(question, t, model) for t in range(1, len(turns) + 1)]
             builder.add(record, items, responses)

@@ -197,6 +197,21 @@ def test_broken_documents_are_input_errors(content):
             read(name, content, "x.json")
 
 
+def test_an_answer_without_a_turn_keeps_the_turns_it_has():
+    cut = {**examples.ANSWERS[0], "choices": [{"index": 0, "turns": ["one", None]}]}
+    none = {**examples.ANSWERS[1], "choices": [{"index": 0, "turns": [None]}]}
+    companions = [("a.jsonl", lines([cut, none])), ("q.jsonl", lines(examples.QUESTIONS))]
+    found = read_known(*FILES["fastchat-single"], "fastchat-single", companions=companions)
+    texts = dict(zip(found.responses["response_id"], found.responses["text"].fillna("-"), strict=True))
+    assert texts == {"81:ant": "one", "81:2:ant": "-", "81:bee": "-", "81:2:bee": "-"}
+    [problem] = found.problems
+    assert problem.where.startswith("a.jsonl, row 2")
+    assert found.n_excluded == 0
+    own = read_known("a.jsonl", lines([cut]), "fastchat-answers", companions=companions[1:])
+    assert own.responses["response_id"].tolist() == ["81:ant"]
+    assert "second turn" in own.problems[0].what
+
+
 def test_nothing_usable_says_why():
     with pytest.raises(InputError, match=r"row 1 \(line 1\), column winner: winner 'nobody'"):
         read("arena", lines([battle("nobody", "q1")]))
