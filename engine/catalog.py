@@ -15,6 +15,7 @@ from engine.attacks.registry import ATTACKS, AttackCard, describe_attack, parse_
 from engine.attacks.saved_phrases import SavedPhrase, check_name, saved_phrases
 from engine.defenses.registry import DEFENSES, DefenseCard, describe_defense
 from engine.judges import registry
+from engine.judges.api_spec import forget_model, known_models, parse_api, remember_model
 from engine.judges.card_check import Notice, card_notices, prompt_notices
 from engine.judges.card_files import (
     broken_cards,
@@ -64,14 +65,18 @@ __all__ = [
     "describe_attack",
     "describe_defense",
     "describe_judge",
+    "forget_model",
     "judges_for",
     "key_name",
     "key_text",
+    "known_models",
     "known_phrases",
     "longest",
     "make_card",
+    "parse_api",
     "parse_attack",
     "prompt_notices",
+    "remember_model",
     "rename_card",
     "save_card",
     "saved_cards",

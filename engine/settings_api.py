@@ -9,6 +9,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -149,6 +150,29 @@ def key_state(settings: Settings | None = None) -> KeyState:
     loose = kept_here and bool(path.stat().st_mode & 0o077)
     warning = f"Other users of this machine can read {path.name}; run chmod 600 on it." if loose else ""
     return KeyState(bool(key), source, warning)
+
+
+def offered_models(settings: Settings) -> tuple[str, ...]:
+    """Models that the environment or the secrets file names; none where a setting is wrong.
+
+    Every page lists them, so the file is read again only when it has changed.
+    """
+    path = secrets_file(settings)
+    try:
+        seen = path.stat()
+        stamp = (seen.st_mtime_ns, seen.st_size)
+    except OSError:
+        stamp = (0, 0)
+    return _offered(settings, path, stamp, environment().get(f"{PREFIX}MODELS", ""))
+
+
+@lru_cache(maxsize=8)
+def _offered(settings: Settings, path: Path, stamp: tuple[int, int], named: str) -> tuple[str, ...]:
+    del path, stamp, named
+    try:
+        return api_settings(settings).models
+    except InputError:
+        return ()
 
 
 def secrets_file(settings: Settings) -> Path:

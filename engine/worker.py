@@ -24,6 +24,7 @@ from engine.judges.base import Checkpoint
 from engine.runs import broke_off
 from engine.settings import Settings, get_settings
 from engine.strict_json import dumps
+from engine.studies.api_test import ApiTest, api_test
 from engine.studies.attack_one import AttackOne, attack_one
 from engine.studies.cap import cap_job
 from engine.studies.cap_config import CapConfig
@@ -46,6 +47,7 @@ from engine.studies.verify import VerifyConfig, verify_job
 Run = Callable[[Any, Settings, Checkpoint], dict[str, Any]]
 KINDS: dict[str, tuple[type[BaseModel], Run]] = {
     "attack_one": (AttackOne, attack_one),
+    "api_test": (ApiTest, api_test),
     "card_preview": (CardPreview, card_preview),
     "score": (ScoreConfig, score_job),
     "distract_one": (DistractOne, distract_one),

@@ -6,13 +6,14 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 from urllib.parse import parse_qsl
 
 from engine.errors import InputError
 from engine.settings import Settings, get_settings
-from engine.settings_api import api_settings
+from engine.settings_api import offered_models
 
 PREFIX = "api:"
 Answers = Literal["auto", "probabilities", "text"]
@@ -85,15 +86,9 @@ def _number(name: str, dial: str, text: str, low: float, high: float) -> float:
 
 
 def known_models(settings: Settings | None = None) -> tuple[str, ...]:
-    """Specs of the API models to offer: those of the settings, then those chosen on this machine.
-
-    A wrong setting leaves the list short; whoever asks such a judge is told what is wrong.
-    """
+    """Specs of the API models to offer: those of the settings, then those chosen on this machine."""
     settings = settings or get_settings()
-    try:
-        named = [PREFIX + model for model in api_settings(settings).models]
-    except InputError:
-        named = []
+    named = [PREFIX + model for model in offered_models(settings)]
     return tuple(spec for spec in dict.fromkeys([*named, *_chosen(settings.api_models)]) if _valid(spec))
 
 
@@ -121,10 +116,18 @@ def forget_model(spec: str, settings: Settings | None = None) -> None:
 
 def _chosen(path: Path) -> list[str]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        seen = path.stat()
+        return list(_read_at(path, seen.st_mtime_ns, seen.st_size))
     except (OSError, ValueError):
         return []
-    return [str(one) for one in found] if isinstance(found, list) else []
+
+
+@lru_cache(maxsize=8)
+def _read_at(path: Path, changed: int, size: int) -> tuple[str, ...]:
+    """The list as its file is now: every page asks for it."""
+    del changed, size
+    found = json.loads(path.read_text(encoding="utf-8"))
+    return tuple(str(one) for one in found) if isinstance(found, list) else ()
 
 
 def _valid(spec: str) -> bool:

@@ -156,6 +156,8 @@ class ApiClient:
         self._lock = threading.Lock()
         self._not_before = self._next_slot = 0.0
         self._failures = 0
+        self.served = ""
+        """What the server calls the model of its last answer; it may not be the one that was asked for."""
         headers = {"user-agent": "judgescope", "content-type": "application/json"}
         self._http = httpx.Client(
             headers=headers | ({"authorization": f"Bearer {key}"} if key else {}),
@@ -195,7 +197,7 @@ class ApiClient:
                 raise
             else:
                 self.purse.settle(question, taken, reply.prompt_tokens, reply.answer_tokens)
-                self._failures = 0
+                self._failures, self.served = 0, reply.model
                 return reply
         self._failed(reason, counts=True)
         raise CallError(f"{reason}; tried {tries} times" if tries > 1 else reason)
