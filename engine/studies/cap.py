@@ -12,6 +12,7 @@ from engine.data.dataset import Dataset
 from engine.data.store import load_dataset
 from engine.defenses.guard import base_loader
 from engine.defenses.writing import TUTOR
+from engine.errors import InputError
 from engine.judges.base import Checkpoint, Judge
 from engine.judges.registry import make_judge
 from engine.models.loader import load_model
@@ -21,8 +22,10 @@ from engine.settings import Settings
 from engine.steering.layers import blocks
 from engine.steering.references import Chosen, nearest_alpha
 from engine.steering.vectors import Side
+from engine.studies.api_writing import API
 from engine.studies.cap_arms import AnchorSets, arm_metrics, judge_arms, judges_of, make_anchors
 from engine.studies.cap_config import CapConfig, Contexts, Progress, divide, expected_work
+from engine.studies.cap_learned import learn_suffixes, learning_work, with_deflation
 from engine.studies.cap_pairs import comparative_rows, pairs_of
 from engine.studies.cap_standards import Found, find_standards
 from engine.studies.cap_sweep import SIDES, alphas_of, sweep
@@ -35,11 +38,21 @@ def load_tutor(spec: str, settings: Settings, *, cache: bool = True) -> Tutor:
     """The tutor a spec names; `bundled:base` is shared with the defenses that ask it.
 
     Raises:
-        InputError: the spec names no model.
+        InputError: the spec names no model, one behind a server, or one without a chat template.
         ModelError: it is no causal language model with layers that can be found.
     """
+    if spec.startswith(API):
+        raise InputError(
+            f"The tutor {spec} is behind a server and shows no activations, so it cannot be steered. It can write the "
+            f"anchors of W-CAP: judgescope study grid --defense none --defense wcap --tutor {spec}."
+        )
     loaded = base_loader(settings)() if spec == TUTOR else load_model(spec, settings)
     blocks(loaded)
+    if not getattr(loaded.tokenizer, "chat_template", None):
+        raise InputError(
+            f"The tutor {spec} has no chat template, so it cannot be asked for a text of good or poor quality. Choose "
+            f"a model that was trained to follow instructions, for example {TUTOR}."
+        )
     return Tutor(loaded, CallCache(settings.calls) if cache else None)
 
 
@@ -75,11 +88,15 @@ def run_cap(
         Cancelled: from the checkpoint; finished parts are kept and the run is marked stopped.
     """
     checkpoint = within(config.budget_seconds, checkpoint)
+    if config.deflate:
+        config = config.model_copy(update={"attacks": with_deflation(config.attacks)})
     contexts = divide(config, dataset)
     _describe(run, dataset, judge, tutor, contexts)
-    progress = Progress(checkpoint, expected_work(config, contexts))
+    progress = Progress(checkpoint, expected_work(config, contexts) + learning_work(config))
     with ending(run):
         anchors = _steer(config, contexts, dataset, judge, tutor, run, settings, progress)
+        learned = learn_suffixes(config, contexts, dataset, judge, anchors.by_item, run, progress)
+        config = config.model_copy(update={"attacks": (*config.attacks, *learned)})
         _judge(config, contexts, dataset, judge, tutor, run, anchors, progress)
     run.update_manifest(state="done", finished=now())
     return summary(run)
@@ -209,6 +226,7 @@ def summary(run: RunFolder) -> dict[str, Any]:
         "run_id": run.run_id,
         **{k: cap[k] for k in ("best_layer", "layer", "separated", "alpha_high", "alpha_low")},
         **{k: cap[k] for k in ("standard_high", "standard_low")},
+        "learned": run.manifest().get("learned", []),
         "separability": pca["value"].tolist(),
         "arms": arms,
         "spearman": per_defense("spearman"),

@@ -27,7 +27,15 @@ TRAINING, EVALUATION = "train", "eval"
 
 
 class CapConfig(BaseModel):
-    """Settings of the study; the run's manifest holds them."""
+    """Settings of the study; the run's manifest holds them.
+
+    Attributes:
+        deflate: whether every attack that has a direction is also tried the other way, on a rival's response.
+        learned_words: length of a suffix learned on this judge, on responses of the training contexts; 0 learns none.
+        learned_candidates: words tried at each step of that search, chosen by gradient.
+        learned_prompts: training responses it is learned on.
+        learned_through_cap: whether a second one is learned on the judge behind CAP.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -35,7 +43,12 @@ class CapConfig(BaseModel):
     data: str
     tutor: str = TUTOR
     attacks: tuple[str, ...] = ("dsi", "bed", "adaptive", "suffix")
+    deflate: bool = False
     suffix_words: tuple[int, ...] = (1, 2, 3, 5)
+    learned_words: int = Field(default=0, ge=0, le=5)
+    learned_candidates: int = Field(default=32, ge=2, le=4096)
+    learned_prompts: int = Field(default=8, ge=1, le=512)
+    learned_through_cap: bool = False
     defenses: tuple[str, ...] = ARMS
     candidates: int = Field(default=12, ge=2, le=200)
     high_percentile: float = Field(default=80, gt=0, le=100)
