@@ -34,9 +34,12 @@ WATCH = """addEventListener('DOMContentLoaded', () => {
     const now = performance.now();
     for (const record of records) {
       const node = record.target.nodeType === 1 ? record.target : record.target.parentElement;
-      const plot = node && node.closest('.js-plotly-plot'), words = node && node.closest('[data-testid="stHtml"]');
+      const plot = node && node.closest('.js-plotly-plot');
+      const words = n => n.nodeType === 1 && (n.closest('.js-finding') || n.querySelector('.js-finding'));
       if (plot) { seen.plots.set(plot, now); seen.last = now; }
-      else if (words && words.querySelector('.js-finding')) { seen.text = now; seen.last = now; }
+      else if (node && (node.closest('.js-finding') || [...record.addedNodes].some(words))) {
+        seen.text = now; seen.last = now;
+      }
     }
   }).observe(document.body, {subtree: true, childList: true, attributes: true, characterData: true});
 })"""
@@ -44,7 +47,9 @@ WATCH = """addEventListener('DOMContentLoaded', () => {
 
 AT_REST = """quiet => {
   const app = document.querySelector('[data-testid="stApp"]'), seen = window.__seen, now = performance.now();
-  const still = app && app.dataset.testScriptState === 'notRunning';
+  const charts = [...document.querySelectorAll('[data-testid="stPlotlyChart"]')];
+  const drawn = charts.every(chart => chart.querySelector('.main-svg'));
+  const still = app && app.dataset.testScriptState === 'notRunning' && drawn;
   return still && seen && seen.last > seen.start && now - seen.last > quiet;
 }"""
 
@@ -208,6 +213,7 @@ def drag(page: Any, slider: Any, share: float) -> None:
     """
     box = slider.evaluate(
         """input => {
+            input.closest('[data-testid="stSlider"]').scrollIntoView({block: 'start'});
             const of = e => { const b = e.getBoundingClientRect(); return {x: b.x, y: b.y, w: b.width, h: b.height}; };
             let thumb = input.parentElement;
             while (thumb.getBoundingClientRect().width < 4) thumb = thumb.parentElement;

@@ -1,0 +1,182 @@
+"""Text of users stays text: data full of markup on every page, in both kinds of uploads, and in what is exported."""
+
+from __future__ import annotations
+
+import ast
+import csv
+import io
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.e2e.conftest import ROOT
+from tests.e2e.steps import PLANTED, SETTLED, drop_file, finding, open_page, settle
+
+BIDI = "\u2067left\u2069 \u202egnissecorp"  # the last sign is left open
+MARKUP = (
+    "<script>window.hit=1</script><img src='http://127.0.0.9/p.png' onerror='window.hit=1'><iframe src='http://127.0.0.9/'>"
+    "</iframe><b id='hit'>b</b> **boldhit** ![p](http://127.0.0.9/p.png) [linkhit](http://127.0.0.9/) :red[colourhit] "
+    f"$\\frac{{hit}}{{2}}$ `codehit` <style>body{{display:none}}</style> {BIDI}"
+)
+FORMULA = '=HYPERLINK("http://127.0.0.9/","x")'
+MADE = """() => {
+  const found = [];
+  if (window.hit !== undefined) found.push('a script ran');
+  for (const e of document.querySelectorAll('#hit, [onerror], .katex, [src*="127.0.0.9"], [href*="127.0.0.9"]'))
+    found.push(e.outerHTML.slice(0, 120));
+  for (const e of document.querySelectorAll('strong, em, code, a, span[class*=colored], h1, h2, h3'))
+    if (/^(boldhit|linkhit|colourhit|codehit)$/.test(e.textContent.trim())) found.push(e.outerHTML.slice(0, 120));
+  if (getComputedStyle(document.body).display === 'none') found.push('a style was applied');
+  return found;
+}"""
+"""Whatever on the page was made of the text above instead of showing it."""
+LOOSE = """() => {
+  const found = [], walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let n = walk.nextNode(); n; n = walk.nextNode()) {
+    const open = n.data.lastIndexOf('\u202e');
+    if (open < 0 || n.data.indexOf('\u202c', open) > 0) continue;
+    let own = n.parentElement, block = own;
+    while (getComputedStyle(block).display.startsWith('inline')) {
+      if (/isolate|plaintext/.test(getComputedStyle(block).unicodeBidi)) { block = null; break; }
+      block = block.parentElement;
+    }
+    if (!block || own.closest('svg, textarea, option')) continue;
+    const rest = document.createRange();
+    rest.setStartAfter(n); rest.setEndAfter(block.lastChild);
+    if (rest.toString().trim()) found.push(block.textContent.slice(0, 120));
+  }
+  return found;
+}"""
+"""Blocks in which a sign that turns the direction is left open in front of words that are not the user's."""
+
+
+def pages() -> list[str]:
+    """The address of every page that `dashboard/app.py` lists, so that a new one is looked at by itself."""
+    tree = ast.parse((ROOT / "dashboard" / "app.py").read_text(encoding="utf-8"))
+    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and getattr(n.func, "attr", "") == "Page"]
+    found = []
+    for call in calls:
+        given = {k.arg: k.value.value for k in call.keywords if isinstance(k.value, ast.Constant)}
+        found.append("" if given.get("default") else given["url_path"])
+    return found
+
+
+def responses_file() -> bytes:
+    out = io.StringIO(newline="")
+    table = csv.writer(out)
+    table.writerow(["item_id", "context", "response", "system"])
+    for i in range(4):
+        for k in range(2):
+            text = FORMULA if (i, k) == (0, 0) else f"{MARKUP} {i} {k}"
+            table.writerow([f"q{i} {MARKUP}", f"{MARKUP} {i}", text, f"m{k} {MARKUP}"])
+    return out.getvalue().encode()
+
+
+def pairs_file() -> bytes:
+    out = io.StringIO(newline="")
+    table = csv.writer(out)
+    table.writerow(["id", "prompt", "response_a", "response_b", "human", "verdict", "type"])
+    for i in range(40):
+        good, bad = f"evidence shows {i} {MARKUP}", f"trust me {i}"
+        side = "ab"[i % 2]
+        row = [good, bad] if side == "a" else [bad, good]
+        table.writerow(
+            [f"p{i} {MARKUP}", f"{MARKUP} {i}", *row, side if i < 30 else "", "ab"[i % 3 > 0], f"t{i % 2} {MARKUP}"]
+        )
+    return out.getvalue().encode()
+
+
+def test_the_look_for_markup_finds_what_is_made_of_it(browser):
+    page = browser.new_page()
+    page.set_content(f"<body><p>{MARKUP}</p><strong>boldhit</strong><p><span>{BIDI}</span> and more</p></body>")
+    made = page.evaluate(MADE)
+    assert "a script ran" in made
+    assert "a style was applied" in made
+    assert len(made) >= 5
+    assert len(page.evaluate(LOOSE)) == 1
+    page.close()
+
+
+def assert_inert(page) -> None:
+    assert page.evaluate(MADE) == []
+    assert page.evaluate(LOOSE) == []
+
+
+@pytest.fixture(scope="module")
+def hostile(browser, server) -> str:
+    """The id of a saved data set full of markup."""
+    page = browser.new_page()
+    open_page(page, server.url, "data", judge=PLANTED)
+    drop_file(page, f"{MARKUP.replace('/', '_')[:60]}.csv", responses_file())
+    expect(finding(page)).to_contain_text("8 responses, 4 items", timeout=SETTLED)
+    assert_inert(page)
+    page.get_by_role("button", name="Save and use this data").click()
+    expect(finding(page)).to_contain_text("In use")
+    found = re.search(r"data=([0-9a-f]{16})", page.url)[1]
+    page.close()
+    return found
+
+
+@pytest.mark.parametrize("path", pages())
+def test_markup_is_text_on_every_page(page, server, hostile, path):
+    open_page(page, server.url, path, judge=PLANTED, data=hostile)
+    assert_inert(page)
+
+
+def test_markup_is_text_in_results_and_a_formula_is_text_in_their_files(page, server, hostile):
+    open_page(page, server.url, "attack-lab", judge=PLANTED, data=hostile, tab="Whole set")
+    page.get_by_role("button", name="Run", exact=True).click()
+    expect(page.get_by_text("The run is done")).to_be_visible(timeout=SETTLED)
+    settle(page)
+    assert_inert(page)
+    buttons = page.get_by_role("button", name="Data (CSV)")
+    assert buttons.count() > 0
+    for i in range(buttons.count()):
+        with page.expect_download() as got:
+            buttons.nth(i).click()
+        assert_no_formula(Path(got.value.path()))
+
+
+def assert_no_formula(path: Path) -> None:
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        cells = [cell for row in csv.reader(file) for cell in row]
+    for cell in cells:
+        if cell.lstrip(" \u00a0").startswith(("=", "+", "-", "@", "\t", "\r")):
+            assert re.fullmatch(r"[+-]?[\d.]+([eE][+-]?\d+)?", cell), cell
+
+
+def test_markup_is_text_in_pairs_and_their_audit(page, server):
+    open_page(page, server.url, "transport-audit")
+    page.get_by_text("Bring pairs of your own").click()
+    zone = page.get_by_role("region", name="A file of pairs")
+    zone.locator("input").set_input_files({"name": "mine.csv", "mimeType": "text/csv", "buffer": pairs_file()})
+    expect(page.get_by_text("30 with a human preference")).to_be_visible(timeout=SETTLED)
+    assert_inert(page)
+    page.get_by_role("button", name="Use these pairs").click()
+    page.get_by_role("button", name="Run the audit").click()
+    expect(finding(page).first).to_contain_text("the audit flips", timeout=90_000)
+    settle(page)
+    assert_inert(page)
+
+
+def test_the_policy_stops_a_script_that_a_page_did_not_bring(browser, server):
+    page = browser.new_page()
+    blocked: list[str] = []
+    page.on("console", lambda m: blocked.append(m.text) if "Content Security Policy" in m.text else None)
+    open_page(page, server.url, "data")
+    page.evaluate(
+        """() => {
+            const script = document.createElement('script');
+            script.textContent = 'window.hit = 1';
+            const image = new Image();
+            image.src = 'http://127.0.0.9/p.png';
+            document.body.append(script, image);
+        }"""
+    )
+    page.wait_for_function("() => document.images.length > 0")
+    assert page.evaluate("window.hit") is None
+    expect(page.locator("body")).to_be_visible()
+    page.close()
+    assert len(blocked) >= 2, blocked  # the collection that every journey relies on hears of them
