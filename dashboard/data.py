@@ -13,16 +13,13 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from dashboard.panels.findings import label_values
 from dashboard.watching import RECORDED, first_readable, runs_about, version_of
 from engine import jobs, runs
 from engine.data.dataset import Dataset, summarize
 from engine.data.store import DEMO_DIALOGUE, DEMO_NAMES, list_datasets, load_dataset, save_dataset
 from engine.errors import EngineError, RunError
 from engine.figures.text import plural
-from engine.metrics.gains import defense_gains
-from engine.metrics.shifts import paired_shifts, shift_metrics
-from engine.schema import METRICS
+from engine.gallery import Source, score
 from engine.settings import get_settings
 
 
@@ -33,6 +30,7 @@ class RunView:
     Attributes:
         shifts: one row per response and attacked arm, from `paired_shifts`.
         metrics: the `metrics` table, computed from exactly these verdicts.
+        source: the run as the gallery of figures reads it.
     """
 
     run_id: str
@@ -40,6 +38,7 @@ class RunView:
     verdicts: pd.DataFrame
     shifts: pd.DataFrame
     metrics: pd.DataFrame
+    source: Source
 
     @property
     def recorded(self) -> bool:
@@ -55,13 +54,6 @@ class RunView:
     def labels(self) -> list[str]:
         """The answers the judge was offered."""
         return [str(label) for label in self.manifest.get("judge", {}).get("labels", [])]
-
-    @property
-    def scale(self) -> tuple[float, float]:
-        """Lowest and highest score; what was seen, where the labels are no numbers."""
-        values = self.manifest.get("judge", {}).get("values") or label_values(self.labels)
-        seen = values or self.verdicts["score"].dropna().tolist() or [1.0, 5.0]
-        return float(min(seen)), float(max(seen))
 
 
 def digest(content: bytes) -> str:
@@ -157,12 +149,9 @@ def _run(run_id: str, version: str, root: str) -> RunView:
     del version, root  # part of the cache key only
     demo = run_id.removeprefix(RECORDED)
     folder = runs.demo_run(demo) if demo != run_id else runs.open_run(get_settings().runs, run_id)
-    manifest = folder.manifest()
-    verdicts = folder.table("verdicts")
-    shifts = paired_shifts(verdicts)
-    tables = [t for t in (shift_metrics(verdicts), defense_gains(verdicts)) if len(t)]
-    metrics = pd.concat(tables, ignore_index=True) if tables else METRICS.empty()
-    return RunView(run_id, manifest, verdicts, shifts, metrics)
+    source = Source(folder)
+    shifts, metrics = score.shifts(source), score.metrics(source)
+    return RunView(run_id, source.manifest, source.table("verdicts"), shifts, metrics, source)
 
 
 def latest_run(judge: str, dataset_id: str) -> RunView | None:

@@ -12,9 +12,14 @@ import streamlit as st
 from dashboard.watching import first_readable, named_runs, open_named, version_of
 from engine import catalog
 from engine.figures.text import count, interval_text, plural, three_digits
+from engine.gallery import Source
+from engine.gallery.refswap import CALIBRATED, key_title, summary_at
+from engine.gallery.refswap import arms as arms_of
+from engine.gallery.refswap import swaps as swapped
+from engine.gallery.refswap import table as table_of
 from engine.metrics.intervals import Interval
-from engine.metrics.refswap import Summary, Table, sample_table, summarise
-from engine.readout.refswap import Frontier, frontier, max_p_cf
+from engine.metrics.refswap import Summary, Table
+from engine.readout.refswap import max_p_cf
 from engine.schema import NONE
 from engine.settings import get_settings
 
@@ -29,6 +34,7 @@ class SwapRun:
     Attributes:
         arms: arms of counterfactual references that the run holds.
         tables: the arrays of each arm.
+        source: the run as the gallery of figures reads it.
     """
 
     run_id: str
@@ -37,6 +43,7 @@ class SwapRun:
     references: pd.DataFrame
     arms: tuple[str, ...]
     tables: dict[str, Table]
+    source: Source
 
     @property
     def recorded(self) -> bool:
@@ -67,13 +74,12 @@ def load(run_id: str, version: str) -> SwapRun | None:
 def _load(run_id: str, version: str, root: str) -> SwapRun | None:
     del version, root  # part of the cache key only
     folder = open_named(STUDY, run_id)
-    verdicts, samples = folder.table("verdicts"), folder.table("samples")
-    if not len(samples):
+    source = Source(folder)
+    if not len(source.table("samples")):
         return None
-    manifest = folder.manifest()
-    arms = tuple(manifest["config"].get("arms", ("other",)))
-    tables = {arm: sample_table(verdicts, samples, arm) for arm in arms}
-    return SwapRun(run_id, manifest, verdicts, folder.table("references"), arms, tables)
+    arms = arms_of(source)
+    tables = {arm: table_of(source, arm) for arm in arms}
+    return SwapRun(run_id, source.manifest, source.table("verdicts"), source.table("references"), arms, tables, source)
 
 
 def latest(judge: str, dataset_id: str) -> SwapRun | None:
@@ -81,42 +87,19 @@ def latest(judge: str, dataset_id: str) -> SwapRun | None:
     return first_readable(named_runs(STUDY, judge, dataset_id), lambda found: load(found[0], version_of(found[1])))
 
 
-@st.cache_data(max_entries=128, show_spinner=False)
-def _summary(
-    run_id: str, version: str, arm: str, k: int, delta: float, gamma: float | None, threshold: float, _table: Table
-) -> Summary:
-    del run_id, version, arm
-    return summarise(_table.samples, k=k, delta=delta, gamma=gamma, threshold=threshold)
+def setting_of(arm: str, k: int, delta: float, gamma: float | None, threshold: float) -> dict[str, float | int | str]:
+    """A setting as the gallery of figures names it; gamma None for eq. 5's."""
+    return {"arm": arm, "k": k, "delta": delta, "gamma": CALIBRATED if gamma is None else gamma, "threshold": threshold}
 
 
 def summary(run: SwapRun, arm: str, k: int, delta: float, gamma: float | None, threshold: float) -> Summary:
     """What the sliders say of a run; delta in points of 100, gamma None for eq. 5's."""
-    version = f"{run.manifest['state']} {run.manifest.get('finished')} {len(run.verdicts)}"
-    return _summary(run.run_id, version, arm, k, delta / 100, gamma, threshold, run.tables[arm])
+    return summary_at(run.source, setting_of(arm, k, delta, gamma, threshold))
 
 
 def swaps(run: SwapRun, arm: str, k: int, threshold: float) -> pd.DataFrame:
     """Accepted correct responses and accepted keys with their max_p_cf: group, item_id, name, max_p_cf."""
-    table = run.tables[arm]
-    s = table.samples
-    taken = (s.yes(threshold) == 1) & (~s.clean | s.right)
-    frame = table.frame[taken]
-    keyed = frame["attack"] != NONE
-    names = np.where(keyed, frame["attack"], frame["response_id"])
-    group = np.where(keyed, "key", "correct")
-    score = max_p_cf(s, k)[taken]
-    return pd.DataFrame({"group": group, "item_id": frame["item_id"].to_numpy(), "name": names, "max_p_cf": score})
-
-
-def points(run: SwapRun, arm: str, k: int, threshold: float) -> Frontier:
-    """Every operating point of a run, over all its items."""
-    s = run.tables[arm].samples
-    return frontier(s, max_p_cf(s, k), s.yes(threshold))
-
-
-def key_title(name: str) -> str:
-    """A key for a reader, by the name of its arm."""
-    return catalog.shown_key(catalog.key_text(name))
+    return swapped(run.tables[arm], k, threshold)
 
 
 def percent(one: Interval) -> str:

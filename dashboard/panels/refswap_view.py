@@ -14,9 +14,6 @@ from dashboard.panels.refswap_choose import Setting, pick_setting, verifier_titl
 from dashboard.panels.refswap_data import SwapRun
 from dashboard.spreadsheet import safe_csv
 from engine.data.dataset import Dataset
-from engine.figures import refswap as distribution
-from engine.figures import refswap_curves as curves
-from engine.figures import refswap_keys as keys
 from engine.figures.text import fixed, interval_text, three_digits
 from engine.metrics.intervals import Interval
 from engine.metrics.refswap import Summary
@@ -94,55 +91,30 @@ def _text(one: Interval) -> str:
     return interval_text(one.value, one.lower, one.upper)
 
 
-def _origin(run: SwapRun) -> str:
-    return findings.origin(run.manifest, recorded=run.recorded)
+def _figure(run: SwapRun, name: str, setting: Setting, *, key: str, caption: str = "") -> None:
+    at = swaps.setting_of(setting.arm, setting.k, setting.delta, setting.gamma, setting.threshold)
+    ui.show_entry(run.source, name, key=key, caption=caption, **at)
 
 
 def _distribution(run: SwapRun, found: Summary, setting: Setting, key: str) -> None:
     if not found.n_fooled:
         ui.note("No key was accepted, so there is only the distribution of correct responses to draw.")
-    prepared = swaps.swaps(run, setting.arm, setting.k, setting.threshold)
-    ui.show_figure(
-        lambda mode: distribution.plot_swaps(prepared, gamma=found.gamma, mode=mode, note=_origin(run)),
-        prepared,
-        key=f"{key}_max_p_cf",
-    )
+    _figure(run, "max_p_cf", setting, key=f"{key}_max_p_cf")
 
 
 def _keys(run: SwapRun, found: Summary, setting: Setting, key: str) -> None:
     if not found.n_fooled:
         ui.note(f"No key was accepted anywhere: {swaps.percent(found.before.fpr)} on the test part.")
         return
-    names = run.tables[setting.arm].keys
-    pairs = zip(names, found.before.per_key, found.after.per_key, strict=True)
-    rows = [(swaps.key_title(name), b.n, b.value, b.lower, b.upper, a.value, a.lower, a.upper) for name, b, a in pairs]
-    prepared = keys.prepare_keys(rows)
-    ui.show_figure(
-        lambda mode: keys.plot_keys(prepared, mode=mode, note=f"test part, {_origin(run)}"),
-        prepared,
-        key=f"{key}_keys",
-        caption=swaps.by_answer_type(run, setting.threshold),
-    )
+    _figure(run, "keys", setting, key=f"{key}_keys", caption=swaps.by_answer_type(run, setting.threshold))
 
 
 def _points(run: SwapRun, found: Summary, setting: Setting, key: str) -> None:
     if not found.n_fooled or not found.n_right:
         ui.note("A trade-off needs accepted keys and accepted correct responses; one of the two is missing here.")
         return
-    line = swaps.points(run, setting.arm, setting.k, setting.threshold)
-    frontier = curves.prepare_frontier(line.cut, line.accuracy, line.fpr, line.worst, line.best)
-    passing = curves.prepare_passing(swaps.swaps(run, setting.arm, setting.k, setting.threshold))
-    note, gamma = f"all items, {_origin(run)}", found.gamma
-    ui.show_figure(
-        lambda mode: curves.plot_frontier(frontier, gamma=gamma, mode=mode, note=note), frontier, key=f"{key}_frontier"
-    )
-    ui.show_figure(
-        lambda mode: curves.plot_passing(passing, gamma=gamma, mode=mode, note=note), passing, key=f"{key}_passing"
-    )
-    auc = _text(found.auc)
-    ui.show_figure(
-        lambda mode: curves.plot_roc(passing, gamma=gamma, auc=auc, mode=mode, note=note), passing, key=f"{key}_roc"
-    )
+    for name in ("frontier", "passing", "roc"):
+        _figure(run, name, setting, key=f"{key}_{name}")
 
 
 def _baselines(_: SwapRun, found: Summary, setting: Setting, __: Dataset, key: str) -> None:

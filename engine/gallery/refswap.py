@@ -38,11 +38,6 @@ def table(source: Source, arm: str) -> Table:
     return source.memo(("refswap", arm), lambda: sample_table(source.table("verdicts"), source.table("samples"), arm))
 
 
-def summary(table: Table, k: int, delta: float, gamma: float | None, least_yes: float) -> Summary:
-    """What a setting says of a run; delta in points of 100, gamma None for eq. 5's."""
-    return summarise(table.samples, k=k, delta=delta / 100, gamma=gamma, threshold=least_yes)
-
-
 def swaps(table: Table, k: int, least_yes: float) -> pd.DataFrame:
     """Accepted correct responses and accepted keys with their max_p_cf: group, item_id, name, max_p_cf."""
     s = table.samples
@@ -87,11 +82,19 @@ LEAST_YES = Dial("threshold", "YES from p(YES)", "number", threshold, threshold)
 DIALS = (ARM, K, DELTA, GAMMA, LEAST_YES)
 
 
-def _at(source: Source, at: Values) -> tuple[Table, Summary]:
+def summary_at(source: Source, at: Values) -> Summary:
+    """What a setting says of a run: delta in points of 100, gamma `CALIBRATED` for eq. 5's."""
     own = table(source, str(at["arm"]))
     gamma = None if float(at["gamma"]) < 0 else float(at["gamma"])
-    given = (int(at["k"]), float(at["delta"]), gamma, float(at["threshold"]))
-    return own, source.memo(("summary", at["arm"], *given), lambda: summary(own, *given))
+    k, delta, least_yes = int(at["k"]), float(at["delta"]) / 100, float(at["threshold"])
+    return source.memo(
+        ("summary", at["arm"], k, delta, gamma, least_yes),
+        lambda: summarise(own.samples, k=k, delta=delta, gamma=gamma, threshold=least_yes),
+    )
+
+
+def _at(source: Source, at: Values) -> tuple[Table, Summary]:
+    return table(source, str(at["arm"])), summary_at(source, at)
 
 
 def _sizes(found: Summary) -> str:
