@@ -8,15 +8,17 @@ from types import SimpleNamespace
 import pytest
 
 from engine.cli import main
+from engine.data.store import load_dataset
 from engine.errors import InputError
 from engine.judges.base import no_checkpoint
-from engine.judges.card_files import save_card
+from engine.judges.card_files import find_saved, save_card
 from engine.judges.card_specs import card_spec
-from engine.judges.cards import Card
+from engine.judges.cards import Card, read_cards
 from engine.judges.registry import make_judge
 from engine.runs import list_runs
 from engine.schema import Task
 from engine.studies.card_preview import CardPreview, card_preview
+from engine.studies.requests import build_requests
 
 # The tiny model spells in bytes, so every letter is a token and all of them together are one answer or another.
 LABELS = tuple("abcdefgh")
@@ -28,6 +30,7 @@ CARD = Card(
     system="S-Y-S",
     user="<{context}|{response}>",
 )
+ANCHORS = {"dialogue": {}, "dialogue-anchored": {"anchor_low": "bad", "anchor_high": "good"}}
 ROWS = ("d01-good", "d02-good", "d03-good")
 
 
@@ -60,6 +63,23 @@ def test_an_unsaved_card_is_asked_as_the_saved_one_would_be(model):
     saved = make_judge(card_spec(model.spec, CARD), model.settings)
     assert preview(model)["fingerprint"] == saved.fingerprint
     assert saved.spec.endswith(f"?card=mine@{CARD.digest[:8]}")
+
+
+@pytest.mark.parametrize("name", ["dialogue", "dialogue-anchored"])
+def test_a_saved_copy_of_a_built_in_card_asks_word_for_word_the_same(model, name):
+    card = next(c for c in read_cards(model.settings.assets / "cards") if c.name == name)
+    save_card(model.settings.cards, card)
+    copied = find_saved(model.settings.cards, name)
+    request = replace(build_requests(load_dataset("demo-dialogue", model.settings.datasets))[0], **ANCHORS[name])
+    builtin = make_judge(model.spec, model.settings)
+    assert make_judge(card_spec(model.spec, copied), model.settings).prompt(request) == builtin.prompt(request)
+
+
+def test_an_answer_by_path_that_is_no_json_is_unread(model):
+    card = CARD.model_copy(update={"mode": "json", "path": "$.score", "max_new_tokens": 4})
+    row = preview(model, card, ROWS[:1])["rows"][0]
+    assert "JSON" in row["unread_reason"] or "empty" in row["unread_reason"]
+    assert row["raw"] is None
 
 
 def test_a_pair_borrows_a_second_response_and_says_so(model):
