@@ -6,8 +6,9 @@ from pathlib import Path
 
 import streamlit as st
 
-from dashboard import state, ui
+from dashboard import pinned, state, ui
 from dashboard.panels.login import require_login
+from dashboard.panels.pinned_bar import pinned_bar
 from dashboard.panels.rail import machine, rail
 
 st.set_page_config(page_title="JudgeScope", page_icon="🔬", layout="wide")
@@ -46,10 +47,13 @@ page = st.navigation(
             icon=":material/leaderboard:",
             url_path="protocols",
         ),
+        st.Page("app_pages/runs.py", title="Runs", icon=":material/folder_open:", url_path="runs"),
         st.Page("app_pages/report.py", title="Report", icon=":material/description:", url_path="report"),
     ]
 )
+pinned.arrive(page.title)
 rail()
+pinned_bar(page.title)
 page.run()
 machine()  # after the page, which may have woken the judge
 if message := state.take_message():

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-from engine import jobs, runs
+from dashboard import pinned
+from engine import jobs, runs, runs_kept
 from engine.errors import EngineError
 from engine.jobs import Job
 from engine.settings import get_settings
@@ -15,7 +16,7 @@ Found = TypeVar("Found")
 View = TypeVar("View")
 LATELY = 20
 """How many of the newest jobs are looked through."""
-RECORDED = "recorded:"
+RECORDED = runs_kept.RECORDED
 """What the id of a run that ships with the project begins with on a page."""
 
 
@@ -36,11 +37,22 @@ def going_job(kind: str, **params: str) -> Job | None:
 
 
 def runs_about(judge: str, data: str, root: Path | None = None) -> Iterator[dict[str, Any]]:
-    """Manifests of the runs of a judge on some data, newest first; of the user's own runs unless a root is named."""
+    """Manifests of the runs of a judge on some data, newest first; of the user's own runs unless a root is named.
+
+    A run that a link asks for comes before the newest.
+    """
+    asked = pinned.pin() if root is None else None
+    if asked and (asked.judge, asked.data) != (judge, data):
+        asked = None
+    if asked and not asked.recorded:
+        yield asked.manifest
     for manifest in runs.list_runs(root or get_settings().runs):
         config = manifest.get("config", {})
-        if (config.get("judge"), config.get("data")) == (judge, data):
-            yield manifest
+        if (config.get("judge"), config.get("data")) != (judge, data):
+            continue
+        if asked and (manifest["run_id"] == asked.run_id or (asked.recorded and asked.answers(manifest))):
+            continue  # it came first already, or would stand before the recorded run that is asked for
+        yield manifest
 
 
 def named_runs(study: str, judge: str, data: str) -> Iterator[tuple[str, dict[str, Any]]]:

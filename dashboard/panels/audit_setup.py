@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import state, ui
+from dashboard import pinned, state, ui
 from dashboard.panels import audit_data, audit_embeddings
 from dashboard.panels.progress import progress
 from dashboard.watching import concerns, going_job
@@ -57,7 +57,8 @@ def choose() -> tuple[Comparisons, str] | None:
 
 def _judges(found: Comparisons) -> dict[str, str]:
     own = {IN_DATA: "Verdicts that came with the pairs"} if found.has_verdicts else {}
-    return own | {spec: card.title for spec, card in catalog.judges_for(Protocol.PAIRWISE).items()}
+    listed = own | {spec: card.title for spec, card in catalog.judges_for(Protocol.PAIRWISE).items()}
+    return dict(zip(pinned.judges(), pinned.judges(), strict=True)) | listed
 
 
 def upload() -> None:

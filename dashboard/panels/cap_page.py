@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import ui
+from dashboard import pinned, ui
 from dashboard.panels import cap_findings, cap_run, findings
 from dashboard.panels.cap_alpha import EXTEND, alpha
 from dashboard.panels.cap_anchors import anchors
 from dashboard.panels.cap_attacks import attacks
 from dashboard.panels.cap_cost import cost
 from dashboard.panels.cap_standards import standards
-from dashboard.panels.cap_view import CapView, extended, latest, view_of
+from dashboard.panels.cap_view import CAP, CapView, extended, latest, view_of
 from dashboard.panels.progress import progress
 from engine import jobs
 from engine.data.dataset import Dataset
@@ -28,7 +28,8 @@ def cap_page(judge: str, dataset: Dataset) -> None:
     job = cap_run.watched(judge, dataset.dataset_id)
     more = _extension(judge, dataset.dataset_id)
     try:
-        view = _view(job) if job else latest(judge, dataset.dataset_id)
+        asked = pinned.about(CAP, judge, dataset.dataset_id)
+        view = _view(job) if job and not asked else latest(judge, dataset.dataset_id)
     except EngineError as error:
         ui.show_error(error, "The run cannot be read.")
         view = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import data, state, ui
+from dashboard import data, pinned, state, ui
 from engine import catalog, jobs
 from engine.schema import Protocol
 
@@ -60,7 +60,8 @@ def _judge_options() -> list[str]:
     saved = [spec for spec, card in catalog.saved_judges().items() if Protocol.PAIRWISE in card.protocols]
     options = list(dict.fromkeys([*listed, *saved]))
     named = str(st.session_state.get(state.JUDGE) or st.query_params.get(state.JUDGE, ""))
-    return [*options, named] if named.startswith("planted:") and named not in options else options
+    known = [named] if named.startswith("planted:") else []
+    return list(dict.fromkeys([*options, *known, *pinned.judges()]))  # that of a run which was made here
 
 
 def _renew_card(options: list[str]) -> None:

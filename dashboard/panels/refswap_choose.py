@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from dashboard import state, ui
+from dashboard import pinned, state, ui
 from engine import catalog
 from engine.schema import Protocol
 
@@ -43,7 +43,7 @@ def verifiers() -> list[str]:
     listed = [spec for spec in catalog.judges_for(Protocol.VERIFIER) if spec != "planted:verifier"]
     named = [str(st.session_state.get(key) or st.query_params.get(key, "")) for key in (FIRST, SECOND)]
     more = [spec for spec in named if spec.startswith("planted:verifier") and spec not in REGIMES]
-    return list(dict.fromkeys([*listed, *REGIMES, *more]))
+    return list(dict.fromkeys([*listed, *REGIMES, *more, *pinned.judges()]))
 
 
 def verifier_title(spec: str) -> str:

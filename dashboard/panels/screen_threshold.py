@@ -7,7 +7,7 @@ import math
 import pandas as pd
 import streamlit as st
 
-from dashboard import state, ui
+from dashboard import pinned, state, ui
 from dashboard.panels import findings
 from dashboard.panels.progress import progress
 from dashboard.panels.suffix_data import StudyView, view_of
@@ -35,7 +35,7 @@ def screen_threshold(dataset: Dataset) -> None:
     _setup(dataset, busy=busy)
     if job and job.state != "done":
         progress(job)
-    if busy:
+    if busy and not pinned.about(KIND, "", dataset.dataset_id):
         ui.note("The curve appears when all texts are read.")
         return
     try:

@@ -9,6 +9,8 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from dashboard import pinned
+from dashboard.watching import version_of
 from engine import runs
 from engine.errors import EngineError, RunError
 from engine.jobs import Job
@@ -39,6 +41,8 @@ def view_of(job: Job | None, study: str, params: dict[str, str], tables: tuple[s
         EngineError: the job's run is unreadable.
     """
     own = get_settings().runs
+    if asked := pinned.about(study, params.get("judge", ""), params.get("data", "")):
+        return _read(str(asked.folder.path.parent), asked.folder.run_id, version_of(asked.manifest), tables)
     if job:
         try:
             return _read(str(own), str(job.params.get("run_id", "")), f"{job.state} {job.done} {job.finished}", tables)

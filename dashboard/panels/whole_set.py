@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import data, state, ui
+from dashboard import data, pinned, state, ui
 from dashboard.panels.arms import results
 from dashboard.panels.progress import progress
 from dashboard.panels.setup import setup
@@ -44,7 +44,8 @@ def _watched(judge: str, dataset_id: str) -> Job | None:
 def _results(judge: str, dataset: Dataset, job_id: str) -> None:
     job = jobs.manager().get(job_id) if job_id else None
     try:
-        view = _view(job) if job else data.latest_run(judge, dataset.dataset_id)
+        asked = pinned.about("score", judge, dataset.dataset_id)
+        view = _view(job) if job and not asked else data.latest_run(judge, dataset.dataset_id)
     except EngineError as error:
         ui.show_error(error, "The run cannot be read.")
         return
