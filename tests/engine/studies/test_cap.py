@@ -27,6 +27,7 @@ from engine.studies import cap_standards, cap_tutor
 from engine.studies.anchoring import sources_for
 from engine.studies.cap import load_tutor, run_cap, summary
 from engine.studies.cap_config import CapConfig, divide
+from engine.studies.cap_learned import with_deflation
 from engine.studies.cap_pairs import comparative_rows, pairs_of
 from engine.studies.cap_sweep import SweepConfig, sweep_job
 from tests.dashboard.helpers import file_bytes
@@ -181,6 +182,35 @@ def test_the_anchors_of_a_run_serve_the_defense_cap_elsewhere(finished, dataset,
 def test_the_defense_cap_without_a_run_names_the_study(dataset, settings):
     with pytest.raises(InputError, match="judgescope study cap"):
         sources_for(["cap"], dataset, settings)
+
+
+def test_deflating_arms_stand_beside_the_others_and_a_judge_that_obeys_only_praise_ignores_them(dataset, tutor, home):
+    config = config_of(dataset, tutor, attacks=("dsi", "suffix"), deflate=True, defenses=("human-anchors",))
+    run, found = ran(config, dataset, home, "lower")
+    shifts = {(a["attack"], a["defense"]): a["shift"] for a in found["arms"]}
+    assert {attack for attack, _ in shifts} == {"dsi", "dsi-deflate", "suffix"}  # a suffix has no direction
+    assert shifts["dsi", "none"] == pytest.approx(STRENGTH)
+    assert shifts["dsi-deflate", "none"] == pytest.approx(0)
+    assert run.manifest()["config"]["attacks"] == ["dsi", "suffix"]
+
+
+def test_what_can_be_turned_is_turned_once():
+    assert with_deflation(["dsi@before", "suffix:3", "bed-deflate"]) == (
+        "dsi@before", "dsi-deflate@before", "suffix:3", "bed-deflate",
+    )  # fmt: skip
+
+
+def test_tutors_that_cannot_be_asked_or_steered_say_what_to_do(home, tmp_path, save):
+    bare = save(tmp_path / "bare", "llama", template="")
+    with pytest.raises(InputError, match=r"no chat template.*trained to follow instructions, for example bundled:base"):
+        load_tutor(f"path:{bare}", home)
+    with pytest.raises(InputError, match=r"cannot be steered.*judgescope study grid .* --tutor api:some"):
+        load_tutor("api:some", home)
+
+
+def test_a_judge_without_a_model_cannot_have_a_suffix_learned_on_it(dataset, tutor, home):
+    with pytest.raises(InputError, match="white-box judge"):
+        ran(config_of(dataset, tutor, learned_words=1, defenses=("human-anchors",)), dataset, home, "learn")
 
 
 def test_too_few_candidates_fail_with_the_remedy_and_mark_the_run(dataset, tutor, home):

@@ -1,0 +1,58 @@
+"""Suffixes learned inside the study `cap`, against the scores that the judge itself gives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from engine.attacks.registry import make_attack
+from engine.attacks.saved_phrases import saved_phrases
+from engine.data.store import load_dataset
+from engine.defenses.anchors import AnchoredJudge, Anchors, GivenAnchors
+from engine.runs import create_run
+from engine.studies.cap_config import CapConfig, Progress, divide
+from engine.studies.cap_learned import learn_suffixes, learning_work
+from engine.studies.requests import build_requests, with_attack
+from engine.studies.suffix_targets import spread_over_items
+from tests.engine.attacks.conftest import any_coverage, wordy, wordy_judge  # noqa: F401
+
+CONFIG = CapConfig(
+    judge="path:wordy", data="demo-dialogue", learned_words=2, learned_candidates=4, learned_prompts=3,
+    learned_through_cap=True,
+)  # fmt: skip
+
+
+def test_phrases_are_learned_on_training_contexts_and_worth_what_they_claim(
+    settings,
+    wordy_judge,  # noqa: F811
+    any_coverage,  # noqa: F811
+):
+    dataset = load_dataset("demo-dialogue", settings.datasets)
+    contexts = divide(CONFIG, dataset)
+    anchors = {"cap": {r.item_id: Anchors("I do not know.", "Try the red one.") for r in contexts.every}}
+    run = create_run(settings.runs, "cap", CONFIG.model_dump(), "cap-20260101-000000-abc")
+    told: list[tuple[int, int]] = []
+    progress = Progress(lambda done, total: told.append((done, total)), learning_work(CONFIG))
+    names = learn_suffixes(CONFIG, contexts, dataset, wordy_judge, anchors, run, progress)
+
+    plain, through = run.manifest()["learned"]
+    assert [plain["defense"], through["defense"]] == ["none", "cap"]
+    assert names == (plain["attack"], through["attack"]) == ("suffix:cap-abc", "suffix:cap-through-abc")
+    assert told[-1][0] <= told[-1][1] == learning_work(CONFIG)
+    training = {r.item_id for r in contexts.training}
+    asked = spread_over_items([r for r in build_requests(dataset) if r.item_id in training], 3)
+    behind = {"none": wordy_judge, "cap": AnchoredJudge(wordy_judge, "cap", GivenAnchors("cap", anchors["cap"]))}
+    for one in (plain, through):
+        phrase = saved_phrases()[one["attack"].removeprefix("suffix:")]
+        assert list(phrase.words) == one["words"]
+        assert phrase.defense == one["defense"]
+        for words, value in ((0, one["values"][0]), (2, one["values"][-1])):
+            attack = make_attack(f"{one['attack']}:{words}" if words < 2 else one["attack"]) if words else None
+            requests = [with_attack(r, attack) for r in asked] if attack else asked
+            scores = [v.score for v in behind[one["defense"]].judge(requests)]
+            assert np.mean(scores) == pytest.approx(value, abs=1e-3)
+
+
+def test_nothing_is_learned_unless_asked(settings):
+    assert learning_work(CapConfig(judge="j", data="d")) == 0
+    assert learning_work(CONFIG.model_copy(update={"learned_through_cap": False})) * 2 == learning_work(CONFIG)
