@@ -245,12 +245,12 @@ class Llama:
         else:
             scores = torch.matmul(q, keys.transpose(2, 3)).mul_(self.width**-0.5).add_(mask)
             out = torch.matmul(scores.float().softmax(dim=-1).to(values.dtype), values)
-        return out.view(len(q), self.heads, steps, self.width).transpose(1, 2).reshape(len(q) * steps, -1)
+        return out.reshape(len(q), self.heads, steps, self.width).transpose(1, 2).reshape(len(q) * steps, -1)
 
 
 def _ways(model: Llama) -> tuple[Way, ...]:
     """The ways that this model can go here; which is fastest depends on the pass."""
-    even = model.width & (model.width - 1) == 0 and model.layers[0].q_norm is None
+    even = model.width >= 16 and model.width & (model.width - 1) == 0 and model.layers[0].q_norm is None
     return ("kernels", "fused", "products") if even and _kernels_work(model.device) else ("fused", "products")
 
 
