@@ -15,7 +15,7 @@ from engine.attacks.registry import ATTACKS, AttackCard, describe_attack, parse_
 from engine.attacks.saved_phrases import SavedPhrase, check_name, saved_phrases
 from engine.defenses.registry import DEFENSES, DefenseCard, describe_defense
 from engine.judges import registry
-from engine.judges.api_spec import forget_model, known_models, parse_api, remember_model
+from engine.judges.api_spec import forget_model, known_models, parse_api, remember_model, rough_expense
 from engine.judges.card_check import Notice, card_notices, prompt_notices
 from engine.judges.card_files import (
     broken_cards,
@@ -78,6 +78,7 @@ __all__ = [
     "prompt_notices",
     "remember_model",
     "rename_card",
+    "rough_expense",
     "save_card",
     "saved_cards",
     "saved_judges",

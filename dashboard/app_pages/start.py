@@ -6,6 +6,7 @@ import streamlit as st
 
 from dashboard import data, state, ui
 from dashboard.panels import findings
+from dashboard.panels.api_start import api_judges
 from dashboard.panels.glance import glance
 from dashboard.panels.start_glance import at_a_glance, lessons, next_step
 from engine import catalog
@@ -25,6 +26,8 @@ with st.container(horizontal=True, gap="small"):
 
 st.header(f"{ui.plain(catalog.describe_judge(judge).title)} at a glance", anchor=False)
 at_a_glance(judge, chosen_data)
+
+api_judges()
 
 st.header("Lessons", anchor=False)
 ui.note("For a class or for yourself: guess first, try it with one click, then look at what was measured.")

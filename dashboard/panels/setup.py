@@ -9,6 +9,7 @@ import streamlit as st
 
 from dashboard import data, state, ui
 from dashboard.panels import findings
+from dashboard.panels.api_cost import api_cost
 from engine import catalog, jobs
 from engine.data.dataset import Dataset
 from engine.errors import EngineError, InputError
@@ -36,6 +37,7 @@ def setup(judge: str, dataset: Dataset, *, busy: bool) -> None:
                 "Run", type="primary", icon=":material/play_arrow:", key="run", disabled=busy or bool(missing)
             )
             ui.note(missing or _cost(judge, dataset.dataset_id, limit, attacks, defenses, calls, busy=busy))
+        ui.note(api_cost(judge, dataset, calls))
     if run:
         params = {
             "judge": judge,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,14 +13,18 @@ from typing import Literal
 from urllib.parse import parse_qsl
 
 from engine.errors import InputError
+from engine.judges.base import Expense
+from engine.models.api_body import BYTES_PER_TOKEN, FRAME_TOKENS, TOKEN_RULE
 from engine.settings import Settings, get_settings
-from engine.settings_api import offered_models
+from engine.settings_api import api_settings, offered_models
 
 PREFIX = "api:"
 Answers = Literal["auto", "probabilities", "text"]
 ANSWERS: tuple[Answers, ...] = ("auto", "probabilities", "text")
 MAX_SAMPLES = 50
 MAX_MODELS = 50
+CARD_BYTES, TEXT_TOKENS = 250, 48
+"""A built-in card's own words [bytes], and the longest answer of a card that says nothing of it [tokens]."""
 _MODEL = re.compile(r"[A-Za-z0-9][\w./:@+~-]{0,199}")
 _DIALS: Mapping[str, str] = {
     "answers": "auto, probabilities or text",
@@ -83,6 +88,28 @@ def _number(name: str, dial: str, text: str, low: float, high: float) -> float:
     if not low <= value <= high:
         raise InputError(f"{PREFIX}{name} cannot take {dial}={text[:40]!r}. Allowed: {_DIALS[dial]}.")
     return value
+
+
+def rough_expense(spec: str, calls: int, prompt_bytes: float, settings: Settings | None = None) -> Expense:
+    """What so many verdicts would take at most, without making a prompt; `ApiJudge.expense` counts each.
+
+    Args:
+        spec: of an API judge.
+        calls: verdicts; where text is read each may take several answers.
+        prompt_bytes: of the texts in a prompt on average; a card's own words are added.
+        settings: where the secrets file lies.
+
+    Raises:
+        InputError: the spec or the settings are wrong.
+    """
+    asked, found = parse_api(spec), api_settings(settings)
+    text = asked.answers == "text" or (asked.answers == "auto" and asked.samples > 1)
+    sent = calls * (asked.samples if text else 1)
+    prompt = sent * (math.ceil((prompt_bytes + CARD_BYTES) / BYTES_PER_TOKEN) + FRAME_TOKENS)
+    answer = sent * (TEXT_TOKENS if text else 1)
+    money = found.money(prompt, answer) if found.priced else math.nan
+    cap = found.max_cost or None
+    return Expense(found.host, sent, prompt, answer, money, found.currency, found.max_calls, cap, TOKEN_RULE)
 
 
 def known_models(settings: Settings | None = None) -> tuple[str, ...]:

@@ -1,0 +1,110 @@
+"""Choosing an API judge on the Start page: what is shown, what a link may do, what is estimated."""
+
+from __future__ import annotations
+
+import pytest
+
+from dashboard import state
+from dashboard.panels.api_cost import api_cost
+from engine import catalog
+from engine.data.store import load_dataset
+from engine.settings import get_settings
+from tests.dashboard.test_pages import go, html_of
+
+KEY = "sk-page-secret-99887766"
+START = "app_pages/start.py"
+
+
+@pytest.fixture
+def server(settings, monkeypatch):
+    """A secrets file; nothing is asked, so there need be nobody at the address."""
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    settings.data_dir.mkdir(parents=True, exist_ok=True)
+    path = settings.data_dir / "secrets.toml"
+    path.write_text(
+        f'[api]\nbase_url = "http://127.0.0.1:9/v1"\nkey = "{KEY}"\nmodels = ["named"]\n'
+        "price_prompt = 2.0\nprice_completion = 8.0\nmax_calls = 300\n",
+        encoding="utf-8",
+    )
+    path.chmod(0o600)
+    return path
+
+
+def test_without_a_server_the_page_says_how_to_set_one(app, settings, monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    app.session_state["api_judges"] = True
+    at = go(app, START)
+    assert "none is set" in html_of(at)
+    assert any("base_url" in block.value for block in at.code)
+    assert not [b for b in at.button if b.key == "api_test"]
+
+
+def test_server_and_key_state_are_shown_and_the_key_never(app, server):
+    app.session_state["api_judges"] = True
+    at = go(app, START)
+    html = html_of(at)
+    assert "http://127.0.0.1:9/v1" in html
+    assert "set (secrets file secrets.toml)" in html
+    assert KEY not in html + str(at)
+    assert at.button(key="api_use").disabled  # no model is named yet
+
+
+def test_a_model_is_chosen_for_every_page_taken_off_the_list_and_put_back(app, server):
+    app.session_state["api_judges"] = True
+    at = go(app, START)
+    at.text_input(key="api_model").input("my/model:7b").run()
+    at.slider(key="api_samples").set_value(3).run()
+    at.button(key="api_use").click().run()
+    at.run()
+    spec = "api:my/model:7b?samples=3"
+    assert at.session_state[state.JUDGE] == spec
+    assert catalog.known_models() == ("api:named", spec)
+    at.switch_page("app_pages/attack_lab.py")
+    at.query_params["tab"] = state.TAB_SET
+    at.run()
+    assert at.session_state[state.JUDGE] == spec
+    at.switch_page(START).run()
+    at.button(key=f"api_forget_{spec}").click().run()
+    at.run()
+    assert catalog.known_models() == ("api:named",)
+    assert at.session_state[state.JUDGE] == state.DEFAULT_JUDGE
+    at.button(key="api_undo").click().run()
+    assert catalog.known_models() == ("api:named", spec)
+
+
+def test_a_name_that_is_none_is_explained_and_cannot_be_used(app, server):
+    app.session_state["api_judges"] = True
+    at = go(app, START)
+    at.text_input(key="api_model").input("<b>bold</b>").run()
+    assert at.button(key="api_use").disabled
+    assert "names no API model" in html_of(at)
+    assert "<b>bold" not in html_of(at)
+
+
+def test_a_link_may_name_a_listed_model_and_no_other(app, server):
+    at = go(app, START, judge="api:named")
+    assert at.session_state[state.JUDGE] == "api:named"
+
+
+def test_a_link_cannot_make_this_machine_call_another_model(app, server):
+    at = go(app, START, judge="api:somebody-elses")
+    assert at.session_state[state.JUDGE] == state.DEFAULT_JUDGE
+    assert "api:somebody-elses" in html_of(at)
+
+
+def test_settings_that_are_wrong_are_named_on_the_page(app, server):
+    server.write_text('[api]\nbase_url = "http://me:pass@x/v1"\n', encoding="utf-8")
+    app.session_state["api_judges"] = True
+    at = go(app, START)
+    assert "holds a name or a password" in html_of(at)
+
+
+def test_the_estimate_beside_the_run_button_is_the_rule_s(server):
+    dataset = load_dataset("demo-dialogue", get_settings().datasets)
+    said = api_cost("api:named", dataset, 100)
+    assert said.startswith("At most 100 calls to 127.0.0.1:9: about ")
+    assert "goes beyond the cap" not in said
+    assert "goes beyond the cap" in api_cost("api:named", dataset, 301)
+    assert api_cost("api:named?answers=text&samples=4", dataset, 100).startswith("At most 400 calls")
+    assert api_cost("bundled:judge", dataset, 100) == ""
