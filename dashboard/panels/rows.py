@@ -13,7 +13,7 @@ from dashboard.history import History, parse_rows
 from dashboard.uploads import Opened
 from engine.data.dataset import Dataset
 from engine.data.mapping import FIELDS
-from engine.data.problems import ProblemGroup, group_problems, rows_text
+from engine.data.problems import Problem, ProblemGroup, group_problems, rows_text
 from engine.data.raw import RawTable
 from engine.figures.text import count, plural
 
@@ -32,27 +32,32 @@ _STATES = {
 _FILTERS = ("All rows", "With a problem", "Left out")
 
 
-def problems(dataset: Dataset, reading_id: str) -> None:
-    """What is wrong, alike findings together, the blocking ones first."""
-    groups = group_problems(dataset.problems)
+def problems(found: list[Problem], reading_id: str = "") -> None:
+    """What is wrong, alike findings together, the blocking ones first.
+
+    Args:
+        found: the findings.
+        reading_id: names the rows, so that they can be left out; empty where they cannot.
+    """
+    groups = group_problems(found)
     if not groups:
         return
     counts = [
-        f"{sum(p.severity == severity for p in dataset.problems):,} {words}"
+        f"{sum(p.severity == severity for p in found):,} {words}"
         for severity, words in _SEVERITIES.items()
-        if any(p.severity == severity for p in dataset.problems)
+        if any(p.severity == severity for p in found)
     ]
     st.subheader("What needs your eye", anchor=False)
     ui.note("; ".join(counts) + ".")
     for group in groups[:PROBLEMS_SHOWN]:
         _problem(group, reading_id)
-    if len(groups) > PROBLEMS_SHOWN or len(dataset.problems) > len(groups):
+    if len(groups) > PROBLEMS_SHOWN or len(found) > len(groups):
         with st.expander("Every finding by row", on_change="rerun", key="more_problems") as more:
             if more.open:
                 for group in groups[PROBLEMS_SHOWN : 5 * PROBLEMS_SHOWN]:
                     _problem(group, reading_id)
                 table = pd.DataFrame(
-                    [p.as_dict() for p in dataset.problems[:5000]], columns=["severity", "where", "what", "fix"]
+                    [p.as_dict() for p in found[:5000]], columns=["severity", "where", "what", "fix"]
                 )
                 st.dataframe(table, hide_index=True, key="findings_table", alt="Every finding by row")
 
@@ -60,7 +65,7 @@ def problems(dataset: Dataset, reading_id: str) -> None:
 def _problem(group: ProblemGroup, reading_id: str) -> None:
     with st.container(gap="xxsmall"):
         ui.show_problem(group.where, group.what, group.fix, is_error=group.severity == "error")
-        if group.rows and group.severity != "excluded":
+        if reading_id and group.rows and group.severity != "excluded":
             st.button(
                 f"Leave out {rows_text(group.rows)}",
                 type="tertiary",

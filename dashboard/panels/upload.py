@@ -8,9 +8,11 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from dashboard import data, state, ui, uploads
-from dashboard.panels import columns, reading, rows
+from dashboard.panels import columns, format_choice, format_hub, format_review, reading, rows
 from dashboard.panels.presets import load_presets, presets_panel, save_as_preset
 from engine.data.dataset import Dataset
+from engine.data.formats.opening import LOG_ENDING
+from engine.data.formats.registry import TABLE
 from engine.data.raw import RawTable
 from engine.data.reading import EXTENSIONS
 from engine.errors import EngineError
@@ -28,7 +30,7 @@ MAX_UPLOAD_MB = 100
 def uploader() -> None:
     """The file picker; the file is held in the session until it is saved or discarded."""
     key = f"uploader_{state.upload_round()}"
-    *kinds, last = (ending.removeprefix(".") for ending in EXTENSIONS)
+    *kinds, last = (ending.removeprefix(".") for ending in (*EXTENSIONS, LOG_ENDING))
     st.file_uploader(
         f"Your responses, one row each: {', '.join(kinds)} or {last}",
         type=[*kinds, last],
@@ -37,6 +39,7 @@ def uploader() -> None:
         on_change=_take(key),
     )
     ui.download("Example file", lambda: EXAMPLE.encode(), "example.csv", "text/csv", key="example_file")
+    format_hub.hub_panel()
     presets_panel(load_presets())
 
 
@@ -55,8 +58,13 @@ def review(name: str, content: bytes) -> None:
     """Everything between choosing a file and saving it; an error leaves file and choices as they are."""
     file_digest = data.digest(content)
     opening = st.container()
-    presets = load_presets()
     chosen = reading.chosen_reading(file_digest)
+    known = format_choice.choice(name, content, file_digest, chosen)
+    if known != TABLE:
+        format_review.review(opening, name, content, known, chosen)
+        _discard_button()
+        return
+    presets = load_presets()
     try:
         opened = uploads.open_upload(name, content, chosen, presets, state.wanted_preset(file_digest))
     except EngineError as error:
@@ -76,7 +84,7 @@ def review(name: str, content: bytes) -> None:
     presets_panel(presets, opened, file_digest)
     dataset = _checked(opening, name, opened, mapping, task, title)
     if dataset:
-        rows.problems(dataset, opened.reading_id)
+        rows.problems(dataset.problems, opened.reading_id)
         rows.left_out_bar(opened.reading_id, len(opened.raw.lines))
         _save(dataset, is_guess=opened.raw.is_guess)
         rows.rows_table(opened, mapping, dataset)

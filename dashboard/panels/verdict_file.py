@@ -5,18 +5,21 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from dashboard import data, ui, verdicts
+from dashboard import data, known, ui, verdicts
 from dashboard.spreadsheet import safe_csv
+from engine.data.formats.registry import TABLE
 from engine.data.recording import Recording
 from engine.errors import EngineError
 from engine.figures import attack as figures
 from engine.figures.text import count, interval_text, plural
 from engine.schema import Protocol
 
-KINDS = ["csv", "tsv", "jsonl", "json", "xlsx", "parquet"]
+KINDS = ["csv", "tsv", "jsonl", "json", "xlsx", "parquet", "eval"]
 MOST_VALUES = 40
 """Columns with at most so many values can choose rows."""
 _METRICS = {
+    "win_rate": "wins its pairs",
+    "win_rate_a": "the first of the two named wins its pairs",
     "first_slot": "prefers the response shown first",
     "order_agreement": "agrees with itself when the order is swapped",
     "yes_rate": "says YES",
@@ -37,18 +40,33 @@ def verdict_file() -> None:
     if held is None:
         return
     content = held.getvalue()
-    where = _rows_to_take(held.name, content)
+    form = _format()
+    where = _rows_to_take(held.name, content, form)
     try:
-        recording = verdicts.recording(held.name, data.digest(content), tuple(where.items()), content)
+        recording = verdicts.recording(held.name, data.digest(content), tuple(where.items()), form, content)
     except EngineError as error:
         ui.show_error(error, "The verdicts cannot be read as they are.")
         return
     _said(recording)
 
 
-def _rows_to_take(name: str, content: bytes) -> dict[str, str]:
+def _format() -> str:
+    """The format to read the file in; empty lets its columns decide."""
+    with st.popover("Change the format", type="tertiary", icon=":material/dataset:", key="verdict_format_change"):
+        chosen = st.selectbox(
+            "What kind of file is it?",
+            ["", TABLE, *known.choices()],
+            format_func=lambda f: (
+                {"": "Found by itself", TABLE: "A plain table"}.get(f) or f"{known.choices()[f]} ({f})"
+            ),
+            key="verdict_format",
+        )
+    return str(chosen)
+
+
+def _rows_to_take(name: str, content: bytes, form: str) -> dict[str, str]:
     """Rows by the value of up to two columns, for files that hold several judges or prompts."""
-    choices = verdicts.few_values(name, data.digest(content), MOST_VALUES, content)
+    choices = verdicts.few_values(name, data.digest(content), MOST_VALUES, form, content)
     if not choices:
         return {}
     where: dict[str, str] = {}

@@ -144,7 +144,7 @@ def read_recording(file: str | Path, selection: Selection | None = None) -> Reco
 def parse_recording(filename: str, content: bytes, selection: Selection | None = None) -> Recording:
     """As `read_recording`, from the bytes of an uploaded file; `filename` decides the format and is not opened."""
     selection = selection or Selection()
-    frame, lines, problems, known = _records(filename, content, selection)
+    frame, lines, problems, known = recorded_rows(filename, content, selection)
     fields = name_fields(list(map(str, frame.columns)), selection.columns)
     layout = choose_layout(fields, selection.layout or known)
     faulty = {p.row for p in problems if p.severity == "excluded"}
@@ -173,8 +173,14 @@ def parse_recording(filename: str, content: bytes, selection: Selection | None =
     )
 
 
-def _records(filename: str, content: bytes, selection: Selection) -> tuple[pd.DataFrame, list[int], list[Problem], str]:
-    """Cells as text, the line of each record, what is wrong with records, and the layout of a known format."""
+def recorded_rows(
+    filename: str, content: bytes, selection: Selection
+) -> tuple[pd.DataFrame, list[int], list[Problem], str]:
+    """Cells as text, the line of each record, what is wrong with records, and the layout of a known format.
+
+    Raises:
+        InputError: the file cannot be read, or its encoding would be a guess.
+    """
     own = selection.layout or selection.columns
     if selection.format == TABLE or (own and not selection.format):
         raw = read_table(filename, content)
