@@ -1,6 +1,8 @@
 """Steps that several journeys share."""
 
+import ast
 import re
+from pathlib import Path
 from urllib.parse import urlencode
 
 from playwright.sync_api import Page, expect
@@ -58,3 +60,14 @@ def choose(page: Page, label: str, option: str) -> None:
     box.first.click()
     page.get_by_role("option", name=option, exact=True).click()
     settle(page)
+
+
+def pages() -> list[str]:
+    """The address of every page that `dashboard/app.py` lists, so that a new one is looked at by itself."""
+    tree = ast.parse((Path(__file__).parents[2] / "dashboard" / "app.py").read_text(encoding="utf-8"))
+    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and getattr(n.func, "attr", "") == "Page"]
+    found = []
+    for call in calls:
+        given = {k.arg: k.value.value for k in call.keywords if isinstance(k.value, ast.Constant)}
+        found.append("" if given.get("default") else given["url_path"])
+    return found

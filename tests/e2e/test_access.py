@@ -1,32 +1,65 @@
-"""No serious accessibility finding, light and dark; nothing is cut off on a phone."""
+"""Every page: no serious accessibility finding, light and dark; keyboard focus is seen; a phone shows it all."""
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
-from tests.e2e.steps import PLANTED, open_page
+from tests.e2e.steps import PLANTED, open_page, pages, settle
 
 # The planted judge keeps a model out of these; the whole set shows the recorded run of the bundled one.
-PAGES = {
-    "start": ("", {}),
-    "data": ("data", {}),
-    "one response": ("attack-lab", {"tab": "One response"}),
-    "whole set": ("attack-lab", {"tab": "Whole set", "judge": "bundled:judge"}),
-}
+WHOLE_SET = ("attack-lab", {"tab": "Whole set", "judge": "bundled:judge"})
+PAGES = {path or "start": (path, {}) for path in pages()} | {"whole set": WHOLE_SET}
+STOPS = 14
+"""Elements reached by the Tab key that are looked at on each page."""
+FOCUS_SEEN = """() => {
+  const own = document.activeElement;
+  if (!own || own === document.body) return 'nothing';
+  const near = [own]; while (near.length < 5 && near.at(-1).parentElement) near.push(near.at(-1).parentElement);
+  const looks = () => near.map(e => { const s = getComputedStyle(e);
+    return [s.outlineStyle, s.outlineWidth, s.boxShadow, s.borderColor, s.backgroundColor, s.color, s.clip].join(); });
+  const focused = looks();
+  own.blur();
+  const left = looks();
+  own.focus({focusVisible: true});
+  return focused.some((look, i) => look !== left[i]) ? '' : own.outerHTML.slice(0, 160);
+}"""
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", PAGES)
-def test_axe_finds_nothing_serious(page, server, name, scheme):
+def test_a_page_is_accessible_in_both_themes_by_keyboard_and_on_a_phone(page, server, name):
     path, query = PAGES[name]
-    page.emulate_media(color_scheme=scheme)
+    page.emulate_media(color_scheme="light", reduced_motion="reduce")
     open_page(page, server.url, path, **{"judge": PLANTED, **query})
+    expect(page.locator(".js-finding, .js-note").first).to_be_visible()
+    light = paper(page)
     assert_accessible(page)
+    assert_focus_is_seen(page)
+    page.emulate_media(color_scheme="dark", reduced_motion="reduce")
+    expect(page.locator("body")).not_to_have_css("background-color", light)
+    settle(page)
+    assert_accessible(page)
+    page.set_viewport_size({"width": 390, "height": 844})
+    settle(page)
+    assert_nothing_is_cut_off(page)
+
+
+def paper(page) -> str:
+    return page.evaluate("getComputedStyle(document.body).backgroundColor")
+
+
+def assert_focus_is_seen(page) -> None:
+    page.evaluate("document.activeElement.blur()")
+    unseen = []
+    for _ in range(STOPS):
+        page.keyboard.press("Tab")
+        unseen.append(page.evaluate(FOCUS_SEEN))
+    assert "nothing" not in unseen[: STOPS // 2], "the Tab key reaches nothing"
+    assert not [u for u in unseen if u and u != "nothing"], unseen
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_serious_in_an_open_drawer(page, server, scheme):
-    path, query = PAGES["whole set"]
+    path, query = WHOLE_SET
     page.emulate_media(color_scheme=scheme)
     open_page(page, server.url, path, **query)
     table = page.locator(".stDataFrameGlideDataEditor").first
@@ -45,12 +78,7 @@ def assert_accessible(page) -> None:
     assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_a_phone_shows_the_page_without_sideways_scrolling(page, server, name):
-    path, query = PAGES[name]
-    page.set_viewport_size({"width": 390, "height": 844})
-    open_page(page, server.url, path, **{"judge": PLANTED, **query})
-    expect(page.locator(".js-finding").first).to_be_visible()
+def assert_nothing_is_cut_off(page) -> None:
     wide = page.evaluate(
         """() => {
             const main = document.querySelector('[data-testid="stMain"]');

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import csv
 import io
 import re
@@ -11,8 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from tests.e2e.conftest import ROOT
-from tests.e2e.steps import PLANTED, SETTLED, drop_file, finding, open_page, settle
+from tests.e2e.steps import PLANTED, SETTLED, drop_file, finding, open_page, pages, settle
 
 BIDI = "\u2067left\u2069 \u202egnissecorp"  # the last sign is left open
 MARKUP = (
@@ -50,17 +48,6 @@ LOOSE = """() => {
   return found;
 }"""
 """Blocks in which a sign that turns the direction is left open in front of words that are not the user's."""
-
-
-def pages() -> list[str]:
-    """The address of every page that `dashboard/app.py` lists, so that a new one is looked at by itself."""
-    tree = ast.parse((ROOT / "dashboard" / "app.py").read_text(encoding="utf-8"))
-    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and getattr(n.func, "attr", "") == "Page"]
-    found = []
-    for call in calls:
-        given = {k.arg: k.value.value for k in call.keywords if isinstance(k.value, ast.Constant)}
-        found.append("" if given.get("default") else given["url_path"])
-    return found
 
 
 def responses_file() -> bytes:
