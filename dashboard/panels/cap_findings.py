@@ -190,6 +190,12 @@ def sweep_sentence(view: CapView, high: float, low: float) -> str:
     return "; ".join(parts).replace("; Steered", "; steered") + "." if parts else "Choose an alpha."
 
 
+def behind_cap(view: CapView, metric: str) -> str:
+    """A number of clean responses behind CAP with its interval; a dash where the run has none."""
+    row = _row(view.metrics, metric, NONE, CAP)
+    return "–" if row is None else _interval(row)
+
+
 def _worst(metrics: pd.DataFrame) -> pd.Series | None:
     shifts = metrics[(metrics["metric"] == "shift") & (metrics["defense"] == NONE) & metrics["value"].notna()]
     return shifts.loc[shifts["value"].abs().idxmax()] if len(shifts) else None

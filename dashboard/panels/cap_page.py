@@ -9,6 +9,7 @@ from dashboard.panels import cap_findings, cap_run, findings
 from dashboard.panels.cap_alpha import EXTEND, alpha
 from dashboard.panels.cap_anchors import anchors
 from dashboard.panels.cap_attacks import attacks
+from dashboard.panels.cap_beside import beside
 from dashboard.panels.cap_cost import cost
 from dashboard.panels.cap_standards import standards
 from dashboard.panels.cap_view import CAP, CapView, extended, latest, view_of
@@ -19,7 +20,7 @@ from engine.data.store import DEMO_DIALOGUE
 from engine.errors import EngineError
 from engine.jobs import Job
 
-TABS = ("Standards", "Alpha", "Anchors", "Attacks", "Cost and agreement")
+TABS = ("Standards", "Alpha", "Anchors", "Attacks", "Cost and agreement", "Two tutors")
 TAB = "part"
 
 
@@ -44,7 +45,7 @@ def cap_page(judge: str, dataset: Dataset) -> None:
         progress(going)
     if view is not None and len(view.layers):
         _diagnosis(view)
-        _parts(view, dataset, more)
+        _parts(view, judge, dataset, more)
 
 
 def _empty(dataset_id: str) -> str:
@@ -81,8 +82,8 @@ def _diagnosis(view: CapView) -> None:
                 ui.note(one.numbers)
 
 
-def _parts(view: CapView, dataset: Dataset, more: Job | None) -> None:
-    first, second, third, fourth, fifth = st.tabs(list(TABS), key=TAB, bind="query-params", on_change="rerun")
+def _parts(view: CapView, judge: str, dataset: Dataset, more: Job | None) -> None:
+    first, second, third, fourth, fifth, sixth = st.tabs(list(TABS), key=TAB, bind="query-params", on_change="rerun")
     if first.open:
         with first:
             standards(view)
@@ -101,3 +102,6 @@ def _parts(view: CapView, dataset: Dataset, more: Job | None) -> None:
     if fifth.open:
         with fifth:
             cost(view)
+    if sixth.open:
+        with sixth:
+            beside(view, judge, dataset.dataset_id)

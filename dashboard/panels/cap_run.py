@@ -17,6 +17,7 @@ from engine.schema import NONE
 
 JOB = "cap_job"
 ATTACKS = (*DEFAULT_ATTACKS, "adaptive", "suffix")
+TUTOR = "bundled:base"
 FORMS = {"paper": "As in the paper", "centred": "Centred cosine"}
 
 
@@ -46,7 +47,18 @@ def setup(judge: str, dataset: Dataset, job: Job | None) -> None:
                 "Attacks", names, selection_mode="multi", default=[a for a in ATTACKS if a in names],
                 format_func=lambda a: catalog.ATTACKS[a].title.partition(":")[0], key="cap_attacks", wrap=True,
             )  # fmt: skip
+            deflate = st.toggle(
+                "Also the deflating form of each", key="cap_deflate",
+                help="The same attack with the opposite aim: it lowers the score of the response it stands in, a "
+                "rival's. Attacks without a direction have none.",
+            )  # fmt: skip
+            words = st.slider(
+                "Words of a suffix learned on this judge", 0, 5, 0, key="cap_learned",
+                help="AdvSuffix: searched on the training contexts by gradient; 0 learns none. Three words take "
+                "minutes on a CPU. Only a judge with a model of its own can be searched.",
+            )  # fmt: skip
         with right:
+            tutor = _tutor()
             candidates = st.slider("Candidates per training context and pool", 4, 48, 12, key="cap_candidates")
             limit = st.slider(
                 "Responses judged",
@@ -75,8 +87,27 @@ def setup(judge: str, dataset: Dataset, job: Job | None) -> None:
             "candidates": int(candidates),
             "form": str(form),
             "limit": int(limit),
+            "tutor": tutor,
+            "deflate": bool(deflate),
+            "learned_words": int(words),
         }
         _start(params)
+
+
+def _tutor() -> str:
+    """What writes the candidates and the anchors."""
+    if "cap_tutor" not in st.session_state:
+        st.session_state["cap_tutor"] = TUTOR
+    options = list(dict.fromkeys([TUTOR, str(st.session_state["cap_tutor"] or TUTOR)]))
+    return str(
+        st.selectbox(
+            "Tutor", options, key="cap_tutor", accept_new_options=True, persist_state="session",
+            format_func=lambda spec: "SmolLM2-135M, as it came" if spec == TUTOR else spec,
+            help="Or type a spec: hf:ORG/NAME or path:FOLDER, a chat model whose layers can be steered. Runs of two "
+            "tutors stand side by side under “Two tutors”.",
+        )
+        or TUTOR
+    )  # fmt: skip
 
 
 def _about_the_run(dataset: Dataset, *, busy: bool, attacks: int) -> str:

@@ -48,6 +48,12 @@ def report(result: dict[str, Any]) -> str:
         f"{result['separability'][result['layer'] - 1]:.2f} on texts it was not fitted on, {separation} its null.",
         f"Standards {result['standard_low']:.2f} and {result['standard_high']:.2f}; nearest alphas "
         f"{result['alpha_low']:g} (low) and {result['alpha_high']:g} (high).",
+        *(
+            f"Learned on the judge {'behind CAP' if one['defense'] == 'cap' else 'undefended'}: "
+            f"{' '.join(one['words'])!r} ({one['attack']}), mean training score {one['values'][0]:.2f} -> "
+            f"{one['values'][-1]:.2f} after {one['queries']:,} prompts."
+            for one in result.get("learned", ())
+        ),
         "",
         f"{'attack':<10} {'defense':<14} {'shift':>28} {'relative':>9} {'n':>4} {'unread':>6}",
         "-" * 76,

@@ -1,24 +1,31 @@
 """Steering and anchors on a run written by hand, without a model; every number on the page is one of its tables'."""
 
-from dataclasses import replace
+import json
+import shutil
+from dataclasses import asdict, replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from engine import runs
+from engine import jobs, runs
 from engine.data.store import load_dataset
+from engine.errors import InputError
 from engine.judges.base import Verdict, verdict_table
 from engine.judges.planted import make_planted
 from engine.metrics.gains import defense_gains
 from engine.metrics.shifts import shift_metrics
 from engine.schema import METRICS
 from engine.settings import get_settings
+from engine.strict_json import dumps
+from engine.studies.cap import cap_job
+from engine.studies.cap_config import CapConfig
 from engine.studies.requests import build_requests
 from tests.dashboard.helpers import MARKUP, PLANTED
+from tests.engine.conftest import save_tiny
 
 PAGE = "app_pages/steering_and_anchors.py"
-TABS = {"Standards": 3, "Alpha": 1, "Anchors": 0, "Attacks": 2, "Cost and agreement": 5}
+TABS = {"Standards": 3, "Alpha": 1, "Anchors": 0, "Attacks": 2, "Cost and agreement": 5, "Two tutors": 0}
 
 
 def html_of(at) -> str:
@@ -169,6 +176,40 @@ def test_anchors_stand_under_their_labels_and_are_shown_verbatim(app, run):
     assert "as the high one" in between
     assert "<script" not in shown
     assert "&lt;script&gt;" in shown
+
+
+def test_one_tutor_alone_says_how_to_get_the_other_and_two_stand_side_by_side(app, run, settings):
+    run.update_manifest(tutor={"spec": "bundled:base", "layers": 3})
+    assert "Every run of this judge on these data is by the tutor bundled:base" in html_of(
+        go(app, judge=PLANTED, part="Two tutors")
+    )
+    shutil.copytree(run.path, settings.runs / "other")
+    other = runs.open_run(settings.runs, "other")
+    metrics = other.table("metrics")
+    behind = (metrics["metric"] == "shift") & (metrics["defense"] == "cap") & (metrics["attack"] == "dsi")
+    other.write_table("metrics", metrics.assign(value=metrics["value"].where(~behind, 0.05)))
+    other.update_manifest(run_id="other", tutor={"spec": "hf:some/tutor", "layers": 9}, created="2000-01-01T00:00:00")
+    at = go(app, judge=PLANTED, part="Two tutors")
+    [chart] = at.get("plotly_chart")
+    names = [trace["name"] for trace in json.loads(chart.proto.spec)["data"]]
+    assert names == ["no defense", "CAP by bundled:base", "CAP by hf:some/tutor"] or names == [
+        "no defense", "CAP by hf:some/tutor", "CAP by bundled:base",
+    ]  # fmt: skip
+    facts = at.dataframe[0].value.set_index("")
+    assert facts.loc["Layers of the tutor"].tolist() in (["3", "9"], ["9", "3"])
+    assert "1.60" in facts.loc["High anchor above low one"].iloc[0]
+
+
+def test_a_tutor_without_a_chat_template_is_named_on_the_page(app, settings, tmp_path):
+    bare = save_tiny(tmp_path / "bare", "llama", template="")
+    params = {"judge": PLANTED, "data": "demo-dialogue", "tutor": f"path:{bare}", "attacks": ["dsi"]}
+    with pytest.raises(InputError) as refused:
+        cap_job(CapConfig(**params), settings, lambda *_: None)
+    failed = jobs.Job("a-job", "cap", params, state="failed", error=str(refused.value), created=1.0)
+    settings.jobs.mkdir(parents=True, exist_ok=True)
+    (settings.jobs / "a-job.json").write_text(dumps(asdict(failed)))
+    at = go(app, judge=PLANTED, cap_job="a-job")
+    assert "has no chat template, so it cannot be asked" in html_of(at)
 
 
 def test_a_judge_without_a_run_says_what_to_do(app):
