@@ -10,6 +10,7 @@ from dashboard import state, ui
 from dashboard.panels import protocols_data as data
 from dashboard.panels.protocols_data import LIKE, MARGIN, MODAL, ProtocolRun
 from engine.figures.text import three_digits
+from engine.gallery.protocols import title
 from engine.metrics.protocols import View
 from engine.readout.arena import arm_name
 
@@ -28,6 +29,7 @@ class Setting:
         lowest: how many systems are rewritten.
         chosen_by: `own` or `pairwise`.
         elo_k: K of the online Elo.
+        rule, margin: the tie rule by the page's word, and its margin in points.
     """
 
     arm: str
@@ -35,6 +37,13 @@ class Setting:
     lowest: int
     chosen_by: str
     elo_k: float
+    rule: str
+    margin: float
+
+    @property
+    def ties(self) -> dict[str, float | str]:
+        """The tie rule as the gallery of figures names it."""
+        return {"rule": data.RULES[self.rule], "margin": self.margin}
 
 
 def pick_setting(run: ProtocolRun) -> Setting:
@@ -54,12 +63,12 @@ def pick_setting(run: ProtocolRun) -> Setting:
         ui.note(
             f"Clean pairs tie as often pointwise as pairwise at a margin of {three_digits(view.rule.margin or 0.0)}."
         )
-    return Setting(arm, view, lowest, "own" if own == OWN else "pairwise", elo_k)
+    return Setting(arm, view, lowest, "own" if own == OWN else "pairwise", elo_k, rule, margin)
 
 
 def _arm(run: ProtocolRun) -> str:
     styles = run.styles
-    style = ui.pick("Distractor", styles, key=_seeded(STYLE, styles), title=data.title)
+    style = ui.pick("Distractor", styles, key=_seeded(STYLE, styles), title=title)
     state.publish(STYLE, style, styles[0])
     strengths = run.strengths(style)
     if len(strengths) == 1:

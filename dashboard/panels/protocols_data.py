@@ -10,33 +10,27 @@ import streamlit as st
 
 from dashboard.watching import first_readable, named_runs, open_named, version_of
 from engine import catalog
-from engine.metrics.flips import FlipComparison, TieRule
-from engine.metrics.leaderboard import Board, ChosenBy, board
+from engine.gallery import Source
+from engine.gallery import protocols as gallery
+from engine.metrics.flips import FlipComparison
+from engine.metrics.leaderboard import Board, ChosenBy
 from engine.metrics.protocol_advice import Evidence
 from engine.metrics.protocols import (
     LadderRow,
     View,
     clean_tie_rate,
     copy_rates,
-    flips,
-    ladder,
-    margin_like_pairwise,
     order_disagreement,
     preference_strength,
 )
-from engine.readout.arena import Arena, arm_parts, build_arena
+from engine.readout.arena import Arena, arm_parts
 from engine.schema import NONE, Protocol
 from engine.settings import get_settings
 
 STUDY = "protocols"
 MODAL, LIKE, MARGIN = "Equal modal score", "As often as pairwise", "Within a margin"
-TITLES = {
-    "assertiveness": "Assertiveness",
-    "prolixity": "Prolixity",
-    "sycophancy": "Sycophancy",
-    "neutral": "Neutral paraphrase (placebo)",
-    NONE: "Identical texts",
-}
+RULES = {MODAL: gallery.MODAL, LIKE: gallery.LIKE, MARGIN: gallery.MARGIN}
+"""The page's words for the tie rules."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +39,7 @@ class ProtocolRun:
 
     Attributes:
         texts: by (arm, response id), the text that was judged.
+        source: the run as the gallery of figures reads it.
     """
 
     run_id: str
@@ -53,6 +48,7 @@ class ProtocolRun:
     arena: Arena
     variants: pd.DataFrame
     texts: dict[tuple[str, str], str]
+    source: Source
 
     @property
     def recorded(self) -> bool:
@@ -91,14 +87,7 @@ class ProtocolRun:
     @property
     def lowest(self) -> int:
         """Most systems that the run rewrote for it."""
-        return max(1, min(int(self.config.get("lowest", 3)), len(self.arena.systems) - 1))
-
-
-def title(arm: str) -> str:
-    """An arm for a reader."""
-    style, strength = arm_parts(arm)
-    name = TITLES.get(style, style)
-    return name if strength == 1 else f"{name}, strength {strength:g}"
+        return gallery.lowest_of(self.source)
 
 
 def latest(judge: str, dataset_id: str) -> ProtocolRun | None:
@@ -119,70 +108,34 @@ def load(run_id: str, version: str) -> ProtocolRun | None:
 def _load(run_id: str, version: str, root: str) -> ProtocolRun | None:
     del root  # part of the cache key only
     folder = open_named(STUDY, run_id)
-    verdicts, variants = folder.table("verdicts"), folder.table("variants")
+    source = Source(folder)
+    verdicts, variants = source.table("verdicts"), source.table("variants")
     if not len(verdicts) or not len(variants):
         return None
     texts = dict(zip(zip(variants["style"], variants["response_id"], strict=True), variants["text"], strict=True))
-    return ProtocolRun(run_id, version, folder.manifest(), build_arena(verdicts, variants), variants, texts)
+    return ProtocolRun(run_id, version, source.manifest, gallery.arena(source), variants, texts, source)
 
 
 def view(run: ProtocolRun, rule: str, margin: float) -> View:
     """How verdicts are read under the page's tie rule."""
-    average = run.config.get("average", "probability")
-    if rule == MODAL:
-        return View(TieRule(None), average)
-    if rule == LIKE:
-        found = margin_like_pairwise(run.arena, View(average=average))
-        return View(TieRule(found if found == found else 0.0), average)
-    return View(TieRule(margin), average)
-
-
-# Every cache below is keyed by run, its state and the choices; the arrays themselves are left out of the key.
-
-
-@st.cache_data(max_entries=256, show_spinner=False)
-def _flips(run_id: str, version: str, arms: tuple[str, ...], seen: View, _arena: Arena) -> FlipComparison:
-    del run_id, version
-    return flips(_arena, arms, catalog.PLACEBO, seen)
+    return gallery.view_of(run.arena, RULES[rule], margin, str(run.config.get("average", "probability")))
 
 
 def flips_of(run: ProtocolRun, arms: tuple[str, ...], seen: View) -> FlipComparison:
     """Flips of the arms together."""
-    return _flips(run.run_id, run.version, arms, seen, run.arena)
-
-
-@st.cache_data(max_entries=128, show_spinner=False)
-def _board(
-    run_id: str,
-    version: str,
-    protocol: str,
-    arm: str,
-    k: int,
-    seen: View,
-    chosen: ChosenBy,
-    elo_k: float,
-    _arena: Arena,
-) -> Board:
-    del run_id, version
-    return board(_arena, Protocol(protocol), arm, k, seen, chosen_by=chosen, elo_k=elo_k)
+    return gallery.flips_of(run.source, arms, seen)
 
 
 def board_of(
     run: ProtocolRun, protocol: Protocol, arm: str, k: int, seen: View, chosen: ChosenBy, elo_k: float
 ) -> Board:
     """The leaderboard before and after."""
-    return _board(run.run_id, run.version, protocol.value, arm, k, seen, chosen, elo_k, run.arena)
-
-
-@st.cache_data(max_entries=64, show_spinner=False)
-def _ladder(run_id: str, version: str, arm: str, seen: View, _arena: Arena) -> list[LadderRow]:
-    del run_id, version
-    return ladder(_arena, [arm], seen)
+    return gallery.board_of(run.source, protocol, arm, k, seen, chosen, elo_k)
 
 
 def ladder_of(run: ProtocolRun, arm: str, seen: View) -> list[LadderRow]:
     """Accuracy by severity, clean and under one arm."""
-    return _ladder(run.run_id, run.version, arm, seen, run.arena)
+    return gallery.ladder_of(run.source, arm, seen)
 
 
 def evidence(run: ProtocolRun, seen: View) -> Evidence:
@@ -201,4 +154,4 @@ def evidence(run: ProtocolRun, seen: View) -> Evidence:
 
 def whole(run: ProtocolRun) -> list[str]:
     """The distractors at full strength; all of them where none is."""
-    return [arm for arm in run.distractors if ":" not in arm] or run.distractors
+    return gallery.whole(run.distractors)

@@ -9,12 +9,12 @@ import streamlit as st
 
 from dashboard import state, ui
 from dashboard.panels.marked import show_marked, show_verbatim
-from dashboard.panels.protocols_data import TITLES
 from dashboard.panels.protocols_setup import pick_rewriter
 from engine import catalog, jobs
 from engine.data.dataset import Dataset
 from engine.errors import EngineError
 from engine.figures.text import MISSING, three_digits
+from engine.gallery.protocols import TITLES
 
 ITEM, A, B, STYLE, STRENGTH, SIDE = (
     "live_item",

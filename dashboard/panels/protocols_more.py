@@ -8,7 +8,6 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import ui
-from dashboard.panels import protocols_data as data
 from dashboard.panels.marked import show_marked, show_verbatim
 from dashboard.panels.protocols_choose import Setting
 from dashboard.panels.protocols_data import ProtocolRun
@@ -17,6 +16,7 @@ from dashboard.spreadsheet import safe_csv
 from engine import catalog
 from engine.data.dataset import Dataset
 from engine.figures.text import fixed, plural
+from engine.gallery.protocols import title
 from engine.metrics.leaderboard import choice_sets, contradictions, ranked_pairs
 from engine.metrics.rewritings import content_checks
 from engine.schema import NONE, Protocol
@@ -34,7 +34,7 @@ def rewritings(run: ProtocolRun, dataset: Dataset, setting: Setting) -> None:
         "kept its numbers, names and list structure; only those are judged."
     )
     shown = checks.assign(
-        style=[data.title(s) for s in checks["style"]], length_ratio=[f"×{fixed(r, 2)}" for r in checks["length_ratio"]]
+        style=[title(s) for s in checks["style"]], length_ratio=[f"×{fixed(r, 2)}" for r in checks["length_ratio"]]
     )
     names = {"style": "Manner", "rewriter": "By", "n": "Rewritings", "kept": "Kept", "length_ratio": "Length"}
     st.dataframe(
@@ -54,7 +54,7 @@ def rewritings(run: ProtocolRun, dataset: Dataset, setting: Setting) -> None:
             "Length": own["length_ratio"].map(lambda r: f"×{fixed(r, 2)}"),
         }
     ).reset_index(drop=True)
-    at = _chosen(table, f"{data.title(setting.arm)}: what changed", "protocols_rewritten")
+    at = _chosen(table, f"{title(setting.arm)}: what changed", "protocols_rewritten")
     if at is None:
         return
     row = own.iloc[at]

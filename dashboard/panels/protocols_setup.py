@@ -6,12 +6,13 @@ import streamlit as st
 
 from dashboard import state, ui
 from dashboard.panels.progress import progress
-from dashboard.panels.protocols_data import STUDY, TITLES
+from dashboard.panels.protocols_data import STUDY
 from dashboard.watching import newest_job
 from engine import catalog, jobs
 from engine.data.dataset import Dataset
 from engine.errors import EngineError
 from engine.figures.text import plural
+from engine.gallery.protocols import TITLES
 from engine.jobs import Job
 from engine.schema import Protocol
 

@@ -20,6 +20,7 @@ from dashboard.panels.protocols_words import board_sentence, headline, percent
 from engine import catalog
 from engine.data.dataset import Dataset
 from engine.figures.text import interval_text, plural
+from engine.gallery.protocols import POOLED, title
 from engine.metrics.leaderboard import contradictions, win_table
 from engine.metrics.protocol_advice import advise
 from engine.metrics.protocols import PROTOCOLS, first_slot, order_disagreement, preference_strength
@@ -50,12 +51,11 @@ def results(run: ProtocolRun, dataset: Dataset) -> None:
 
 
 def _flips(run: ProtocolRun, dataset: Dataset, setting: Setting) -> None:
-    arms = [*dict.fromkeys((setting.arm, *run.distractors)), *([catalog.PLACEBO] if _placebo(run) else [])]
     left, right = st.columns(2, gap="medium")
     with left:
-        clicked = figures.flips(run, arms, setting.view, net=False, key="protocols_flips")
+        clicked = figures.flips(run, setting, net=False, key="protocols_flips")
     with right:
-        net = figures.flips(run, arms, setting.view, net=True, key="protocols_net")
+        net = figures.flips(run, setting, net=True, key="protocols_net")
     clicked = clicked or net
     found = data.flips_of(run, (setting.arm,), setting.view)
     ui.facts(
@@ -75,9 +75,9 @@ def _flips(run: ProtocolRun, dataset: Dataset, setting: Setting) -> None:
         "pointwise flips by itself: try the other tie rules."
     )
     arm, protocol = (clicked[0], Protocol(clicked[1])) if clicked else (setting.arm, _first(run))
-    arm = setting.arm if arm == figures.POOLED else arm
+    arm = setting.arm if arm == POOLED else arm
     listed, table = cases.flip_cases(run, arm, protocol, setting.view)
-    cases.show_cases(run, dataset, f"{data.title(arm)}, {protocol.value}", listed, table, key="protocols_flip")
+    cases.show_cases(run, dataset, f"{title(arm)}, {protocol.value}", listed, table, key="protocols_flip")
 
 
 def _severity(run: ProtocolRun, dataset: Dataset, setting: Setting) -> None:
@@ -88,7 +88,7 @@ def _severity(run: ProtocolRun, dataset: Dataset, setting: Setting) -> None:
         )
         return
     half = st.toggle("A tie is half right (off: wrong, as in paper 004)", value=True, key="protocols_half")
-    clicked = figures.ladder(run, setting.arm, setting.view, half=half, key="protocols_ladder")
+    clicked = figures.ladder(run, setting, half=half, key="protocols_ladder")
     ui.note(
         "A response that keeps all rules against one that breaks 1, 2 or 3 of them; only the lower one is rewritten. "
         "Rewritings that change how many rules are kept are left out."
@@ -97,7 +97,7 @@ def _severity(run: ProtocolRun, dataset: Dataset, setting: Setting) -> None:
         (clicked[0], Protocol(clicked[1]), int(clicked[4])) if clicked else (setting.arm, _first(run), 1)
     )
     listed, table = cases.ladder_cases(run, arm, severity, protocol, setting.view)
-    name = "clean" if arm == NONE else data.title(arm)
+    name = "clean" if arm == NONE else title(arm)
     cases.show_cases(
         run, dataset, f"severity {severity}, {name}, {protocol.value}", listed, table, key="protocols_rung"
     )
@@ -109,22 +109,19 @@ def _leaderboard(run: ProtocolRun, dataset: Dataset, setting: Setting) -> None:
         ui.nothing_yet("This run measured no leaderboard. Run the judge with at least one distractor.")
         return
     if arm != setting.arm:
-        ui.note(f"The leaderboard was measured with {data.title(arm).lower()} only.")
+        ui.note(f"The leaderboard was measured with {title(arm).lower()} only.")
     judged = [p for p in PROTOCOLS if (run.arena.has_pairwise if p is Protocol.PAIRWISE else run.arena.has_pointwise)]
     clicked: list[str] = []
     protocol = judged[0]
     for column, p in zip(st.columns(len(judged), gap="medium"), judged, strict=True):
         with column:
             found = data.board_of(run, p, arm, setting.lowest, setting.view, setting.chosen_by, setting.elo_k)
-            at = figures.slope(run, found, setting.view, key=f"protocols_slope_{p.value}")
+            at = figures.board(run, "slope", p, arm, setting, key=f"protocols_slope_{p.value}")
             ui.note(board_sentence(run, found))
             ui.note(_problems(run, found))
             st.dataframe(_ratings(run, found), hide_index=True, key=f"protocols_ratings_{p.value}")
             ui.note("✎ rewritten; Bradley-Terry with ties as half wins, online Elo averaged over 50 orders.")
-            order = np.argsort(np.nan_to_num(-found.before.rating, nan=np.inf), kind="stable")
-            cell = figures.matrix(
-                run, win_table(run.arena, p, setting.view), order, p, setting.view, key=f"protocols_win_{p.value}"
-            )
+            cell = figures.board(run, "matrix", p, arm, setting, key=f"protocols_win_{p.value}")
             ui.note(_cycles(run, p, setting))
             if at or cell:
                 clicked, protocol = (cell or [at[0], ""]), p
@@ -135,12 +132,11 @@ def _leaderboard(run: ProtocolRun, dataset: Dataset, setting: Setting) -> None:
 
 
 def _order(run: ProtocolRun, dataset: Dataset, setting: Setting) -> None:
-    arms = [*dict.fromkeys((setting.arm, *run.distractors)), *([catalog.PLACEBO] if _placebo(run) else [])]
     left, right = st.columns(2, gap="medium")
     with left:
-        clicked = figures.copies(run, arms, setting.view, ties=False, key="protocols_copies")
+        clicked = figures.copies(run, setting, ties=False, key="protocols_copies")
     with right:
-        tied = figures.copies(run, [NONE, *arms], setting.view, ties=True, key="protocols_ties")
+        tied = figures.copies(run, setting, ties=True, key="protocols_ties")
         ui.note(
             "Identical texts: how often the judge itself calls a tie, in one order, since both averaged tie by "
             "construction; so do scores, which are not drawn."
@@ -160,7 +156,7 @@ def _order(run: ProtocolRun, dataset: Dataset, setting: Setting) -> None:
     arm, protocol = (clicked[0], Protocol(clicked[1])) if clicked else (setting.arm, _first(run))
     listed, table = cases.copy_cases(run, arm, protocol, setting.view)
     cases.show_cases(
-        run, dataset, f"{data.title(arm)} against its original, {protocol.value}", listed, table, key="protocols_copy"
+        run, dataset, f"{title(arm)} against its original, {protocol.value}", listed, table, key="protocols_copy"
     )
     if run.arena.has_pairwise:
         with st.container(border=True):

@@ -7,6 +7,7 @@ from dashboard.panels import protocols_data as data
 from dashboard.panels.protocols_choose import Setting
 from dashboard.panels.protocols_data import ProtocolRun
 from engine.figures.text import count, interval_text
+from engine.gallery.protocols import title
 from engine.metrics.intervals import Interval
 from engine.metrics.leaderboard import Board
 
@@ -26,7 +27,7 @@ def headline(run: ProtocolRun, setting: Setting) -> str:
     found = data.flips_of(run, (setting.arm,), setting.view)
     name = findings.judge_name(run.judge)
     name = name[:1].upper() + name[1:]
-    manner = data.title(setting.arm).lower()
+    manner = title(setting.arm).lower()
     if not run.arena.has_pairwise or not run.arena.has_pointwise:
         only = "pairwise" if run.arena.has_pairwise else "pointwise"
         rate = found.pairwise if run.arena.has_pairwise else found.pointwise

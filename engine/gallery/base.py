@@ -26,7 +26,7 @@ from engine.runs import RunFolder
 Value = float | int | str
 Values = dict[str, Value]
 Made = TypeVar("Made")
-_HELD = 48
+_HELD = 160
 """Intermediate results that one run keeps."""
 ATTRS = "gallery"
 

@@ -15,13 +15,15 @@ from engine.figures import protocols_rates as rates
 from engine.gallery.base import Dial, Entry, Shown, Source, Values, has_table
 from engine.metrics.flips import FlipComparison, TieRule
 from engine.metrics.intervals import Interval
-from engine.metrics.leaderboard import Board, board, win_table
-from engine.metrics.protocols import PROTOCOLS, View, copy_rates, flips, ladder, margin_like_pairwise
+from engine.metrics.leaderboard import Board, ChosenBy, board, win_table
+from engine.metrics.protocols import PROTOCOLS, LadderRow, View, copy_rates, flips, ladder, margin_like_pairwise
 from engine.readout.arena import Arena, arm_parts, build_arena
 from engine.schema import NONE, Protocol
 
 STUDY = "protocols"
 POOLED = "all distractors"
+ELO_K = 16.0
+"""K of the online Elo where none is set."""
 MODAL, LIKE, MARGIN = "modal", "like pairwise", "margin"
 TITLES = {
     "assertiveness": "Assertiveness",
@@ -52,6 +54,26 @@ def distractors(source: Source) -> list[str]:
 def whole(arms: Sequence[str]) -> list[str]:
     """The distractors at full strength; all of them where none is."""
     return [arm for arm in arms if ":" not in arm] or list(arms)
+
+
+def flips_of(source: Source, arms: tuple[str, ...], view: View) -> FlipComparison:
+    """Flips of the arms together, against the placebo's."""
+    return source.memo(("flips", arms, view), lambda: flips(arena(source), arms, catalog.PLACEBO, view))
+
+
+def ladder_of(source: Source, arm: str, view: View) -> list[LadderRow]:
+    """Accuracy by severity, clean and under one arm."""
+    return source.memo(("ladder", arm, view), lambda: ladder(arena(source), [arm], view))
+
+
+def board_of(
+    source: Source, protocol: Protocol, arm: str, k: int, view: View, chosen: ChosenBy, elo_k: float = ELO_K
+) -> Board:
+    """The leaderboard before and after the k lowest systems are rewritten."""
+    return source.memo(
+        ("board", protocol, arm, k, view, chosen, elo_k),
+        lambda: board(arena(source), protocol, arm, k, view, chosen_by=chosen, elo_k=elo_k),
+    )
 
 
 def view_of(found: Arena, rule: str, margin: float, average: str = "probability") -> View:
@@ -165,7 +187,12 @@ TIES_ARE = Dial("ties_are", "a tie is", "choice", lambda _: "half right", choice
 PROTOCOL = Dial("protocol", "judged", "choice", lambda s: _judged(s)[0], choices=_judged)
 LOWEST = Dial("lowest", "lowest systems rewritten", "whole", lowest_of, lambda _: 1, lowest_of)
 CHOSEN = Dial("chosen_by", "the lowest by", "choice", lambda _: "own", choices=lambda _: ("own", "pairwise"))
+FIRST = Dial(
+    "first", "first distractor", "choice", lambda s: next(iter(distractors(s)), ""),
+    choices=lambda s: tuple(distractors(s)),
+)  # fmt: skip
 RULES = (RULE, MARGIN_DIAL)
+RATES = (FIRST, *RULES)
 BOARD = (PROTOCOL, BOARD_ARM, LOWEST, CHOSEN, *RULES)
 
 
@@ -184,21 +211,17 @@ def _unread(source: Source) -> str:
     return f"{lost} verdicts unread"
 
 
-def shown_arms(source: Source) -> list[str]:
-    """The distractors, then the placebo where there is one."""
+def shown_arms(source: Source, first: str) -> list[str]:
+    """The distractors, the one in question first, then the placebo where there is one."""
     placebo = [catalog.PLACEBO] if catalog.PLACEBO in arena(source).arms else []
-    return [*distractors(source), *placebo]
+    return [*dict.fromkeys((first, *distractors(source))), *placebo]
 
 
 def _flips(source: Source, at: Values, *, net: bool) -> Shown:
-    found, view = arena(source), _view(source, at)
-
-    def compare(arms: tuple[str, ...]) -> FlipComparison:
-        return source.memo(("flips", arms, view), lambda: flips(found, arms, catalog.PLACEBO, view))
-
-    together = whole(distractors(source))
+    view, together = _view(source, at), whole(distractors(source))
     pooled = {POOLED: tuple(together)} if len(together) > 1 else {}
-    made = flip_rows(compare, {**pooled, **{arm: (arm,) for arm in shown_arms(source)}}, net=net)
+    members = {**pooled, **{arm: (arm,) for arm in shown_arms(source, str(at["first"]))}}
+    made = flip_rows(lambda arms: flips_of(source, arms, view), members, net=net)
     more = {
         "title": "What does the manner add?" if net else "Which verdicts flip?",
         "axis": "flips less the placebo's (points)" if net else "distracted losers that now win (%)",
@@ -210,7 +233,7 @@ def _flips(source: Source, at: Values, *, net: bool) -> Shown:
 
 def _copies(source: Source, at: Values, *, ties: bool) -> Shown:
     view = _view(source, at)
-    arms = [*([NONE] if ties else []), *shown_arms(source)]
+    arms = [*([NONE] if ties else []), *shown_arms(source, str(at["first"]))]
     more = {
         "title": "Do equals tie?" if ties else "Is the rewritten copy preferred?",
         "axis": "ties (%)" if ties else "rewriting preferred to its original (%)",
@@ -228,8 +251,7 @@ def _draw_rates(prepared: pd.DataFrame, more: dict[str, Any], mode: Any) -> Any:
 
 def _ladder(source: Source, at: Values) -> Shown:
     view = _view(source, at)
-    rows = ladder(arena(source), [str(at["arm"])], view)
-    made = ladder_rows(rows, half=at["ties_are"] == "half right")
+    made = ladder_rows(ladder_of(source, str(at["arm"]), view), half=at["ties_are"] == "half right")
     return Shown(made, {"note": _note(source, view)}, (_unread(source), "intervals: items as clusters"))
 
 
@@ -237,10 +259,7 @@ def _board(source: Source, at: Values) -> tuple[Board, View]:
     view = _view(source, at)
     chosen: Any = at["chosen_by"]
     protocol, arm, k = Protocol(str(at["protocol"])), str(at["arm"]), int(at["lowest"])
-    made = source.memo(
-        ("board", protocol, arm, k, chosen, view),
-        lambda: board(arena(source), protocol, arm, k, view, chosen_by=chosen),
-    )
+    made = board_of(source, protocol, arm, k, view, chosen)
     return made, view
 
 
@@ -287,17 +306,17 @@ def _no_board(source: Source) -> str:
 
 ENTRIES = (
     Entry(
-        STUDY, "flips", "Which verdicts flip?", lambda s, at: _flips(s, at, net=False), _draw_rates, RULES, _no_arms
+        STUDY, "flips", "Which verdicts flip?", lambda s, at: _flips(s, at, net=False), _draw_rates, RATES, _no_arms
     ),
     Entry(
-        STUDY, "flips_net", "What does the manner add?", lambda s, at: _flips(s, at, net=True), _draw_rates, RULES,
+        STUDY, "flips_net", "What does the manner add?", lambda s, at: _flips(s, at, net=True), _draw_rates, RATES,
         _no_arms,
     ),
     Entry(
         STUDY, "copies", "Is the rewritten copy preferred?", lambda s, at: _copies(s, at, ties=False), _draw_rates,
-        RULES, _no_arms,
+        RATES, _no_arms,
     ),
-    Entry(STUDY, "ties", "Do equals tie?", lambda s, at: _copies(s, at, ties=True), _draw_rates, RULES, _no_arms),
+    Entry(STUDY, "ties", "Do equals tie?", lambda s, at: _copies(s, at, ties=True), _draw_rates, RATES, _no_arms),
     Entry(
         STUDY, "ladder", "Does the better response still win?", _ladder,
         lambda p, more, mode: ladders.plot_ladder(p, mode=mode, note=more["note"]), (ARM, TIES_ARE, *RULES), _no_levels,
