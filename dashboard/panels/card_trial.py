@@ -15,7 +15,7 @@ from dashboard.spreadsheet import safe_csv
 from engine import catalog, jobs
 from engine.data.dataset import Dataset
 from engine.errors import EngineError
-from engine.figures.text import three_digits
+from engine.figures.text import plural, three_digits
 from engine.schema import Protocol
 
 ROWS, HELD = "card_rows", "card_trial"
@@ -61,7 +61,7 @@ def _why_not(draft: Draft, chosen: list[str], dataset: Dataset) -> str:
         return "Choose a row."
     if draft.card and dataset.task not in draft.card.tasks:
         return f"These data are of the kind {dataset.task}, and the card is for: {', '.join(draft.card.tasks)}."
-    return "Three calls; the first question loads the model."
+    return f"{plural(len(chosen), 'judge call')}; the first question loads the model."
 
 
 def _ask(asked: tuple[Any, ...], card: catalog.Card, model: str) -> None:
