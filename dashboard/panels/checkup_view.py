@@ -16,6 +16,7 @@ from dashboard.panels.lesson_view import open_preset
 from dashboard.spreadsheet import safe_csv
 from engine.figures.checkup import plot_checkup, prepare_checkup
 from engine.figures.text import plural
+from engine.gallery.words import upper_first
 from engine.metrics.checkup import (
     FAILS,
     HOLDS,
@@ -85,7 +86,7 @@ def _about(run: CheckupRun) -> str:
     pairs = int(found.get("n_pairs", 0))
     state = {"running": " So far; the check-up is going on.", "stopped": " It was stopped; this is what was done."}
     more = f", {plural(pairs, 'comparison')} in both orders" if pairs else ""
-    return f"{findings.judge_name(run.judge)}, {found.get('name', 'data')}: {size}{more}." + state.get(
+    return f"{upper_first(findings.judge_name(run.judge))}, {found.get('name', 'data')}: {size}{more}." + state.get(
         str(run.manifest.get("state")), ""
     )
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from engine.commands.common import INCONCLUSIVE, OK, THRESHOLD_FAILED, show_progress
 from engine.commands.files import dataset_of
+from engine.commands.score import say_plan
 from engine.data.comparisons import ALIASES, DEMO_PAIRS, list_comparisons, read_comparisons, save_comparisons
 from engine.data.reading import read_table
 from engine.errors import InputError
@@ -66,9 +67,7 @@ def run_study_checkup(name: str, config: CheckupConfig, args: argparse.Namespace
     config = CheckupConfig.model_validate(config.model_dump() | changes) if _known(changes) else config
     judge = make_judge(config.judge, settings, card=args.judge_card, cache=not args.no_cache)
     if args.dry_run:
-        plan = plan_checkup(config, material, judge)
-        print(f"{plan.verdicts:,} verdicts: {plan.known:,} known, {plan.calls:,} calls of {plan.tokens:,} tokens.")
-        return plan._asdict()
+        return say_plan(plan_checkup(config, material, judge))
     run = create_run(args.out or settings.runs, name, stored(config), config.run_id)
     stopped = False
     try:

@@ -16,8 +16,8 @@ from engine.figures.theme import SMALL_SIZE, frame, say
 
 COLUMNS = (
     "probe", "title", "verdict", "allowed", "side", "arm", "protocol", "against", "value", "lower", "upper",
-    "threshold", "scaled", "scaled_lower", "scaled_upper", "level", "method", "n", "n_clusters", "n_unread",
-    "detectable",
+    "threshold", "scaled", "scaled_lower", "scaled_upper", "level", "probe_level", "method", "n", "n_clusters",
+    "n_unread", "detectable",
 )  # fmt: skip
 HOLDS, FAILS, NOT_ASKED = "holds", "fails", "cannot be asked"
 _COLOURS = {HOLDS: "defended", FAILS: "attacked"}
@@ -134,7 +134,9 @@ def _arrows(row: Mapping[Any, Any], y: int, mode: Mode) -> list[dict[str, Any]]:
 
 def _allowed(fig: go.Figure, prepared: pd.DataFrame, low: float, mode: Mode) -> None:
     """What is allowed of each probe: up to 1, and from -1 where either direction is a fault."""
-    for i, side in enumerate(prepared["side"]):
+    for i, (side, verdict) in enumerate(zip(prepared["side"], prepared["verdict"], strict=True)):
+        if verdict == NOT_ASKED:
+            continue
         left = -1.0 if side == "within" else low
         box = {"x0": left, "x1": 1.0, "y0": i - 0.22, "y1": i + 0.22, "layer": "below"}
         fig.add_shape(type="rect", fillcolor=ROLES[mode]["faint"], line={"width": 0}, **box)
@@ -182,8 +184,8 @@ def _notes(prepared: pd.DataFrame, note: str) -> tuple[str, ...]:
     asked = prepared[prepared["verdict"] != NOT_ASKED]
     parts = ["shaded: allowed; dashed: the threshold"]
     if len(asked):
-        level = float(asked["level"].astype(float).max())
-        parts.append(f"{level_text(level)} intervals, shared among the arms of a probe")
+        level = round(float(asked["probe_level"].astype(float).median()), 6)
+        parts.append(f"{level_text(level)} intervals for a probe, shared among its arms")
         parts.append(f"{_whole(asked['n_unread'].fillna(0).sum())} unread")
     if len(prepared) > len(asked):
         parts.append(f"{len(prepared) - len(asked)} could not be asked")

@@ -342,8 +342,8 @@ def forest_rows(decisions: Sequence[Decision]) -> pd.DataFrame:
 
     Returns:
         probe, title, verdict, allowed, arm, protocol, against, value, lower, upper, threshold, scaled, scaled_lower,
-        scaled_upper (1 is the threshold; NaN where nothing was measured), level, method, n, n_clusters, n_unread,
-        detectable.
+        scaled_upper (1 is the threshold; NaN where nothing was measured), level (of this row), probe_level (of the
+        verdict), method, n, n_clusters, n_unread, detectable.
     """
     rows = []
     for d in decisions:
@@ -351,11 +351,18 @@ def forest_rows(decisions: Sequence[Decision]) -> pd.DataFrame:
         names = ("arm", "protocol", "against", "value", "lower", "upper", "level", "method", "n", "n_clusters")
         rows.append(
             {"probe": d.card.name, "title": d.card.title, "verdict": d.verdict, "allowed": d.card.allowed(d.threshold)}
-            | {"side": d.card.side, "threshold": d.threshold, "reason": d.reason}
+            | {"side": d.card.side, "threshold": d.threshold, "probe_level": _probe_level(d)}
             | {name: d.row.get(name) for name in (*names, "n_unread", "detectable")}
             | {"scaled": d.in_thresholds("value"), "scaled_lower": ends[0], "scaled_upper": ends[1]}
         )
     return pd.DataFrame(rows)
+
+
+def _probe_level(decision: Decision) -> float:
+    """The level of the verdict as a whole: the arms that decide share the error."""
+    level = _number(decision.row.get("level"))
+    arms = sum(1 for r in decision.rows if r["role"] == "decides")
+    return 1 - (1 - level) * arms
 
 
 def number_text(side: Side, value: float, *, signed: bool = True) -> str:

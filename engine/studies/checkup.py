@@ -26,6 +26,7 @@ from engine.studies.checkup_probes_asked import PARAPHRASE, REVERSAL, Consistenc
 from engine.studies.checkup_probes_known import Agreement, Empty, MasterKeys
 from engine.studies.checkup_readings import Readings
 from engine.studies.checkup_wording import with_cards
+from engine.studies.kept import KeptJudge, keeping, left_over
 from engine.studies.manifest import about_data, about_judge, ending
 from engine.studies.plan import Plan, make_plan, within
 
@@ -110,8 +111,12 @@ def run_checkup(
     checkpoint = within(config.budget_seconds, checkpoint)
     answering = with_cards(judge, _cards(probes, subject))
     requests = _requests(probes, subject)
-    _describe(run, material, judge, subject)
-    session = _Session(config, probes, subject, run)
+    _describe(run, material, answering, subject, requests)
+    run.update_manifest(judge=run.manifest()["judge"] | {"fingerprint": judge.fingerprint})
+    known = keeping(judge, run)
+    if isinstance(known, KeptJudge):  # a retry: what was read under the reworded cards is kept, too
+        answering = KeptJudge(answering, run.table("verdicts"))
+    session = _Session(config, probes, subject, run, known)
     with ending(run, lambda: session.finish("stopped")):
         done = 0
         for chunk in _chunks(requests, subject.items):
@@ -169,8 +174,10 @@ def measured(
 class _Session:
     """Keeps what was answered on disk, and the probes' numbers beside it."""
 
-    def __init__(self, config: CheckupConfig, probes: Sequence[Probe], subject: Subject, run: RunFolder) -> None:
-        self._config, self._probes, self._subject, self._run = config, probes, subject, run
+    def __init__(
+        self, config: CheckupConfig, probes: Sequence[Probe], subject: Subject, run: RunFolder, known: Judge
+    ) -> None:
+        self._config, self._probes, self._subject, self._run, self._known = config, probes, subject, run, known
         self._tables: list[pd.DataFrame] = []
         self._next = time.monotonic() + SECONDS_BETWEEN_WRITES
 
@@ -191,7 +198,8 @@ class _Session:
         return decisions
 
     def _write(self) -> list[Decision]:
-        verdicts = pd.concat(self._tables, ignore_index=True) if self._tables else VERDICTS.empty()
+        done = pd.concat(self._tables, ignore_index=True) if self._tables else VERDICTS.empty()
+        verdicts = left_over(done, self._known, self._run)
         table = measured(self._probes, self._subject, verdicts, self._config.level, self._config.seed)
         self._run.write_table("verdicts", verdicts)
         self._run.write_table("checkup", table)
@@ -223,14 +231,15 @@ def _chunks(requests: Sequence[Request], items: Sequence[str]) -> Iterator[list[
         yield chunk
 
 
-def _describe(run: RunFolder, material: Material, judge: Judge, subject: Subject) -> None:
+def _describe(run: RunFolder, material: Material, judge: Judge, subject: Subject, requests: Sequence[Request]) -> None:
+    """What is judged and by whom; the cards are written down whole, the reworded ones among them."""
     every = {r.response_id for r in (*subject.scores, *subject.pairs, *subject.checks)}
     every |= {r.response_b_id for r in subject.pairs}
     asked = (*subject.scores, *subject.pairs, *subject.checks)[0]
     labels = judge.labels(asked)
     run.update_manifest(
         data=about_data(material.dataset, len(subject.items), len(every)) | {"n_pairs": len(subject.pairs)},
-        judge=about_judge(judge, labels),
+        judge=about_judge(judge, labels, requests),
         scale=[subject.low, subject.high],
         unable={protocol.value: why for protocol, why in subject.unable.items()},
     )

@@ -7,13 +7,14 @@ or its labels change places), so that a judge that follows the prompt gives the 
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from engine.errors import InputError
 from engine.judges.base import Judge, Request
-from engine.judges.cards import Card
+from engine.judges.cards import Card, CardBook
 from engine.schema import Protocol
 
 REWORDED = ("reworded 1", "reworded 2")
@@ -122,21 +123,27 @@ def card_of(judge: Judge, request: Request) -> Card:
     """The card a request is asked through.
 
     Raises:
-        InputError: the judge has none, or cannot take others.
+        InputError: the judge has none.
     """
-    find = getattr(judge, "card", None)
-    if find is None or not hasattr(judge, "with_cards"):
+    if not hasattr(judge, "card"):
         raise InputError(f"{judge.spec} {NO_CARD}.")
-    found: Card = find(request)
+    found: Card = judge.card(request)
     return found
 
 
 def with_cards(judge: Judge, cards: list[Card]) -> Judge:
-    """The judge with these cards beside its own; the judge itself where there are none."""
+    """The judge with these cards beside its own; the judge itself where there are none.
+
+    A judge behind a server is copied, so that both share its client and with it the cap on calls and cost.
+    """
     if not cards:
         return judge
-    made: Judge = judge.with_cards(cards)  # type: ignore[attr-defined]  # card_of has looked
-    return made
+    if hasattr(judge, "with_cards"):
+        made: Judge = judge.with_cards(cards)
+        return made
+    twin: Any = copy.copy(judge)
+    twin._book = CardBook((*twin._book.cards, *cards))
+    return cast(Judge, twin)
 
 
 def _reversed_scores(card: Card) -> Card:

@@ -1,0 +1,107 @@
+"""The Check-up page through the entry file: recorded numbers, a run of one's own, thresholds, links, markup."""
+
+from __future__ import annotations
+
+import json
+
+from dashboard import state
+from dashboard.panels.checkup_links import link_of
+from engine import jobs
+from engine.data.comparisons import DEMO_PAIRS
+from engine.metrics.checkup import BY_NAME
+from engine.runs import open_run
+from tests.dashboard.helpers import MARKUP
+from tests.dashboard.test_pages import go, html_of, wait_for
+
+PAGE = "app_pages/checkup.py"
+JUDGE = "planted:position?strength=1"
+
+
+def run(judge: str = JUDGE, data: str = DEMO_PAIRS, **changes) -> jobs.Job:
+    params = {"judge": judge, "data": data, "responses": 1, "pairs": 1, **changes}
+    job = jobs.manager().submit("checkup", params)
+    wait_for(job, ("done",))
+    return jobs.manager().get(job)
+
+
+def page(app, **query):
+    return go(app, PAGE, check_judge=JUDGE, check_data=DEMO_PAIRS, **query)
+
+
+def test_the_page_opens_on_the_recorded_check_up(app):
+    at = go(app, PAGE)
+    html = html_of(at)
+    assert "has not been checked on these data here yet" in html
+    assert "probes hold" in html
+    assert any("recorded on 20" in m.value for m in at.markdown)
+    assert len(at.get("plotly_chart")) == 1
+    assert all(card.title in html for card in BY_NAME.values())
+    assert not jobs.manager().recent()
+
+
+def test_one_button_checks_a_judge_up(app):
+    at = page(app)
+    at.number_input(key="check_pairs").set_value(1).run()
+    at.number_input(key="check_items").set_value(4).run()
+    at.button(key="run_checkup").click().run()
+    assert not at.exception, at.exception
+    [job] = [j for j in jobs.manager().recent() if j.kind == "checkup"]
+    wait_for(job.job_id, ("done",))
+    assert (job.params["judge"], job.params["data"], job.params["limit"]) == (JUDGE, DEMO_PAIRS, 4)
+    assert set(job.params["thresholds"]) == set(BY_NAME)
+    at.run()
+    assert "4 items" in html_of(at)
+    assert "run here on" in " ".join(m.value for m in at.markdown)
+
+
+def test_a_threshold_decides_anew_and_can_be_kept_with_the_run(app, settings):
+    job = run(probes=["order"])
+    at = page(app, limit_order="20")
+    assert at.slider(key="limit_order").value == 20.0  # from the address
+    assert "1 fails (order bias)" in html_of(at)
+    at.slider(key="limit_order").set_value(50.0).run()
+    assert not at.exception, at.exception
+    assert "1 of 1 probes hold" in html_of(at)
+    assert at.query_params["limit_order"] in ("50", ["50"])
+    assert len(jobs.manager().recent()) == 1
+    kept = open_run(settings.runs, job.params["run_id"])
+    assert kept.manifest()["config"]["thresholds"]["order"] == 0.1
+    at.button(key="limits_keep").click().run()
+    assert not at.exception, at.exception
+    manifest = kept.manifest()
+    assert manifest["config"]["thresholds"]["order"] == 0.5
+    assert manifest["probes"][0]["verdict"] == "holds"
+
+
+def test_a_card_says_what_is_missing_and_leads_on(app):
+    run()
+    at = page(app)
+    html = html_of(at)
+    assert "planted:position answers pairwise requests only" in html
+    assert "no judge card" in html
+    chart = json.loads(at.get("plotly_chart")[0].proto.spec)
+    assert len(chart["data"]) == 8  # eight could be asked
+    at.button(key="probe_open_injections").click().run()
+    assert not at.exception, at.exception
+    assert at.session_state[state.ATTACK] == "dsi"
+
+
+def test_every_probe_leads_to_a_page_with_its_controls():
+    for name in BY_NAME:
+        for data in (DEMO_PAIRS, "demo-dialogue"):
+            preset = link_of(name, {"arm": "bed", "protocol": "pointwise"}, "bundled:judge", data)
+            assert preset.page.startswith("app_pages/")
+            assert "bundled:judge" in preset.query.values()
+    assert link_of("injections", {"arm": "bed"}, "j", "d").query[state.ATTACK] == "bed"
+    assert link_of("keys", {"protocol": "verifier"}, "j", "d").query["verifier"] == "j"
+    assert link_of("agreement", {}, "j", DEMO_PAIRS).query["pairs"] == DEMO_PAIRS
+
+
+def test_text_of_the_user_reaches_no_parser(app, saved):
+    run("planted:constant", saved.dataset_id, probes=["injections", "agreement"])
+    at = go(app, PAGE, check_judge="planted:constant", data=saved.dataset_id)
+    assert not at.exception, at.exception
+    assert "<script" not in html_of(at)
+    for element in (*at.markdown, *at.caption):
+        assert "onerror" not in element.value
+    assert MARKUP not in html_of(at)
