@@ -8,18 +8,16 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import ui
-from dashboard.panels import cap_findings, findings
+from dashboard.panels import cap_findings
 from dashboard.panels.cap_view import CapView
 from dashboard.panels.marked import show_verbatim
 from engine import jobs
 from engine.errors import EngineError
-from engine.figures import cap_sweep
 from engine.figures.text import three_digits
+from engine.gallery.cap import SIDES, by_alpha
 from engine.jobs import Job
-from engine.metrics.intervals import cluster_mean
 from engine.readout.cap import nearest
 
-SIDES = ("high", "low")
 EXTEND = "cap_sweep"
 
 
@@ -52,15 +50,8 @@ def _curve(view: CapView) -> None:
     ui.note("Mean ± standard deviation of the score: " + "; ".join(_spread(rows, side, chosen[side]) for side in SIDES))
     standards = (float(view.cap["standard_high"]), float(view.cap["standard_low"]))
     ui.note(_nearest(view, rows, standards))
-    note = findings.origin(view.manifest, recorded=view.recorded)
-    prepared = cap_sweep.prepare_cap_sweep(rows)
-    ui.show_figure(
-        lambda mode: cap_sweep.plot_cap_sweep(
-            prepared, standards=standards, marked=(chosen["high"], chosen["low"]), mode=mode, note=note
-        ),
-        prepared,
-        key="cap_sweep",
-    )
+    at = {f"alpha_{side}": repr(chosen[side]) for side in SIDES}
+    ui.show_entry(view.source, "sweep", key="cap_sweep", **at)
     _texts(view, chosen)
 
 
@@ -74,30 +65,6 @@ def _nearest(view: CapView, rows: pd.DataFrame, standards: tuple[float, float]) 
         other = "" if wrote is None or wrote == best else f" (the anchors were written with {three_digits(wrote)})"
         found.append(f"{side} {three_digits(best)}{other}")
     return f"Nearest to the standards in this grid: {', '.join(found)}."
-
-
-def by_alpha(sweep: pd.DataFrame) -> pd.DataFrame:
-    """One row per side and alpha: mean score with its interval over contexts, spread, edit size and fluency."""
-    rows = []
-    for (side, value), own in sweep.groupby(["side", "alpha"], sort=True):
-        scores = own["score"].to_numpy(dtype=float)
-        interval = cluster_mean(scores, own["item_id"].to_numpy())
-        rows.append(
-            {
-                "side": side,
-                "alpha": float(value),
-                "mean": interval.value,
-                "lower": interval.lower,
-                "upper": interval.upper,
-                "sd": float(pd.Series(scores).std(ddof=1)),
-                "n": interval.n,
-                "n_unread": len(own) - interval.n,
-                "relative_edit": float(own["relative_edit"].mean()),
-                "perplexity": float(own["perplexity"].median()),
-                "repetition": float(own["repetition"].mean()),
-            }
-        )
-    return pd.DataFrame(rows, columns=cap_sweep.COLUMNS)
 
 
 def _spread(rows: pd.DataFrame, side: str, value: float) -> str:

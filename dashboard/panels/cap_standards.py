@@ -6,10 +6,8 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import ui
-from dashboard.panels import findings
 from dashboard.panels.cap_view import CapView
 from dashboard.panels.marked import show_verbatim
-from engine.figures import cap_layers, cap_map, cap_scores
 from engine.figures.text import plural, three_digits
 from engine.readout.cap import standard_at
 
@@ -53,9 +51,7 @@ def _scores(view: CapView) -> None:
         ui.warn(f"A side needs {_LEAST} texts for a standard vector. Move the percentiles nearer to each other.")
     elif (low, high) != chosen:
         ui.note("The figures and anchors below belong to the percentiles of the run; a new run takes others.")
-    prepared = cap_scores.prepare_cap_scores(view.texts, found.high, found.low)
-    note = findings.origin(view.manifest, recorded=view.recorded)
-    ui.show_figure(lambda mode: cap_scores.plot_cap_scores(prepared, mode=mode, note=note), prepared, key="cap_scores")
+    ui.show_entry(view.source, "scores", key="cap_scores", low=low, high=high)
 
 
 @st.fragment
@@ -70,14 +66,7 @@ def _layers(view: CapView) -> None:
         help="Distance of the two means over the mean distances within the sides. The paper takes it after PCA; raw "
         "values depend on the number of texts, so look at the shuffled sides beside them.",
     )
-    prepared = cap_layers.prepare_cap_layers(view.layers, str(space))
-    note = findings.origin(view.manifest, recorded=view.recorded)
-    layer = int(view.cap["layer"])
-    ui.show_figure(
-        lambda mode: cap_layers.plot_cap_layers(prepared, chosen=layer, mode=mode, note=note),
-        prepared,
-        key="cap_layers",
-    )
+    ui.show_entry(view.source, "layers", key="cap_layers", space=str(space))
 
 
 @st.fragment
@@ -91,15 +80,9 @@ def _map(view: CapView) -> None:
         layer = st.slider("Layer", 1, count, layer, key="cap_layer", persist_state="session")
     elif method == UMAP:
         ui.note(f"UMAP was computed for the chosen layer {layer}; distances between far groups mean nothing in it.")
-    prepared = cap_map.prepare_cap_map(view.texts, view.points, layer if method == PCA else 0)
-    note = findings.origin(view.manifest, recorded=view.recorded)
-    ui.show_figure(
-        lambda mode: cap_map.plot_cap_map(
-            prepared, by_score=colour == BY_SCORE, method=str(method), layer=layer, mode=mode, note=note
-        ),
-        prepared,
-        key="cap_map",
-    )
+    at = {"layer": layer, "method": str(method), "colour": str(colour).lower()}
+    prepared, draw, pick = ui.from_gallery(view.source, "map", **at)
+    ui.show_figure(draw, prepared, key="cap_map", pick=pick)
     _texts(prepared)
 
 

@@ -12,6 +12,7 @@ from dashboard.watching import RECORDED, first_readable, runs_about, version_of
 from engine import runs
 from engine.data.store import DEMO_NAMES
 from engine.errors import RunError
+from engine.gallery import Source
 from engine.settings import get_settings
 
 CAP = "cap"
@@ -30,6 +31,7 @@ class CapView:
     anchors: pd.DataFrame
     verdicts: pd.DataFrame
     metrics: pd.DataFrame
+    source: Source
 
     @property
     def recorded(self) -> bool:
@@ -57,7 +59,8 @@ def _load(run_id: str, version: str, root: str) -> CapView:
     else:
         folder = runs.open_run(get_settings().runs, run_id)
     names = ("cap_layers", "cap_texts", "cap_points", "cap_sweep", "cap_anchors", "verdicts", "metrics")
-    return CapView(run_id, folder.manifest(), *(folder.table(name) for name in names))
+    source = Source(folder)
+    return CapView(run_id, source.manifest, *(source.table(name) for name in names), source)
 
 
 def view_of(run_id: str, version: str) -> CapView | None:

@@ -15,10 +15,10 @@ from dashboard.watching import newest_job
 from engine import catalog, jobs
 from engine.data.dataset import Dataset
 from engine.errors import EngineError, InputError
-from engine.figures import detection as figures
 from engine.figures.text import interval_text, plural, three_digits
-from engine.metrics.detection import detection_at, fitted, pr_curve, side_of
-from engine.schema import NONE
+from engine.gallery import Source
+from engine.gallery.detection import FITTED
+from engine.metrics.detection import detection_at, fitted, side_of
 
 KIND = "detection"
 WINDOW, FAMILY, THRESHOLD = "screen_window", "screen_family", "screen_threshold"
@@ -102,10 +102,10 @@ def _curve(view: StudyView) -> None:
     families = [f for f in FAMILIES if (readings["family"] == f).any()]
     state.seed(FAMILY, families, families[0])
     family = ui.pick("Against", families, key=FAMILY, title=lambda f: FAMILIES[f])
-    st.fragment(_one_family)(view.run_id, readings, family, origin)
+    st.fragment(_one_family)(view.run_id, view.source, readings, family)
 
 
-def _one_family(run_id: str, readings: pd.DataFrame, family: str, origin: str) -> None:
+def _one_family(run_id: str, source: Source, readings: pd.DataFrame, family: str) -> None:
     """The sentence, the curve and the button; the slider redraws only this."""
     f1, best = fitted(readings, family)
     test = side_of(readings, family, "test")
@@ -131,24 +131,10 @@ def _one_family(run_id: str, readings: pd.DataFrame, family: str, origin: str) -
         f"Above a perplexity of {three_digits(threshold)} ({rule}) lie {parts['recall']} of the attacked and "
         f"{parts['false_alarms']} of the clean texts of other items: F1 {parts['f1']}, precision {parts['precision']}."
     )
-    curves = {
-        side: pr_curve(own.loc[own["attack"] == NONE, "value"], own.loc[own["attack"] != NONE, "value"])
-        for side in ("train", "test")
-        for own in [side_of(readings, family, side)]
-    }
-    prepared = figures.prepare_curves(curves, threshold)
-    screen = str(readings["screen"].iloc[0])
-    ui.show_figure(
-        lambda mode: figures.plot_curves(
-            prepared,
-            n=len(test),
-            items=test["item_id"].nunique(),
-            mode=mode,
-            note=f"{screen} under bundled:base, {origin}",
-        ),
-        prepared,
-        key=f"screen_curve_{family}",
+    ui.show_entry(
+        source, "curve", key=f"screen_curve_{family}", family=family, threshold=FITTED if fitted_one else threshold
     )
+    screen = str(readings["screen"].iloc[0])
     window = screen.partition("window=")[2]
     name = f"perplexity?threshold={threshold:.1f}" + (f"&window={window}" if window else "")
     used = st.button(

@@ -13,6 +13,7 @@ from dashboard import pinned
 from dashboard.watching import version_of
 from engine import runs
 from engine.errors import EngineError, RunError
+from engine.gallery import Source
 from engine.jobs import Job
 from engine.settings import get_settings
 
@@ -24,6 +25,7 @@ class StudyView:
     run_id: str
     manifest: dict[str, Any]
     tables: dict[str, pd.DataFrame]
+    source: Source
 
     @property
     def recorded(self) -> bool:
@@ -63,5 +65,5 @@ def view_of(job: Job | None, study: str, params: dict[str, str], tables: tuple[s
 @st.cache_resource(max_entries=8, show_spinner=False)
 def _read(root: str, run_id: str, version: str, tables: tuple[str, ...]) -> StudyView:
     del version  # part of the cache key only
-    folder = runs.open_run(Path(root), run_id)
-    return StudyView(run_id, folder.manifest(), {name: folder.table(name) for name in tables})
+    source = Source(runs.open_run(Path(root), run_id))
+    return StudyView(run_id, source.manifest, {name: source.table(name) for name in tables}, source)

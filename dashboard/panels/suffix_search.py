@@ -15,7 +15,6 @@ from dashboard.watching import newest_job
 from engine import catalog, jobs
 from engine.data.dataset import Dataset
 from engine.errors import EngineError
-from engine.figures import suffix as figures
 from engine.figures.text import interval_text, plural, three_digits
 from engine.schema import NONE
 
@@ -65,24 +64,11 @@ def _show(view: StudyView, *, active: bool) -> None:
     if len(metrics):
         ui.finding(held_out_sentence(metrics, phrase, view.manifest))
     left, right = st.columns(2, gap="large")
-    note = findings.origin(view.manifest, recorded=view.recorded)
-    prepared = figures.prepare_steps(search)
     with left:
-        ui.show_figure(
-            lambda mode: figures.plot_steps(
-                prepared, protocol=config["protocol"], words=config["words"], mode=mode, note=note
-            ),
-            prepared,
-            key="suffix_steps",
-        )
+        ui.show_entry(view.source, "steps", key="suffix_steps")
     with right:
         if len(metrics):
-            lengths = figures.prepare_lengths(metrics)
-            ui.show_figure(
-                lambda mode: figures.plot_lengths(lengths, protocol=config["protocol"], mode=mode, note=note),
-                lengths,
-                key="suffix_lengths",
-            )
+            ui.show_entry(view.source, "lengths", key="suffix_lengths")
             if phrase["name"] in catalog.known_phrases():
                 _offer(str(phrase["name"]))
         else:

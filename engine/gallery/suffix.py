@@ -17,7 +17,7 @@ def _steps(source: Source, _: Values) -> Shown:
     made = figures.prepare_steps(source.table("suffix_search"))
     config = source.config
     more = {"protocol": config["protocol"], "words": int(config["words"]), "note": source.origin}
-    n = len(source.manifest.get("split", {}).get("train_responses", ())) or int(config["prompts"])
+    n = len(source.manifest.get("split", {}).get("train_responses", ())) or int(config.get("prompts", 0))
     return Shown(made, more, (f"n = {n} training prompts", "means of what was optimised, so no interval"))
 
 
