@@ -211,7 +211,7 @@ def open_run(root: Path, run_id: str) -> RunFolder:
     """
     folder = _folder(root, run_id)
     if not (folder / "manifest.json").is_file():
-        raise RunError(f"There is no run {run_id!r}. It may have been deleted; start it again from the Attack lab.")
+        raise RunError(f"There is no run {run_id!r}. If it was deleted, the trash on the page Runs has it for a while.")
     return RunFolder(folder)
 
 

@@ -6,6 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import pinned, state, ui
+from dashboard.panels import findings
 from dashboard.pinned import Pin
 from dashboard.spreadsheet import safe_csv
 from dashboard.watching import version_of
@@ -19,6 +20,8 @@ from engine.settings import get_settings
 UNIT, WHAT = "compare_unit", "compare_what"
 UNITS = {"points": "Scores", "share": "Shares", "own unit": "The studies' own metrics"}
 MOST_CALLS = 200
+MOST_AT_ONCE = 12
+"""Rows of a forest from which on one quantity is shown first rather than all."""
 
 
 def comparison(first_id: str, second_id: str) -> None:
@@ -71,9 +74,11 @@ def _sentence(found: Comparison) -> str:
         *(factor * float(row[k]) for k in ("value", "lower", "upper")), signed=True,
         unit="points of 100" if factor > 1 else "points",
     )  # fmt: skip
-    arm = ", ".join(str(row[k]) for k in ("attack", "defense") if row[k] not in ("", "none")) or "clean"
+    titles = findings.short_titles(paired)
+    arm = ", ".join(titles[str(row[k])] for k in ("attack", "defense") if row[k] not in ("", "none")) or "clean"
     what = NAMES.get(str(row["what"]), str(row["what"]))
-    count = f"{len(clear)} of {plural(len(paired), 'paired difference')} clear of zero"
+    verb = "is" if len(clear) == 1 else "are"
+    count = f"{len(clear)} of {plural(len(paired), 'paired difference')} {verb} clear of zero"
     return f"{count}; the clearest is {what} ({arm}): {numbers}."
 
 
@@ -102,10 +107,11 @@ def _forest(found: Comparison, note: str) -> None:
         unit = ui.pick("Differences of", units, key=UNIT, title=lambda u: UNITS[u])
     kinds = list(dict.fromkeys(own.loc[own["unit"] == unit, "what"]))
     options = kinds if unit == "own unit" else ["", *kinds]
-    state.seed(WHAT, options, options[0])
+    many = int((own["unit"] == unit).sum()) > MOST_AT_ONCE
+    state.seed(WHAT, options, kinds[0] if many else options[0])
     with right:
         what = ui.pick("Quantity", options, key=WHAT, title=lambda w: NAMES.get(w, w) if w else "All of them")
-    prepared = prepare_compare(own, unit=unit, what=what)
+    prepared = prepare_compare(own, unit=unit, what=what, titles=findings.short_titles(own))
     title = "How far apart are the two runs?" if not what else f"How far apart: {NAMES.get(what, what)}"
     ui.show_figure(
         lambda mode: plot_compare(prepared, mode=mode, title=title, note=note), prepared, key="compare_forest"

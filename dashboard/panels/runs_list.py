@@ -6,7 +6,6 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import data, pinned, state, ui
-from dashboard.panels import findings
 from engine import runs_kept
 from engine.figures.text import plural
 from engine.runs_kept import RunRow
@@ -58,7 +57,7 @@ def _table(rows: list[RunRow]) -> None:
             "Study": [r.study for r in rows],
             "State": [r.state for r in rows],
             "Begun (UTC)": [r.begun[:16].replace("T", " ") for r in rows],
-            "Judge": [findings.judge_name(r.judge).removeprefix("the ") if r.judge else "" for r in rows],
+            "Judge": [r.judge for r in rows],
             "Data": [r.data for r in rows],
             "Tags": [", ".join(r.tags) for r in rows],
             "Made": ["recorded" if r.recorded else "here" for r in rows],
@@ -75,6 +74,10 @@ def _table(rows: list[RunRow]) -> None:
         selection_mode="multi-row",
         placeholder="",
         alt="Runs, newest first",
+        column_config={
+            "Run": st.column_config.TextColumn(width="medium"),
+            "Judge": st.column_config.TextColumn(width="medium"),
+        },
     )
     ui.note("Select one row to see what it rests on, two to compare them; or choose them below.")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
@@ -35,18 +36,22 @@ COLUMNS = [
 ]  # fmt: skip
 
 
-def prepare_compare(differences: pd.DataFrame, *, unit: str, what: str = "") -> pd.DataFrame:
+def prepare_compare(
+    differences: pd.DataFrame, *, unit: str, what: str = "", titles: Mapping[str, str] | None = None
+) -> pd.DataFrame:
     """The rows of one unit, the first `MOST_ROWS` of them, in the order of the table.
 
     Args:
         differences: `engine.metrics.compare.Comparison.differences`.
         unit: a key of `UNITS`.
         what: only this quantity; empty for all.
+        titles: attack or defense name to what it is called.
     """
     rows = differences[(differences["unit"] == unit) & (differences["what"].isin([what]) if what else True)]
     rows = rows.head(MOST_ROWS).reset_index(drop=True)
     factor, axis = UNITS[unit]
-    names = [_name(row, with_what=not what) for row in rows.to_dict("records")]
+    variants = rows["variant"].nunique() > 1  # one wording for all rows tells nothing apart
+    names = [_name(row, titles or {}, with_what=not what, variant=variants) for row in rows.to_dict("records")]
     return rows.assign(name=names, factor=factor, axis=axis)[COLUMNS]
 
 
@@ -92,11 +97,10 @@ def plot_compare(
     return frame(fig, mode, title=title, notes=_notes(rows, note), alt=alt, body=50 * max(len(rows), 1) + 16)
 
 
-def _name(row: dict[Any, Any], *, with_what: bool) -> str:
-    attack = "" if row["attack"] in ("", "none") else str(row["attack"])
-    defense = "" if row["defense"] in ("", "none") else str(row["defense"])
-    group = str(row["group"] or "")
-    arm = ", ".join(part for part in (attack, defense, str(row["variant"] or ""), group) if part) or "clean"
+def _name(row: dict[Any, Any], titles: Mapping[str, str], *, with_what: bool, variant: bool) -> str:
+    arms = [titles.get(str(row[k]), str(row[k])) for k in ("attack", "defense") if row[k] not in ("", "none")]
+    more = [str(row["variant"] or "") if variant else "", str(row["group"] or "")]
+    arm = ", ".join(part for part in (*arms, *more) if part) or "clean"
     return f"{NAMES.get(str(row['what']), str(row['what']))}: {arm}" if with_what else arm
 
 
