@@ -14,6 +14,8 @@ from engine.gallery import Entry, Source, find_run, name_of
 from engine.report.basket import Piece, Report, changing, keep_drawn, load_report
 from engine.settings import get_settings
 
+_SAID = "report_said"
+
 
 @dataclass(frozen=True)
 class Pick:
@@ -90,6 +92,20 @@ def add(pick: Pick | None, draw: Callable[[], go.Figure], table: pd.DataFrame) -
         piece = Piece(kind="figure", title=title[:120], drawn=keep_drawn(figure, table))
     change(lambda r: r.added(piece))
     return piece.title
+
+
+def keep_word(key: str, word: str) -> None:
+    """What is to be said beside the figure `key` once it is drawn again."""
+    st.session_state[_SAID] = (key, word)
+
+
+def take_word(key: str) -> str:
+    """The word for this figure, once; empty where there is none."""
+    held = st.session_state.get(_SAID)
+    if not isinstance(held, tuple) or held[0] != key:
+        return ""
+    del st.session_state[_SAID]
+    return str(held[1])
 
 
 def source_of(run: str) -> Source:

@@ -174,17 +174,18 @@ def _report_button(draw: Draw, prepared: pd.DataFrame, key: str, pick: Pick | No
         help=plain(about),
         disabled=held,
         on_click=_add_to_report,
-        args=(draw, prepared, pick),
+        args=(draw, prepared, key, pick),
     )
+    if said := picking.take_word(key):
+        st.toast(plain(said), icon=":material/description:", duration="long")
 
 
-def _add_to_report(draw: Draw, prepared: pd.DataFrame, pick: Pick | None) -> None:
+def _add_to_report(draw: Draw, prepared: pd.DataFrame, key: str, pick: Pick | None) -> None:
+    """Called before the page is drawn; a toast from here would take the place of the style sheet in a fragment."""
     try:
-        title = picking.add(pick, lambda: draw("light"), prepared)
+        picking.keep_word(key, f"Added to the report: {picking.add(pick, lambda: draw('light'), prepared)}")
     except EngineError as error:
-        st.toast(plain(str(error)), icon=":material/error:", duration="long")
-    else:
-        st.toast(plain(f"Added to the report: {title}"), icon=":material/playlist_add_check:")
+        picking.keep_word(key, str(error))
 
 
 @st.cache_data(ttl=300, show_spinner=False)

@@ -75,7 +75,7 @@ def parts(report: Report) -> None:
 
 def _buttons(piece: Piece, name: str, place: int, count: int) -> None:
     """Name, up, down and out; each button says what it moves, for those who hear the page."""
-    with st.container(horizontal=True, vertical_alignment="center", gap="xsmall", key=f"report_bar_{place}"):
+    with st.container(horizontal=True, vertical_alignment="center", gap="xsmall", key=f"report_order_{place}"):
         st.markdown(f"**{ui.plain(f'{place + 1}. {name}')}**", width="content")
         for label, icon, step, off in (
             ("Up", "arrow_upward", lambda r: r.moved(piece.piece_id, -1), place == 0),
