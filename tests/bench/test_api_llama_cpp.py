@@ -1,0 +1,72 @@
+"""The bundled judge behind llama.cpp's own server: another engine, tokenizer and template, the same verdicts."""
+
+from __future__ import annotations
+
+import importlib.util
+import socket
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine.data.store import load_dataset
+from engine.judges.pairwise import both_orders
+from engine.judges.registry import make_judge
+from engine.models.weights import base_record, find_gguf
+from engine.schema import Protocol
+from engine.studies.requests import build_requests
+from tests.bench.llama_cpp import write_gguf
+
+ROOT = Path(__file__).parents[2]
+pytestmark = [
+    pytest.mark.weights,
+    pytest.mark.skipif(
+        importlib.util.find_spec("xllamacpp") is None,
+        reason="llama.cpp's server is not installed (pip install xllamacpp, 34 MB)",
+    ),
+]
+TOLERANCE = 5e-3
+"""Largest difference of a label's probability: llama.cpp keeps its keys and values in half precision."""
+
+
+@pytest.fixture
+def llama(bundled, settings, tmp_path, monkeypatch):
+    path = tmp_path / "judge.gguf"
+    write_gguf(bundled.model, find_gguf(settings, base_record(settings.assets / "judge")), path)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "tests.bench.llama_cpp", str(path), str(port)]
+    process = subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    try:
+        assert process.stdout.readline().startswith("listening")
+        monkeypatch.setenv("JUDGESCOPE_API_BASE_URL", f"http://127.0.0.1:{port}/v1")
+        yield
+    finally:
+        process.stdin.close()
+        process.wait(timeout=20)
+
+
+def test_scores_anchors_pairs_and_checks_agree(llama, settings):
+    dialogue = build_requests(load_dataset("demo-dialogue", settings.datasets))
+    anchored = [replace(r, anchor_low=dialogue[3].response, anchor_high=dialogue[0].response) for r in dialogue[4:7]]
+    asked = build_requests(load_dataset("demo-instruction", settings.datasets))
+    pairs = [
+        replace(a, protocol=Protocol.PAIRWISE, response_b_id=b.response_id, response_b=b.response)
+        for a, b in zip(asked[:6:2], asked[1:6:2], strict=True)
+    ]
+    checks = build_requests(load_dataset("demo-verification", settings.datasets))[:6]
+    checks = [replace(r, protocol=Protocol.VERIFIER) for r in checks]
+    requests = [*dialogue[:6], *anchored, *both_orders(pairs), *checks]
+    local = make_judge("bundled:judge", settings, cache=False).judge(requests)
+    remote = make_judge("api:whatever", settings, cache=False).judge(requests)
+    for a, b in zip(local, remote, strict=True):
+        assert b.prompt_tokens == a.prompt_tokens  # the server's own template and tokenizer write the same prompt
+        assert np.abs(np.subtract(a.probabilities, b.probabilities)).max() < TOLERANCE
+        assert b.coverage == pytest.approx(a.coverage, abs=TOLERANCE)
+        assert (b.read, b.outcome) == (a.read, a.outcome)
