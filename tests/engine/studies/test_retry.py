@@ -64,12 +64,12 @@ STUDIES = {
     ),
     "protocols": (
         "planted:assertiveness",
-        {"data": "demo-instruction", "limit": 3, "distractors": ["assertiveness"], "boards": ["assertiveness"]},
+        {"data": "demo-instruction", "limit": 2, "distractors": ["assertiveness"], "boards": ["assertiveness"]},
     ),
     "puaudit": (
         "planted:position",
         {"data": "demo-pairs", "attacks": ["length"], "encoders": ["words"], "splits": 2, "bootstraps": 2}
-        | {"umap": False},
+        | {"umap": False, "p_ratios": [], "limit": 60},
     ),
 }
 
