@@ -64,6 +64,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "engine.settings",  # where the user's saved judge cards lie
         "engine.transport",
     },
+    "engine.methods": {"engine.errors"},
     "engine.doctor": PLAIN | {"engine.models", "engine.figures"},
     "engine.jobs": PLAIN | {"engine.runs"},
 }
@@ -81,9 +82,11 @@ DASHBOARD_MAY = PLAIN | {
     "engine.data",
     "engine.catalog",
     "engine.gallery",  # torch-free: reads run folders and draws
+    "engine.methods",  # torch-free: committed words and result tables
     "engine.report",  # torch-free: the basket of figures and its exports
 }
 WITHOUT_TORCH = (
+    "engine.methods",
     "engine.figures",
     "engine.metrics",
     "engine.schema",

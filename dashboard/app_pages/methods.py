@@ -1,0 +1,32 @@
+"""Methods: each formula with its source and limits, which published findings hold here, and how fast the engine is."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from dashboard import ui
+from dashboard.panels.methods_view import show_benches, show_findings, show_formulas
+from engine import methods
+from engine.errors import EngineError
+from engine.settings import get_settings
+
+st.title("Methods", anchor=False)
+assets = get_settings().assets
+try:
+    found, speed = methods.findings(assets), methods.benches(assets)
+    explained = methods.formulas(assets)
+except EngineError as error:
+    ui.show_error(error, "The committed results could not be read.")
+    st.stop()
+counts = found["seen"].value_counts()
+ui.finding(
+    f"Of {len(found)} published findings and checks put to the bundled judges, {counts.get('holds', 0)} hold, "
+    f"{counts.get('not seen', 0)} are not seen, {counts.get('the other way', 0)} go the other way."
+)
+findings, formulas, benchmarks = st.tabs(["What holds", "Formulas", "Speed"])
+with findings:
+    show_findings(found)
+with formulas:
+    show_formulas(explained)
+with benchmarks:
+    show_benches(speed)
