@@ -9,17 +9,24 @@ from engine.data.formats.base import Imported
 from engine.data.formats.opening import File, open_source
 from engine.data.formats.own import write_as
 from engine.data.formats.registry import FORMATS, Recognition, read_known, recognise
+from engine.data.raw import RawTable
 from engine.errors import EngineError
 
 
 @st.cache_resource(max_entries=4, show_spinner="Looking at the file …")
-def recognition(name: str, content_digest: str, reading: Reading, _content: bytes) -> Recognition:
-    """Which formats the file has; none where it cannot be read, which its reader then says."""
+def recognition(
+    name: str, content_digest: str, reading: Reading, _content: bytes
+) -> tuple[Recognition, RawTable | None]:
+    """Which formats the file has, and its table where the encoding is a guess.
+
+    None are recognised where it cannot be read; its reader then says why.
+    """
     del content_digest  # part of the cache key only
     try:
-        return recognise(open_source(name, _content, **reading._asdict()))
+        source = open_source(name, _content, **reading._asdict())
     except EngineError:
-        return Recognition()
+        return Recognition(), None
+    return recognise(source), source.table if source.table is not None and source.table.is_guess else None
 
 
 @st.cache_resource(max_entries=4, show_spinner="Reading the file …")

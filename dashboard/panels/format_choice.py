@@ -13,15 +13,16 @@ _PLAIN = "A plain table: I say which column is what"
 
 def choice(name: str, content: bytes, file_digest: str, reading: Reading) -> str:
     """The format to read the file in; `table` for a plain table, and empty while the user has to say."""
-    found = known.recognition(name, file_digest, reading, content)
-    key = f"format_{file_digest}"
+    found, _ = known.recognition(name, file_digest, reading, content)
+    by_itself = found.certain or TABLE
+    key = f"format_{file_digest}_{by_itself}_{len(found.fits)}"  # another sheet may be recognised as something else
     chosen = str(st.session_state.get(key) or "")
     if len(found.fits) > 1 and not chosen:
         ui.warn(found.in_words())
         return str(_box([*found.fits, TABLE], None, key) or "")
-    current = chosen or found.certain or TABLE
+    current = chosen or by_itself
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        ui.note(_said(found.in_words(), current, found.certain, by_user=bool(chosen)))
+        ui.note(_said(found.in_words(), current, by_user=current != by_itself or len(found.fits) > 1))
         with st.popover("Change the format" if current != TABLE else "It has a known format", type="tertiary",
                         icon=":material/dataset:", key="change_format"):  # fmt: skip
             options = [TABLE, *known.choices()]
@@ -42,12 +43,11 @@ def _box(options: list[str], index: int | None, key: str) -> str | None:
     )
 
 
-def _said(recognised: str, current: str, certain: str, *, by_user: bool) -> str:
-    if by_user and current == TABLE:
-        return "Read as a plain table, as you chose."
-    if by_user and current != certain:
-        return f"Read as {known.choices()[current]} ({current}), as you chose."
-    return recognised
+def _said(recognised: str, current: str, *, by_user: bool) -> str:
+    if not by_user:
+        return recognised
+    what = "a plain table" if current == TABLE else f"{known.choices()[current]} ({current})"
+    return f"Taken as {what}, as you chose."
 
 
 def _holds(current: str) -> str:

@@ -7,7 +7,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from dashboard import data, known, state, ui
-from dashboard.panels import rows
+from dashboard.panels import reading, rows
 from dashboard.panels.responses import MOST_ROWS
 from dashboard.uploads import Reading
 from engine.data.comparisons import save_comparisons
@@ -22,10 +22,38 @@ from engine.errors import EngineError
 from engine.figures.text import count, plural
 from engine.settings import get_settings
 
+MAX_COMPANION_MB = 100
 _TABLES = {"Responses": "responses", "Items": "items", "Pairs": "comparisons", "Verdicts": "verdicts"}
 
+_COLUMNS = {
+    "comparison_id": "Pair",
+    "judge": "Judge",
+    "response_id": "Response",
+    "item_id": "Item",
+    "system": "System",
+    "text": "Text of the response",
+    "human_score": "Human score",
+    "quality": "Quality",
+    "context": "Context",
+    "reference": "Reference",
+    "group": "Group",
+    "response_a": "Response a",
+    "response_b": "Response b",
+    "human": "Human preference",
+    "verdict": "Verdict, a first",
+    "verdict_ba": "Verdict, b first",
+    "order": "Order",
+    "outcome": "Outcome",
+    "score": "Score",
+    "p_a": "p(a)",
+    "p_tie": "p(tie)",
+    "unread_reason": "Why unread",
+    "raw_text": "The judge's reply",
+}
+"""Columns that are shown, under their names on the page."""
 
-def review(opening: DeltaGenerator, name: str, content: bytes, form: str, reading: Reading) -> None:
+
+def review(opening: DeltaGenerator, name: str, content: bytes, form: str, chosen: Reading) -> None:
     """Everything between recognising a file and saving it; an error leaves the file as it is.
 
     Args:
@@ -33,17 +61,23 @@ def review(opening: DeltaGenerator, name: str, content: bytes, form: str, readin
         name: of the file.
         content: its bytes.
         form: the format; empty while the user has to choose one.
-        reading: encoding and the like, as chosen.
+        chosen: encoding and the like.
     """
     if not form:
         with opening:
             ui.finding(f"“{name}” could be of two known formats. Say which it is.")
         return
     digest = data.digest(content)
+    _, guess = known.recognition(name, digest, chosen, content)
+    if guess:
+        with opening:
+            ui.finding(f"“{name}” has an encoding that nothing in it states. Say which reads right first.")
+        reading.ask_encoding(guess, digest)
+        return
     companions = _companions(form, digest)
     ids = tuple((other, data.digest(held)) for other, held in companions)
     try:
-        found = known.imported(name, digest, form, reading, ids, content, companions)
+        found = known.imported(name, digest, form, chosen, ids, content, companions)
     except EngineError as error:
         with opening:
             ui.show_error(error, f"“{name}” could not be read as {known.choices()[form]}. Nothing was saved.")
@@ -63,7 +97,11 @@ def _companions(form: str, digest: str) -> list[File]:
     if not wanted:
         return []
     held = st.file_uploader(
-        f"Files that belong to it: {wanted}", type=["jsonl", "json"], accept_multiple_files=True, key=f"with_{digest}"
+        f"Files that belong to it: {wanted}",
+        type=["jsonl", "json"],
+        accept_multiple_files=True,
+        max_upload_size=MAX_COMPANION_MB,
+        key=f"with_{digest}",
     )
     return [(file.name, file.getvalue()) for file in held]
 
@@ -92,7 +130,7 @@ def _parts(found: Imported) -> list[str]:
 
 def _save(found: Imported, digest: str) -> None:
     parts = _parts(found)
-    if not found.has_texts:
+    if not found.has_texts and not FORMATS[found.format.partition(":")[0]].companions:
         ui.warn("The file holds verdicts without the texts they are about: no other judge can be asked about them.")
     title = st.text_input(
         "Name of this data set", value=found.name, max_chars=MAX_NAME, key=f"known_title_{digest}",
@@ -157,7 +195,7 @@ def _tables(found: Imported) -> None:
     shown = {label: getattr(found, table) for label, table in _TABLES.items() if len(getattr(found, table))}
     label = st.segmented_control("Table", list(shown), default=next(iter(shown)), required=True, key="known_table")
     frame: pd.DataFrame = shown[str(label)]
-    frame = frame[[c for c in frame.columns if frame[c].notna().any()]]
+    frame = frame[[c for c in frame.columns if c in _COLUMNS and frame[c].notna().any()]].rename(columns=_COLUMNS)
     if len(frame) > MOST_ROWS:
         ui.note(f"The first {count(MOST_ROWS)} of {count(len(frame))} rows.")
     st.dataframe(

@@ -12,7 +12,7 @@ from dashboard.panels import columns, format_choice, format_hub, format_review, 
 from dashboard.panels.presets import load_presets, presets_panel, save_as_preset
 from engine.data.dataset import Dataset
 from engine.data.formats.opening import LOG_ENDING
-from engine.data.formats.registry import TABLE
+from engine.data.formats.registry import FORMATS, TABLE
 from engine.data.raw import RawTable
 from engine.data.reading import EXTENSIONS
 from engine.errors import EngineError
@@ -38,6 +38,8 @@ def uploader() -> None:
         key=key,
         on_change=_take(key),
     )
+    titles = ", ".join(form.title for form in FORMATS.values())
+    ui.note(f"Files of these kinds are recognised and need no columns chosen: {titles}.")
     ui.download("Example file", lambda: EXAMPLE.encode(), "example.csv", "text/csv", key="example_file")
     format_hub.hub_panel()
     presets_panel(load_presets())

@@ -1,5 +1,8 @@
 """Files of known formats on the Data page: recognised, shown, overridden, saved, written."""
 
+import io
+
+import openpyxl
 import pytest
 
 from engine.data.comparisons import list_comparisons
@@ -72,7 +75,7 @@ def test_the_format_is_changed_and_a_plain_table_stays_possible(app):
     chooser(at).select("table").run()
     assert not at.exception, at.exception
     page = html_of(at)
-    assert "Read as a plain table, as you chose." in page
+    assert "Taken as a plain table, as you chose." in page
     assert "holds 2 responses" in page
     chooser(at).select("arena").run()
     page = html_of(at)
@@ -85,7 +88,7 @@ def test_the_format_is_changed_and_a_plain_table_stays_possible(app):
 def test_an_aspect_is_chosen_like_a_format(app, settings):
     at = upload(app, *FILES["summeval"])
     chooser(at).select("summeval:coherence").run()
-    assert "Read as SummEval annotations, coherence (summeval:coherence), as you chose." in html_of(at)
+    assert "Taken as SummEval annotations, coherence (summeval:coherence), as you chose." in html_of(at)
     click(at, "save_known")
     [held] = list_datasets(settings.datasets)
     assert held["summary"]["human_high"] == 3.0
@@ -167,3 +170,29 @@ def test_the_panel_of_verdicts_reads_known_formats_and_can_be_told(app):
     assert "3 of 4 verdicts can be read; 1 unread, 0 left out." in html_of(at)
     at.selectbox(key="verdict_format").select("table").run()
     assert "cannot be read as they are" in html_of(at)
+
+
+def test_a_guessed_encoding_is_asked_before_a_known_format_is_read(app):
+    content = "id;prompt;chosen;rejected\n1;It’s résumés;a;b\n".encode("cp1252")
+    at = upload(app, "w.csv", content)
+    page = html_of(at)
+    assert "Say which reads right first" in page
+    assert not [b for b in at.button if b.key == "save_known"]
+    click(at, "confirm_cp1252")
+    assert "is read as RewardBench" in html_of(at)
+
+
+def test_another_sheet_is_recognised_anew(app):
+    book = openpyxl.Workbook()
+    for name, row in (("plain", {"response": "a"}), ("pairs", REWARD[0])):
+        sheet = book.create_sheet(name)
+        sheet.append(list(row))
+        sheet.append(list(row.values()))
+    book.remove(book.worksheets[0])
+    out = io.BytesIO()
+    book.save(out)
+    at = upload(app, "b.xlsx", out.getvalue())
+    assert "as you chose" not in html_of(at)
+    next(s for s in at.selectbox if s.label == "Which sheet").select("pairs").run()
+    assert not at.exception, at.exception
+    assert "is read as RewardBench" in html_of(at)
