@@ -34,6 +34,10 @@ CALLS_PER_CHUNK = 24
 """Judge calls between two looks at the results: all arms of a few responses, asked together so that their prompts
 share what they have in common."""
 SECONDS_BETWEEN_WRITES = 2.0
+MAX_ARMS = 64
+"""Most attacks, and most defenses, of one run."""
+MAX_VERDICTS = 2_000_000
+"""Most verdicts of one run: its table is held in memory."""
 
 
 class ScoreConfig(BaseModel):
@@ -43,8 +47,8 @@ class ScoreConfig(BaseModel):
 
     judge: str
     data: str
-    attacks: tuple[str, ...] = ("dsi", "bed")
-    defenses: tuple[str, ...] = (NONE,)
+    attacks: tuple[str, ...] = Field(default=("dsi", "bed"), max_length=MAX_ARMS)
+    defenses: tuple[str, ...] = Field(default=(NONE,), max_length=MAX_ARMS)
     own_text: str = ""
     tutor: str = TUTOR
     limit: int | None = Field(default=None, ge=1)
@@ -115,7 +119,22 @@ def _requests(config: ScoreConfig, dataset: Dataset) -> list[Request]:
     requests = build_requests(dataset)[: config.limit]
     if not requests:
         raise InputError(f"The data {dataset.name} has no response to judge. Load a file on the Data page.")
+    check_size(len(requests), config)
     return requests
+
+
+def check_size(responses: int, config: ScoreConfig) -> None:
+    """Refuse a grid whose table would not fit in memory.
+
+    Raises:
+        InputError: responses x attacks x defenses are more than `MAX_VERDICTS`.
+    """
+    arms = len(_arms(config.attacks)) * len(_defenses(config.defenses))
+    if responses * arms > MAX_VERDICTS:
+        raise InputError(
+            f"{responses:,} responses in {arms:,} arms are {responses * arms:,} verdicts; a run has at most "
+            f"{MAX_VERDICTS:,}. Take fewer with --limit, or split the attacks and defenses over several runs."
+        )
 
 
 def _arms(attacks: Sequence[str]) -> list[str]:
