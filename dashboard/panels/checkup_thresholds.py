@@ -11,6 +11,8 @@ from engine.errors import EngineError
 from engine.metrics.checkup import CARDS, ProbeCard, check_thresholds
 
 PREFIX = "limit_"
+SHOWN = "limits_shown"
+"""The thresholds of the run that the sliders were drawn for last."""
 
 
 def key_of(card: ProbeCard) -> str:
@@ -20,13 +22,13 @@ def key_of(card: ProbeCard) -> str:
 
 def chosen(run: CheckupRun | None) -> dict[str, float]:
     """The thresholds as set now, without drawing anything: the session's, else the address's, else the run's."""
-    defaults = check_thresholds(run.thresholds if run else {})
+    defaults = _defaults(run)
     return {card.name: _value(card, defaults[card.name]) for card in CARDS}
 
 
 def pick(run: CheckupRun | None) -> dict[str, float]:
     """One slider a probe; nothing here asks the judge."""
-    defaults = check_thresholds(run.thresholds if run else {})
+    defaults = _defaults(run)
     found: dict[str, float] = {}
     columns = st.columns(3, gap="medium")
     for i, card in enumerate(CARDS):
@@ -43,6 +45,18 @@ def pick(run: CheckupRun | None) -> dict[str, float]:
     return found
 
 
+def _defaults(run: CheckupRun | None) -> dict[str, float]:
+    """The run's own thresholds; sliders that stood at the last run's follow, those that were moved stay."""
+    defaults = check_thresholds(run.thresholds if run else {})
+    before = st.session_state.get(SHOWN)
+    if isinstance(before, dict) and before != defaults:
+        for card in CARDS:
+            if st.session_state.get(key_of(card)) == _shown(card, before[card.name]):
+                st.session_state.pop(key_of(card))
+    state.put(SHOWN, defaults)
+    return defaults
+
+
 def _slider(card: ProbeCard, default: float) -> float:
     key, agreement = key_of(card), card.side == "at least"
     state.put(key, _shown(card, _value(card, default)))
@@ -50,9 +64,9 @@ def _slider(card: ProbeCard, default: float) -> float:
         value = float(st.slider(f"{card.title}, at least", 0.05, card.highest, step=0.05, key=key))
         found = value
     else:
-        words = "within ±" if card.side == "within" else "at most"
-        name = f"{card.title}, {words} (%)" if card.side == "at most" else f"{card.title}, {words} %"
-        value = float(st.slider(name, 1.0, 100 * card.highest, step=1.0, key=key))
+        words = "either way at most" if card.side == "within" else "at most"
+        most = 100 * card.highest
+        value = float(st.slider(f"{card.title}, {words}", 1.0, most, step=1.0, key=key, format="%.0f %%"))
         found = value / 100
     state.publish(key, f"{value:g}", f"{_shown(card, default):g}")
     return round(found, 6)
