@@ -135,6 +135,8 @@ def _names(run: Pin) -> None:
         except EngineError as error:
             ui.show_error(error, "This was not saved.")
             return
+        # the lists below the table know a run by its label, which is another now
+        state.after_rerun({pinned.SELECTED: run.run_id})
         st.rerun()
 
 
