@@ -75,6 +75,11 @@ class ModelGuard:
         self._base, self._asked, self._cache = base, asked, cache
         self._known: dict[str, NDArray[np.float64]] = {}
 
+    @property
+    def base(self) -> LoadedModel:
+        """The model whose perplexity is read."""
+        return self._base()
+
     def perplexities(self, texts: Sequence[str], window: int, after_batch: AfterBatch) -> list[Reading]:
         """Perplexity under the base model; whole and windowed variants come from the same pass."""
         from engine.models.perplexity import reduced, text_ids, token_nlls

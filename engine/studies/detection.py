@@ -25,7 +25,7 @@ from engine.metrics.shifts import metric_row
 from engine.runs import RunFolder, create_run, now
 from engine.schema import METRICS, NONE, READINGS
 from engine.settings import Settings
-from engine.studies.manifest import ending
+from engine.studies.manifest import about_data, ending
 from engine.studies.requests import build_requests
 
 UNLIKELY_BY_DESIGN = frozenset({"broken"})
@@ -76,16 +76,20 @@ def run_detection(
         readings = read_texts(config, dataset, guard, checkpoint)
     metrics = detection_metrics(readings, level=config.level, seed=config.seed)
     test = readings[readings["split"] == "test"]
-    counts = {"n_items": test["item_id"].nunique(), "n_responses": test["response_id"].nunique()}
+    counts = {"n_items": int(test["item_id"].nunique()), "n_responses": int(test["response_id"].nunique())}
     run.write_table("readings", readings)
     run.write_table("metrics", metrics)
-    run.update_manifest(
-        state="done",
-        finished=now(),
-        data={"dataset_id": dataset.dataset_id, "name": dataset.name} | counts,
-        judge={"spec": BASE},
-    )
+    run.update_manifest(state="done", finished=now(), data=about_data(dataset, **counts), judge=_about_reader(guard))
     return metrics
+
+
+def _about_reader(guard: Guard) -> dict[str, Any]:
+    """The manifest's `judge`: no judge is asked, but a base model reads the texts."""
+    base = getattr(guard, "base", None)
+    if base is None:
+        return {"spec": BASE, "labels": [], "device": "no model"}
+    read = {"fingerprint": base.fingerprint, "device": base.device, "precision": base.dtype}
+    return {"spec": BASE, "labels": [], **read}
 
 
 def read_texts(config: DetectionConfig, dataset: Dataset, guard: Guard, checkpoint: Checkpoint) -> pd.DataFrame:

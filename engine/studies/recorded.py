@@ -56,6 +56,7 @@ def _description(judge: RecordedJudge) -> dict[str, object]:
         "data": {
             "dataset_id": "",
             "name": judge.spec.partition(":")[2].partition("?")[0].rpartition("/")[2],
+            "digest": judge.fingerprint,
             "n_items": int(found.verdicts["item_id"].nunique()),
             "n_responses": int(pd.concat([found.verdicts["response_id"], found.verdicts["response_b"]]).nunique()),
         },

@@ -44,7 +44,9 @@ def test_a_recording_is_a_run(demo_scores, settings):
     again = open_run(settings.runs, "mine")
     manifest = again.manifest()
     assert (manifest["state"], manifest["recorded"]) == ("done", True)
-    assert manifest["data"] == {"dataset_id": "", "name": "scores.csv", "n_items": 12, "n_responses": 48}
+    data = manifest["data"]
+    assert data.pop("digest") == manifest["judge"]["fingerprint"]
+    assert data == {"dataset_id": "", "name": "scores.csv", "n_items": 12, "n_responses": 48}
     assert manifest["recording"]["n_calls"] == manifest["recording"]["n_read"] == 48 * 4 - 1
     metrics = run.table("metrics")
     assert metrics.loc[metrics["metric"] == "shift", "value"].tolist() == [0.5, 0.25]
