@@ -139,4 +139,4 @@ def page(browser, server):
 
 
 def _leaves(url: str, home: str) -> bool:
-    return not url.startswith((home, home.replace("http", "ws"), "data:", "blob:", "about:"))
+    return not url.startswith((home, home.replace("http", "ws"), "data:", "blob:", "about:", "file:"))

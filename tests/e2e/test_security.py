@@ -10,6 +10,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
+from engine.gallery import Source, find_run
+from engine.report.basket import Piece, Report
+from engine.report.filled import fill
+from engine.report.page import report_html
 from tests.e2e.steps import PLANTED, SETTLED, drop_file, finding, open_page, pages, settle
 
 BIDI = "\u2067left\u2069 \u202egnissecorp"  # the last sign is left open
@@ -167,3 +171,20 @@ def test_the_policy_stops_a_script_that_a_page_did_not_bring(browser, server):
     expect(page.locator("body")).to_be_visible()
     page.close()
     assert len(blocked) >= 2, blocked  # the collection that every journey relies on hears of them
+
+
+def test_a_report_full_of_markup_shows_it_as_text(page, tmp_path):
+    pieces = (
+        Piece(kind="note", text=MARKUP),
+        Piece(kind="figure", title=MARKUP[:290], run="r", entry="dumbbells", show="both", text=MARKUP),
+        Piece(kind="figure", title=MARKUP[:290], run=MARKUP, entry="nothing"),
+    )
+    report = Report(title=MARKUP[:150], authors=MARKUP[:150], pieces=pieces)
+    file = tmp_path / "report.html"
+    file.write_text(
+        report_html(report, fill(report, lambda _: Source(find_run("recorded:dialogue/run")))), encoding="utf-8"
+    )
+    page.goto(file.as_uri())
+    expect(page.locator(".js-plotly-plot").first).to_be_visible(timeout=SETTLED)
+    assert page.get_by_text("<script>window.hit=1</script>").count() >= 3
+    assert page.evaluate(MADE) == []
