@@ -13,6 +13,7 @@ from dashboard.watching import RECORDED, first_readable, named_runs, open_named,
 from engine import catalog, runs
 from engine.data.comparisons import DEMO_PAIRS, list_comparisons, load_comparisons
 from engine.errors import RunError
+from engine.gallery import Source
 from engine.metrics.checkup import Decision, as_record, decide, summary
 from engine.schema import Protocol
 from engine.settings import get_settings
@@ -26,12 +27,14 @@ class CheckupRun:
 
     Attributes:
         table: table `checkup`: what each probe measured.
+        source: the run folder as the gallery reads it.
     """
 
     run_id: str
     version: str
     manifest: dict[str, Any]
     table: pd.DataFrame
+    source: Source
 
     @property
     def recorded(self) -> bool:
@@ -119,7 +122,7 @@ def _load(run_id: str, version: str, root: str) -> CheckupRun | None:
 def _read(run_id: str, version: str) -> CheckupRun | None:
     folder = open_named(STUDY, run_id)
     table = folder.table("checkup")
-    return CheckupRun(run_id, version, folder.manifest(), table) if len(table) else None
+    return CheckupRun(run_id, version, folder.manifest(), table, Source(folder)) if len(table) else None
 
 
 def keep_thresholds(run: CheckupRun, thresholds: dict[str, float]) -> None:

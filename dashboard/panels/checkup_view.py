@@ -14,7 +14,6 @@ from dashboard.panels.checkup_data import CheckupRun
 from dashboard.panels.checkup_links import link_of
 from dashboard.panels.lesson_view import open_preset
 from dashboard.spreadsheet import safe_csv
-from engine.figures.checkup import plot_checkup, prepare_checkup
 from engine.figures.text import plural
 from engine.gallery.words import upper_first
 from engine.metrics.checkup import (
@@ -24,7 +23,6 @@ from engine.metrics.checkup import (
     UNDERPOWERED,
     Decision,
     as_record,
-    forest_rows,
     interval_words,
     number_text,
     summary,
@@ -48,7 +46,7 @@ def results(run: CheckupRun) -> None:
         ui.finding(summary(decisions))
         verdict_row(decisions)
         ui.note(_about(run))
-    _figure(run, decisions)
+    _figure(run, thresholds)
     _cards(run, decisions)
     _table(run, decisions)
 
@@ -67,7 +65,7 @@ def _so_far(run_id: str) -> None:
     ui.finding(summary(decisions))
     verdict_row(decisions)
     ui.note(_about(run))
-    _figure(run, decisions, "checkup_so_far")
+    _figure(run, run.thresholds, "checkup_so_far")
 
 
 def verdict_row(decisions: Sequence[Decision]) -> None:
@@ -91,10 +89,8 @@ def _about(run: CheckupRun) -> str:
     )
 
 
-def _figure(run: CheckupRun, decisions: Sequence[Decision], key: str = "checkup_forest") -> None:
-    prepared = prepare_checkup(forest_rows(decisions))
-    origin = findings.origin(run.manifest, recorded=run.recorded)
-    ui.show_figure(lambda mode: plot_checkup(prepared, mode=mode, note=origin), prepared, key=key)
+def _figure(run: CheckupRun, thresholds: dict[str, float], key: str = "checkup_forest") -> None:
+    ui.show_entry(run.source, "probes", key=key, **thresholds)
 
 
 def _cards(run: CheckupRun, decisions: Sequence[Decision]) -> None:

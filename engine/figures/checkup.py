@@ -186,6 +186,8 @@ def _notes(prepared: pd.DataFrame, note: str) -> tuple[str, ...]:
     if len(asked):
         level = round(float(asked["probe_level"].astype(float).median()), 6)
         parts.append(f"{level_text(level)} intervals for a probe, shared among its arms")
+        least, most = _whole(asked["n"].min()), _whole(asked["n"].max())
+        parts.append(f"n = {least if least == most else f'{least}–{most}'}")
         parts.append(f"{_whole(asked['n_unread'].fillna(0).sum())} unread")
     if len(prepared) > len(asked):
         parts.append(f"{len(prepared) - len(asked)} could not be asked")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from engine import runs_kept
 from engine.errors import InputError
-from engine.gallery import cap, detection, protocols, puaudit, refswap, score, suffix, verify
+from engine.gallery import cap, checkup, detection, protocols, puaudit, refswap, score, suffix, verify
 from engine.gallery.base import Entry, Source, as_source
 from engine.runs import RunFolder
 from engine.runs_kept import RECORDED
@@ -21,6 +21,7 @@ STUDIES: dict[str, tuple[Entry, ...]] = {
     cap.STUDY: cap.ENTRIES,
     suffix.STUDY: suffix.ENTRIES,
     detection.STUDY: detection.ENTRIES,
+    checkup.STUDY: checkup.ENTRIES,
 }
 """The figures of each kind of study, in the order in which they are read."""
 _SIGNS = (
@@ -31,6 +32,7 @@ _SIGNS = (
     ("high_percentile", cap.STUDY),
     ("guided", suffix.STUDY),
     ("suffixes", detection.STUDY),
+    ("thresholds", checkup.STUDY),
 )
 """A setting that only one kind of study has; runs are named after their study file, which may be called anything."""
 

@@ -1,0 +1,38 @@
+"""The figure of a check-up, at any thresholds, from what its probes measured."""
+
+from __future__ import annotations
+
+from engine.figures.checkup import plot_checkup, prepare_checkup
+from engine.gallery.base import Dial, Entry, Shown, Source, Values, has_table
+from engine.metrics.checkup import CARDS, ProbeCard, decide, forest_rows
+
+STUDY = "checkup"
+_LEAST, _MOST = 0.001, 0.999
+
+
+def _dial(card: ProbeCard) -> Dial:
+    def default(source: Source) -> float:
+        return float((source.config.get("thresholds") or {}).get(card.name, card.threshold))
+
+    title = f"{card.title.lower()} {card.side}"
+    return Dial(card.name, title, "number", default, lambda _: _LEAST, lambda _: _MOST)
+
+
+def _probes(source: Source, at: Values) -> Shown:
+    decisions = decide(source.table("checkup"), {name: float(value) for name, value in at.items()})
+    made = prepare_checkup(forest_rows(decisions))
+    asked = made[made["n"].notna()]
+    facts: tuple[str, ...] = ("no probe was asked, so no interval",)
+    if len(asked):
+        n = f"n = {int(asked['n'].min())} to {int(asked['n'].max())} a probe"
+        facts = (n, f"{int(asked['n_unread'].fillna(0).sum())} unread", "intervals at the level of each probe")
+    return Shown(made, {"note": source.origin}, facts)
+
+
+ENTRIES = (
+    Entry(
+        STUDY, "probes", "Which probes does the judge pass?", _probes,
+        lambda p, more, mode: plot_checkup(p, mode=mode, note=more["note"]), tuple(_dial(card) for card in CARDS),
+        has_table("checkup", "no probe has been asked yet."),
+    ),
+)  # fmt: skip
