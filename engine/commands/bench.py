@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from engine.studies.bench_audit import add_audit
+from engine.studies.bench_formats import add_formats
 from engine.studies.bench_page import add_page
 from engine.studies.bench_refswap import add_refswap
 from engine.studies.bench_scoring import add_scoring
@@ -26,3 +27,4 @@ def add(commands: Any) -> None:
     add_transport(kinds)
     add_audit(kinds)
     add_page(kinds)
+    add_formats(kinds)
