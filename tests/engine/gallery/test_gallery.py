@@ -37,6 +37,7 @@ OTHER = {
     "slope": {"protocol": "pointwise", "lowest": 1, "rule": "margin", "margin": 0.2},
     "flips": {"rule": "like pairwise"},
     "layers": {"space": "raw"},
+    "probes": {"order": 0.31, "agreement": 0.2},
     "scores": {"low": 30, "high": 70},
 }
 
