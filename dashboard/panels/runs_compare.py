@@ -14,7 +14,7 @@ from engine.data.matching import same_responses
 from engine.errors import EngineError
 from engine.figures.compare import MOST_ROWS, NAMES, plot_compare, prepare_compare
 from engine.figures.text import interval_text, plural
-from engine.metrics.compare import Comparison, compare_runs, differing_settings, same_scale
+from engine.metrics.compare import SAME, Comparison, compare_runs, differing_settings, same_scale
 from engine.settings import get_settings
 
 UNIT, WHAT = "compare_unit", "compare_what"
@@ -65,6 +65,8 @@ def _sentence(found: Comparison) -> str:
     paired = found.differences[(found.differences["paired"] == 1) & found.differences["q_value"].notna()]
     if paired.empty:
         return "Nothing that both judged can be paired; the metrics both runs hold are compared below."
+    if (paired["value"] == 0).all():
+        return f"Both runs gave the same answers: all {len(paired)} paired differences are 0."
     clear = paired[paired["q_value"] < 0.05]
     if clear.empty:
         return f"None of {plural(len(paired), 'paired difference')} is clear of zero (false discovery rate 5 %)."
@@ -124,7 +126,7 @@ def _forest(found: Comparison, note: str) -> None:
 
 def _calls(found: Comparison) -> None:
     apart = found.calls.assign(difference=found.calls["b"] - found.calls["a"])
-    moved = apart[apart["difference"].abs() > 0].sort_values("difference", key=abs, ascending=False, kind="stable")
+    moved = apart[apart["difference"].abs() >= SAME].sort_values("difference", key=abs, ascending=False, kind="stable")
     if moved.empty:
         return
     with st.expander(f"Calls that differ most, of {plural(len(moved), 'differing call')}"):

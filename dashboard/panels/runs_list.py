@@ -23,7 +23,7 @@ def choose() -> list[str]:
     rows = runs_kept.all_runs(get_settings().runs, get_settings().assets / "demo")
     shown = _filtered(rows)
     own = sum(not r.recorded for r in rows)
-    ui.finding(f"{plural(own, 'run')} made here and {len(rows) - own} recorded ones; {len(shown)} fit the filters.")
+    ui.finding(f"{plural(own, 'run')} made here and {len(rows) - own} recorded ones; {_fit(len(shown))} the filters.")
     if not own:
         ui.nothing_yet("None has been made here yet. The recorded ones can be looked at and compared.")
     if shown:
@@ -44,6 +44,10 @@ def _filtered(rows: list[RunRow]) -> list[RunRow]:
                 st.session_state.pop(key, None)
             chosen[name] = str(st.selectbox(title, held, index=None, key=key, placeholder="any", width=170) or "")
     return runs_kept.select(rows, text=text, **chosen)
+
+
+def _fit(n: int) -> str:
+    return f"{n:,} fits" if n == 1 else f"{n:,} fit"
 
 
 def _values(row: RunRow, name: str) -> tuple[str, ...]:

@@ -40,7 +40,7 @@ def one_run(run_id: str) -> None:
         return
     st.subheader(ui.plain(run.title or run_id), anchor=False)
     about = facts(run.manifest)
-    ui.facts({"Id": run_id} | {name: about[name] for name in _MAIN if name in about})
+    ui.facts({"Id": run_id, "Link": f"/?run={run_id}"} | {name: about[name] for name in _MAIN if name in about})
     for what, fix in wrong:
         ui.show_problem("Before you trust it", what, fix, is_error=False)
     _open(run)
@@ -154,8 +154,10 @@ def _numbers(metrics: pd.DataFrame, run_id: str) -> None:
         placeholder="",
         alt="Metrics of the run",
         column_config={
-            name: st.column_config.NumberColumn(format="%.3f")
-            for name in ("value", "lower", "upper", "p_value", "q_value", "detectable")
+            **{
+                name: st.column_config.NumberColumn(format="%.3f") for name in ("value", "lower", "upper", "detectable")
+            },
+            **{name: st.column_config.NumberColumn(format="%.2g") for name in ("p_value", "q_value")},
         },
     )
     ui.download("Metrics (CSV)", lambda: safe_csv(metrics), "metrics.csv", "text/csv", key="run_metrics_csv")
