@@ -50,7 +50,8 @@ page = st.navigation(
         st.Page("app_pages/runs.py", title="Runs", icon=":material/folder_open:", url_path="runs"),
         st.Page("app_pages/report.py", title="Report", icon=":material/description:", url_path="report"),
         st.Page("app_pages/methods.py", title="Methods", icon=":material/functions:", url_path="methods"),
-    ]
+    ],
+    expanded=True,  # thirteen pages: none hides behind "view more"
 )
 pinned.arrive(page.title)
 rail()
