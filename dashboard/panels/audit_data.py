@@ -13,7 +13,9 @@ from dashboard.watching import RECORDED, first_readable, runs_about
 from engine import runs
 from engine.data.comparisons import DEMO_PAIRS, Comparisons, list_comparisons, load_comparisons
 from engine.errors import RunError
-from engine.metrics.puaudit import Audit, read_audit
+from engine.gallery import Source
+from engine.gallery import puaudit as gallery
+from engine.metrics.puaudit import Audit
 from engine.settings import get_settings
 
 STUDY = "puaudit"
@@ -27,6 +29,7 @@ class AuditRun:
         rows: table `audit`.
         audits: by attack, the clean arm first.
         variants: rewritten responses, table `variants`.
+        source: the run as the gallery of figures reads it.
     """
 
     run_id: str
@@ -35,6 +38,7 @@ class AuditRun:
     metrics: pd.DataFrame
     audits: dict[str, Audit]
     variants: pd.DataFrame
+    source: Source
 
     def attacked_text(self, attack: str, response_ids: Sequence[str]) -> str:
         """The rewritten losing response of a pair; empty where the attack rewrites nothing."""
@@ -78,12 +82,12 @@ def _run(run_id: str, version: str, root: str) -> AuditRun:
     del version, root  # part of the cache key only
     recorded = run_id.startswith(RECORDED)
     folder = runs.demo_run(run_id.removeprefix(RECORDED)) if recorded else runs.open_run(get_settings().runs, run_id)
-    rows, events = folder.table("audit"), folder.table("transport")
+    source = Source(folder)
+    rows = source.table("audit")
     if rows.empty:
         raise RunError(f"The run {folder.run_id} holds no audit yet.")
-    attacks = [str(a) for a in dict.fromkeys(rows["attack"])]
-    audits = {attack: read_audit(rows, events, attack) for attack in attacks}
-    return AuditRun(run_id, folder.manifest(), rows, folder.table("metrics"), audits, folder.table("variants"))
+    audits = {attack: gallery.audit(source, attack) for attack in gallery.attacks(source)}
+    return AuditRun(run_id, source.manifest, rows, source.table("metrics"), audits, source.table("variants"), source)
 
 
 def read_run(run_id: str, version: str) -> AuditRun:

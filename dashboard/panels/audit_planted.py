@@ -9,12 +9,13 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import state, ui
-from dashboard.panels.audit_figures import CONTROL_WORDS, CONTROLS
+from dashboard.panels.audit_figures import CONTROL_WORDS
 from engine import jobs
 from engine.errors import EngineError
 from engine.figures import puaudit_curves as curves
 from engine.figures import puaudit_rows as rows_of
 from engine.figures.text import interval_text, three_digits
+from engine.gallery.puaudit import CONTROLS
 from engine.metrics.puaudit import Audit, best_control, consistency, decisions, planted, sensitivity
 from engine.readout.puaudit import random_band
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pandas as pd
 import streamlit as st
 
@@ -15,12 +14,11 @@ from dashboard.panels.marked import show_verbatim
 from dashboard.spreadsheet import safe_csv
 from engine.data.comparisons import Comparisons
 from engine.figures.text import interval_text, plural
-from engine.metrics.puaudit import Audit, best_control, consistency
-from engine.readout.puaudit import decide, stability
+from engine.gallery.puaudit import ALL_TYPES, estimate, rows_at, table_at
+from engine.metrics.puaudit import Audit, best_control
 from engine.schema import NONE
 
 ATTACK = "audit_attack"
-ALL_TYPES = "all types"
 _CLEAN = "No attack"
 
 
@@ -43,44 +41,27 @@ def _dialled(run: AuditRun, found: Comparisons) -> None:
         kinds = [ALL_TYPES, *sorted(audit.pairs["type"].unique())]
         state.seed("audit_type", kinds, ALL_TYPES)
         kind = ui.pick("Question type", kinds, key="audit_type", title=ui.plain)
-    table = consistency(audit, mass, min_cell=int(run.config.get("min_cell", 10)))
-    rows = _rows(run, audit, mass)
+    table, rows = table_at(run.source, attack, mass), rows_at(run.source, attack, mass)
     shown = rows if kind == ALL_TYPES else rows[rows["type"] == kind]
     _say(run, audit, table, rows, mass)
-    _overview(run, audit, table, shown, mass)
-    _look(run, found, shown, attack)
+    _overview(run, attack, mass, kind)
+    _look(run, found, shown, attack, mass, kind)
     _more(run, audit, mass)
 
 
 def _mass(run: AuditRun, audit: Audit) -> float:
-    estimates = [s.mass() for s in audit.shown]
-    estimate = round(float(np.average(estimates, weights=[s.path.n_unlabelled for s in audit.shown])), 2)
+    start = estimate(audit)
     value = st.slider(
-        f"Transported mass m (estimated {estimate:.2f})",
+        f"Transported mass m (estimated {start:.2f})",
         0.01,
         1.0,
-        min(max(estimate, 0.01), 1.0),
+        start,
         0.01,
         key=f"mass_{run.run_id}_{audit.attack}",
         help="The share of verdicts that is kept: an input, by construction. The estimate is how often the judge "
         "agrees with people on the positives (PUAudit, section 5.1).",
     )
     return float(value)
-
-
-def _rows(run: AuditRun, audit: Audit, mass: float) -> pd.DataFrame:
-    """The rows of the split shown, with what the audit decides and the share of bootstraps that keep each pair."""
-    rows = audit.rows(run.rows).reset_index(drop=True)
-    held = rows["resampled"].map(lambda v: isinstance(v, list))
-    share = np.full(len(rows), np.nan)
-    if held.any():
-        share[held.to_numpy()] = stability(np.array(rows.loc[held, "resampled"].tolist()), mass)
-    flip = np.zeros(len(rows), dtype=bool)
-    for split in audit.shown:
-        own = (rows["role"] == "unlabelled") & (rows["part"].fillna("") == split.part)
-        places = rows.loc[own, "place"].to_numpy(dtype=np.int64)
-        flip[own.to_numpy()] = decide(split, mass).flips[places]
-    return rows.assign(stability=share, flip=flip)
 
 
 def _say(run: AuditRun, audit: Audit, table: pd.DataFrame, rows: pd.DataFrame, mass: float) -> None:
@@ -115,21 +96,21 @@ def _number(overall: pd.DataFrame, name: str) -> str:
     return interval_text(row["value"], row["lower"], row["upper"], signed=True)
 
 
-def _overview(run: AuditRun, audit: Audit, table: pd.DataFrame, shown: pd.DataFrame, mass: float) -> None:
+def _overview(run: AuditRun, attack: str, mass: float, kind: str) -> None:
     left, right = st.columns(2, gap="large")
     with left:
-        draw.controls(run, table)
-        draw.density(run, audit, mass)
+        draw.at_mass(run, "controls", attack, mass, caption="All flip as many verdicts as the audit does at this mass.")
+        draw.at_mass(run, "density", attack, mass)
     with right:
-        draw.types(run, table)
-        draw.items(run, shown, mass)
+        draw.at_mass(run, "types", attack, mass)
+        draw.at_mass(run, "items", attack, mass, type=kind)
 
 
-def _look(run: AuditRun, found: Comparisons, shown: pd.DataFrame, attack: str) -> None:
+def _look(run: AuditRun, found: Comparisons, shown: pd.DataFrame, attack: str, mass: float, kind: str) -> None:
     st.subheader("The pairs themselves", anchor=False)
     left, right = st.columns(2, gap="large")
     with left:
-        chosen = draw.lasso_map(run, shown)
+        chosen = draw.lasso_map(run, shown, attack, mass, kind)
     with right:
         pair = _reader(shown, chosen)
         if pair:
@@ -203,9 +184,12 @@ def _more(run: AuditRun, audit: Audit, mass: float) -> None:
     st.subheader("How far the method carries here", anchor=False)
     left, right = st.columns(2, gap="large")
     with left:
-        draw.sensitivity(run, audit, mass)
+        draw.at_mass(
+            run, "sensitivity", audit.attack, mass,
+            caption="The true share is known only where labels were held back.",
+        )  # fmt: skip
     with right:
-        draw.ranking(run, audit.attack)
+        ui.show_entry(run.source, "ranking", key="audit_ranking", attack=audit.attack)
     draw.attacks(run)
     draw.tables(run)
     with st.expander("Details: what was left out, and how this is computed"):

@@ -110,15 +110,24 @@ def _mass(source: Source, at: Values) -> float:
     return float(at["mass"]) or estimate(audit(source, str(at["attack"])))
 
 
+def table_at(source: Source, attack: str, mass: float) -> pd.DataFrame:
+    """Consistency before and after at a mass, its controls and its cells."""
+    found, least = audit(source, attack), int(source.config.get("min_cell", 10))
+    return source.memo(("consistency", attack, mass), lambda: consistency(found, mass, min_cell=least))
+
+
+def rows_at(source: Source, attack: str, mass: float) -> pd.DataFrame:
+    """The rows of the split shown, decided at a mass."""
+    found = audit(source, attack)
+    return source.memo(("rows", attack, mass), lambda: shown_rows(found, source.table("audit"), mass))
+
+
 def _table(source: Source, at: Values) -> pd.DataFrame:
-    found, mass = audit(source, str(at["attack"])), _mass(source, at)
-    least = int(source.config.get("min_cell", 10))
-    return source.memo(("consistency", at["attack"], mass), lambda: consistency(found, mass, min_cell=least))
+    return table_at(source, str(at["attack"]), _mass(source, at))
 
 
 def _rows(source: Source, at: Values) -> pd.DataFrame:
-    found, mass = audit(source, str(at["attack"])), _mass(source, at)
-    rows = source.memo(("rows", at["attack"], mass), lambda: shown_rows(found, source.table("audit"), mass))
+    rows = rows_at(source, str(at["attack"]), _mass(source, at))
     return rows if at.get("type", ALL_TYPES) == ALL_TYPES else rows[rows["type"] == at["type"]]
 
 
