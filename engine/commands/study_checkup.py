@@ -15,7 +15,7 @@ from engine.data.comparisons import ALIASES, DEMO_PAIRS, list_comparisons, read_
 from engine.data.reading import read_table
 from engine.errors import InputError
 from engine.judges.registry import make_judge
-from engine.metrics.checkup import FAILS, NOT_ASKED, UNDERPOWERED, Decision, as_record, summary
+from engine.metrics.checkup import FAILS, NOT_ASKED, UNDERPOWERED, Decision, as_record, check_thresholds, summary
 from engine.runs import create_run, open_run
 from engine.settings import Settings, get_settings
 from engine.studies.checkup import CheckupConfig, plan_checkup, redecide, run_checkup, stored
@@ -63,8 +63,8 @@ def run_study_checkup(name: str, config: CheckupConfig, args: argparse.Namespace
         done = {"run_id": run.run_id, "judge": about["judge"]["spec"], "state": about["state"], "calls": 0}
         return _result(done, decisions, strict=config.strict)
     material = _material(config.data, args, settings)
-    changes = {"data": material.data_id, "thresholds": {**config.thresholds, **changed}}
-    config = CheckupConfig.model_validate(config.model_dump() | changes) if _known(changes) else config
+    thresholds = check_thresholds({**config.thresholds, **changed})
+    config = config.model_copy(update={"data": material.data_id, "thresholds": thresholds})
     judge = make_judge(config.judge, settings, card=args.judge_card, cache=not args.no_cache)
     if args.dry_run:
         return say_plan(plan_checkup(config, material, judge))
@@ -81,14 +81,6 @@ def run_study_checkup(name: str, config: CheckupConfig, args: argparse.Namespace
     print(f"Run {run.run_id}: judge {judge.spec}, data {material.dataset.name}. Tables are in its run folder.")
     done = {"run_id": run.run_id, "judge": judge.spec, "fingerprint": judge.fingerprint}
     return _result(done | {"state": run.manifest()["state"]}, decisions, strict=config.strict, stopped=stopped)
-
-
-def _known(changes: dict[str, Any]) -> bool:
-    """Whether the thresholds can be taken; a wrong one is an error that names it."""
-    from engine.metrics.checkup import check_thresholds
-
-    check_thresholds(changes["thresholds"])
-    return True
 
 
 def _result(

@@ -134,7 +134,7 @@ CARDS: tuple[ProbeCard, ...] = (
     ),
     ProbeCard(
         "agreement",
-        "Agreement with human labels",
+        "Human agreement",
         "Does the judge say what people said?",
         "Spearman's correlation with human scores, or Cohen's kappa with human labels",
         "at least",

@@ -17,7 +17,7 @@ from engine.data.store import load_dataset
 from engine.errors import InputError
 from engine.judges.base import Judge, Request
 from engine.judges.recorded import RecordedJudge
-from engine.schema import COMPARISONS, NONE, Order, Protocol
+from engine.schema import COMPARISONS, Order, Protocol
 from engine.settings import Settings
 from engine.studies.protocols_ask import able
 from engine.studies.protocols_variants import parse_arm
@@ -313,16 +313,3 @@ def in_both_orders(requests: Sequence[Request]) -> list[Request]:
         for r in requests
         for order in (tuple(Order) if r.protocol is Protocol.PAIRWISE else (None,))
     ]
-
-
-__all__ = [
-    "NONE",
-    "Material",
-    "Size",
-    "Subject",
-    "in_both_orders",
-    "load_material",
-    "make_subject",
-    "of_dataset",
-    "of_pairs",
-]

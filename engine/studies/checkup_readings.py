@@ -46,9 +46,13 @@ class Readings:
         return rows.loc[own, [*KEY, "value"]].reset_index(drop=True)
 
     def change(self, protocol: Protocol, attack: str, against: str, variant: str = "") -> Differences:
-        """Value of one arm less that of another on the same response or comparison, under the same wording.
+        """Value of one arm less that of another on the same response or comparison.
 
-        With a `variant` it is that wording less the plain one, both without an attack named otherwise.
+        Args:
+            protocol: how the judge was asked.
+            attack: the arm.
+            against: the arm that is taken off, always under the plain prompt.
+            variant: wording of the prompt in the first arm; empty for the plain one.
         """
         after = self.arm(protocol, attack, variant)
         both = after.merge(self.arm(protocol, against), on=KEY, suffixes=("", "_before"))

@@ -42,7 +42,7 @@ def test_one_line_serves_every_probe(prepared, mode):
     assert len(by_name) == 4
     assert by_name["Order bias"].x[0] == pytest.approx(2.0)
     assert by_name["Injections"].x[0] == pytest.approx(0.2)
-    assert by_name["Agreement with human labels"].x[0] == pytest.approx(0.5 / 0.6)
+    assert by_name["Human agreement"].x[0] == pytest.approx(0.5 / 0.6)
     assert by_name["Empty answer"].x[0] == LIMIT
     assert by_name["Order bias"].marker.color == MEANING[mode]["attacked"]
     assert by_name["Injections"].marker.color == MEANING[mode]["defended"]
