@@ -303,7 +303,7 @@ ARENA = (
     ),
     Format(
         "arena-55k",
-        "Arena battles, one column a result",
+        "Arena battles (55k columns)",
         "Votes of visitors, lists of prompts and answers.",
         (("id", "model_a", "model_b", "prompt", "response_a", "response_b", *_RESULTS),),
         read_arena_55k,

@@ -151,7 +151,7 @@ SUMMEVAL = (
     ),
     Format(
         "summeval-geval",
-        "SummEval as G-Eval has it",
+        "SummEval (G-Eval)",
         "Summaries with one score for each aspect.",
         (("doc_id", "source", "system_output", "scores"),),
         read_geval,
@@ -163,7 +163,7 @@ SUMMEVAL = (
     ),
     Format(
         "summeval-documents",
-        "SummEval, one row a document",
+        "SummEval (one row a document)",
         "Articles with lists of summaries and scores.",
         (("text", "machine_summaries", *ASPECTS),),
         read_documents,
