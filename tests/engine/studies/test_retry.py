@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pandas as pd
@@ -9,15 +10,22 @@ import pytest
 
 from engine.data.store import load_dataset
 from engine.errors import Cancelled, InputError, RunError
+from engine.judges.api import ApiJudge
+from engine.judges.api_spec import parse_api
 from engine.judges.base import Request, Verdict, no_checkpoint, unread, verdict_id, verdict_table
+from engine.judges.cards import read_cards
 from engine.judges.planted import make_planted
+from engine.judges.pointwise import PointwiseReader
+from engine.models.api import ApiClient
 from engine.runs import RETRY, create_run, open_run, state_of, versions
 from engine.runs_facts import unread_of
 from engine.schema import Order, Outcome, Protocol, Task
+from engine.settings_api import ApiSettings
 from engine.studies import protocols, puaudit, refswap, retry, score, verify
 from engine.studies.kept import KeptJudge, keeping
 from engine.studies.retry import RetryConfig, resume_run, retry_job
 from engine.worker import KINDS
+from tests.engine.judges.api_server import completion, fault, serving
 
 
 class Flaky:
@@ -204,6 +212,38 @@ def test_what_cannot_be_asked_again_says_why(settings, flaky):
     run.write_manifest(before | {"state": "running"})
     with pytest.raises(RunError, match="is going already"):
         retry_job(again, settings, no_checkpoint)
+
+
+def test_a_server_that_failed_on_some_calls_is_asked_for_these_alone_even_without_the_call_cache(settings, monkeypatch):
+    broken = {"down": True}
+    victim = load_dataset("demo-dialogue", settings.datasets).responses["text"].iloc[2]
+
+    def script(_, body):
+        hit = broken["down"] and victim in json.dumps(body, ensure_ascii=False)
+        return fault(503, "overloaded") if hit else completion("4", {"4": 0.9, "3": 0.1})
+
+    with serving(script) as server:
+        api = ApiSettings(base_url=server.url, retries=0)
+        cards = read_cards(settings.assets / "cards")
+
+        def make(*_, **__):
+            return ApiJudge("api:m", parse_api("api:m"), ApiClient(api), cards, [PointwiseReader()], None)
+
+        for module in (score, retry):
+            monkeypatch.setattr(module, "make_judge", make)
+        _, options = STUDIES["score"]
+        config = {**options, "judge": "api:m", "run_id": "api", "defenses": ["none"]}
+        score.score_job(score.ScoreConfig.model_validate(config), settings, no_checkpoint)
+        before = open_run(settings.runs, "api").table("verdicts")
+        assert before["unread_reason"].notna().sum() == 2  # clean and under attack
+        assert before["unread_reason"].dropna().str.contains("503").all()
+        broken["down"] = False
+        server.seen.clear()
+        found = retry_job(RetryConfig(run_id="api"), settings, no_checkpoint)
+        assert (found["unread_before"], found["unread_after"]) == (2, 0)
+        judged = [body for body in server.seen if victim in json.dumps(body, ensure_ascii=False)]
+        assert len(judged) == len(server.seen)  # a few may ask what the server can do, on the same prompt
+        assert 2 <= len(judged) <= 4
 
 
 def test_a_kept_verdict_is_the_one_that_was_given():
