@@ -216,7 +216,9 @@ def _job(found: Any, url: str, repeats: int) -> Measured:
         opened(page, f"{url}/{_ATTACK_LAB}?{urlencode({'judge': FAST, 'tab': 'Whole set'})}")
         page.get_by_role("button", name="Run", exact=True).click()
         taken = until(page, ".st-key-job")
-        page.get_by_text("The run is done").wait_for()
+        page.get_by_text("The run is done").or_(page.get_by_text("The run ended early")).first.wait_for()
+        if not page.get_by_text("The run is done").count():
+            raise InputError(f"The job of {FAST} failed: {page.locator('.st-key-job').inner_text()[:300]}")
         done = read(page)
         return Seen(first=taken, visible=done.visible, everything=done.everything, text=done.text)
 

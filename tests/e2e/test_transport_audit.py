@@ -37,6 +37,7 @@ def test_upload_pairs_run_the_audit_slide_the_mass_and_take_the_flips(page, serv
     expect(finding(page).first).to_contain_text("At mass 1.00 the audit flips 0 of 12 verdicts")
     slider.press("Home")
     expect(finding(page).first).to_contain_text("At mass 0.01 the audit flips 11 of 12 verdicts")
+    settle(page)  # the button below the sentence is drawn after it
     with page.expect_download() as got:
         page.get_by_role("button", name="Flipped verdicts (CSV)").click()
     with Path(got.value.path()).open(encoding="utf-8-sig", newline="") as file:
@@ -51,6 +52,8 @@ def _lasso(page):
     """A frame around the whole map, by mouse."""
     drag = page.locator(".st-key-audit_map_chart .nsewdrag").first
     drag.scroll_into_view_if_needed()
+    settle(page)
+    drag.hover()  # waits until the map stands still and takes the mouse
     box = drag.bounding_box()
     left, top, right, low = box["x"] + 4, box["y"] + 4, box["x"] + box["width"] - 4, box["y"] + box["height"] - 4
     page.mouse.move(left, top)
@@ -58,3 +61,19 @@ def _lasso(page):
     for x, y in ((right, top), (right, low), (left, low), (left, top + 2)):
         page.mouse.move(x, y, steps=6)
     page.mouse.up()
+
+
+def test_embeddings_of_ones_own_and_the_lesson_on_planted_directions(page, server):
+    open_page(page, server.url, "transport-audit", planted="wrong-labels")
+    lesson = finding(page).filter(has_text="planted verdicts")
+    expect(lesson).to_contain_text("goes from 0.900 to 0.8", timeout=90_000)
+    slider = page.get_by_role("slider", name="Transported mass m in this lesson")
+    slider.press("End")
+    expect(lesson).to_contain_text("At mass 1.00 the audit flips 0 of 300", timeout=SETTLED)
+    page.get_by_text("Run an audit on these pairs").click()
+    page.get_by_text("Bring embeddings of your own").click()
+    zone = page.get_by_role("region", name="A file of embeddings")
+    zone.locator("input").set_input_files(
+        {"name": "short.csv", "mimeType": "text/csv", "buffer": b"response_id,x\nnobody:a,1\nnobody:b,2\n"}
+    )
+    expect(page.get_by_text("None of the 2 ids of 'short.csv' belongs to these pairs")).to_be_visible(timeout=SETTLED)
