@@ -95,9 +95,12 @@ def _parts(rows: pd.DataFrame, colour: str, mode: Mode) -> list[tuple[str, pd.Da
     return found
 
 
-def _dots(own: pd.DataFrame, name: str, marker: dict[str, Any]) -> go.Scattergl:
-    """One kind of pair; where a colour bar says what the colours mean, the legend need not."""
-    return go.Scattergl(
+def _dots(own: pd.DataFrame, name: str, marker: dict[str, Any]) -> go.Scatter:
+    """One kind of pair; where a colour bar says what the colours mean, the legend need not.
+
+    Drawn as SVG: Plotly's WebGL traces compile code in the page, which the dashboard's content policy forbids.
+    """
+    return go.Scatter(
         x=own["x"].to_numpy(dtype=np.float32),
         y=own["y"].to_numpy(dtype=np.float32),
         mode="markers",

@@ -163,3 +163,13 @@ def test_every_figure_draws_also_with_nothing_to_draw(mode):
     for fig in figures:
         assert fig.layout.meta["alt"]
         assert len(fig.layout.title.text) <= 45
+
+
+def test_the_map_needs_no_webgl_which_compiles_code_that_the_content_policy_forbids():
+    rows = pd.DataFrame(
+        {"comparison_id": ["p", "q"], "type": "A", "role": ["positive", "unlabelled"], "entry_mass": [np.nan, 0.5],
+         "agrees": [np.nan, 1.0], "flip": [False, True], "pca_x": [0.0, 1.0], "pca_y": [1.0, 0.0]}
+    )  # fmt: skip
+    for colour in maps.COLOURS:
+        figure = maps.plot_map(maps.prepare_map(rows, "PCA"), colour, kind="PCA")
+        assert {trace.type for trace in figure.data} == {"scatter"}
