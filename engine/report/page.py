@@ -45,6 +45,7 @@ figcaption { margin: .4rem 0; }
 .note { margin: 1.4rem 0; }
 .problem { border-left: 4px solid #b3261e; padding-left: .8rem; overflow-wrap: anywhere; }
 .wide { overflow-x: auto; }
+.plot { overflow: hidden; }
 table { border-collapse: collapse; font-size: .875rem; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; padding: .15rem .7rem .15rem 0; border-bottom: 1px solid #e8eaee; vertical-align: top; }
 pre { overflow-x: auto; background: #f8fafb; border: 1px solid #d5dbe2; padding: .7rem; font-size: .8rem; }
