@@ -39,7 +39,11 @@ def beside(view: CapView, judge: str, dataset_id: str) -> None:
     st.dataframe(pd.DataFrame(_facts(view, other, names)), hide_index=True, key="cap_beside_facts")
     first, second = ({one.question: one for one in cap_findings.diagnosis(v)} for v in (view, other))
     rows = [
-        {"Question": question, names[0]: _said(first.get(question)), names[1]: _said(second.get(question))}
+        {
+            "Question": ui.plain(question),  # a table's cells are read as Markdown
+            ui.plain(names[0]): ui.plain(_said(first.get(question))),
+            ui.plain(names[1]): ui.plain(_said(second.get(question))),
+        }
         for question in dict.fromkeys([*first, *second])
     ]
     st.table(pd.DataFrame(rows).set_index("Question"), border="horizontal")
@@ -98,7 +102,7 @@ def _shifts(view: CapView, other: CapView, names: tuple[str, str]) -> None:
     note = f"{findings.origin(view.manifest, recorded=view.recorded)}; the other run is named above"
     ui.show_figure(
         lambda mode: cap_rows.plot_cap_rows(
-            prepared, title="Do a better tutor's anchors hold the score?", axis="shift of the mean score, points",
+            prepared, title="Do another tutor's anchors hold the score better?", axis="shift of the mean score, points",
             colours=colours, mode=mode, note=note,
         ),
         prepared,
