@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 from engine.cache import CallCache, call_key, reply_key
 from engine.errors import ModelError
 from engine.judges.api_labels import label_row
-from engine.models.api import ApiClient, CallError, FieldError
+from engine.models.api import ApiClient, CallError, FaultError, FieldError
 from engine.models.api_body import ApiReply, Question, Way
 from engine.models.parallel import run_all
 
 Group = Literal["labels", "text"]
+FIRST_FAULTS = 3
+"""At first contact so many calls that fail at every try stop the run, since each takes all its waits."""
 NOT_OFFERED = "the server gave no token probabilities with this answer"
 
 
@@ -44,6 +46,7 @@ class Got(NamedTuple):
         prompt_tokens, answer_tokens: by the server's count; -1 where it does not say.
         seconds: how long it took this time; 0 where it was known.
         failed: why there is no usable answer; empty otherwise.
+        fault: whether it is the server that failed, at every try.
     """
 
     row: NDArray[np.float64] | None
@@ -52,6 +55,7 @@ class Got(NamedTuple):
     answer_tokens: int = -1
     seconds: float = 0.0
     failed: str = ""
+    fault: bool = False
 
 
 class ApiAsker:
@@ -89,7 +93,7 @@ class ApiAsker:
         Raises:
             ModelError: probabilities are insisted on and the server offers none, or nothing can be asked at all.
         """
-        group = calls[0].group
+        group, faults = calls[0].group, 0
         for call in calls:
             found: list[tuple[Got, Way]] = []
 
@@ -100,6 +104,12 @@ class ApiAsker:
             got, way = found[0]
             if got.failed and got.failed != NOT_OFFERED and got.row is None:
                 self._first[self._key(call, self._way_of(call))] = got
+                faults += got.fault
+                if faults == FIRST_FAULTS:
+                    raise ModelError(
+                        f"{self._client.settings.host} answered none of the first {faults} calls; the last: "
+                        f"{got.failed}. Nothing more was sent. Test the connection, and run again when it answers."
+                    )
                 continue
             if group == "labels" and not way.top and must:
                 raise ModelError(
@@ -182,7 +192,7 @@ class ApiAsker:
                     return Got(None, "", failed=NOT_OFFERED), way
                 continue
             except CallError as error:
-                return Got(None, "", failed=str(error)), way
+                return Got(None, "", failed=str(error), fault=isinstance(error, FaultError)), way
             return got, replace(way, top=0) if got.failed == NOT_OFFERED else way
 
     def _asked(self, call: ApiCall, stop: threading.Event) -> Got:

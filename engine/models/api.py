@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import httpx
 
 from engine.errors import InputError, ModelError, OutOfCalls
-from engine.models.api_body import AnswerError, ApiReply, Question, Way, complaint_of, read_reply
+from engine.models.api_body import AnswerError, ApiReply, NoProbabilitiesError, Question, Way, complaint_of, read_reply
 from engine.settings_api import PREFIX, ApiSettings
 
 FIRST_WAIT_S = 0.5
@@ -36,6 +36,10 @@ Sleep = Callable[[float, threading.Event], object]
 
 class CallError(Exception):
     """One call has no answer; the text is the reason of its unread verdict."""
+
+
+class FaultError(CallError):
+    """The server failed at every try; the prompt may be good."""
 
 
 class FieldError(CallError):
@@ -200,7 +204,7 @@ class ApiClient:
                 self._failures, self.served = 0, reply.model
                 return reply
         self._failed(reason, counts=True)
-        raise CallError(f"{reason}; tried {tries} times" if tries > 1 else reason)
+        raise FaultError(f"{reason}; tried {tries} times" if tries > 1 else reason)
 
     def models(self) -> list[str]:
         """Names of the models the server offers; empty where it does not say."""
@@ -237,6 +241,8 @@ class ApiClient:
             raise self._refusal(response, content, model)
         try:
             reply = read_reply(content)
+        except NoProbabilitiesError as error:  # another try would bring the same
+            raise CallError(str(error)) from None
         except AnswerError as error:
             raise _Again(str(error), billed=True) from None
         return ApiReply(**{**reply.__dict__, "seconds": self._clock() - start})

@@ -23,6 +23,10 @@ class AnswerError(Exception):
     """The server's answer cannot be read as a chat completion; its text says why."""
 
 
+class NoProbabilitiesError(AnswerError):
+    """What the server calls log-probabilities are none."""
+
+
 @dataclass(frozen=True)
 class Way:
     """How a server takes its questions, found out on the first call.
@@ -197,7 +201,7 @@ def _top(logprobs: Any) -> tuple[tuple[str, float], ...] | None:
     """Probabilities of the tokens at the first place; None where the server gives none.
 
     Raises:
-        AnswerError: what it gives are no probabilities.
+        NoProbabilitiesError: what it gives are none.
     """
     places = logprobs.get("content") if isinstance(logprobs, dict) else None
     first = places[0] if isinstance(places, list) and places else None
@@ -208,7 +212,7 @@ def _top(logprobs: Any) -> tuple[tuple[str, float], ...] | None:
         entries.append(first)  # the token that was drawn, where it is not among the likeliest
     found = [_token(entry) for entry in entries]
     if sum(p for _, p in found) > 1 + _SLACK:
-        raise AnswerError("the server's token probabilities sum to more than 1")
+        raise NoProbabilitiesError("the server's token probabilities sum to more than 1")
     return tuple(found)
 
 
@@ -218,7 +222,7 @@ def _token(entry: Any) -> tuple[str, float]:
     except (KeyError, TypeError, ValueError):
         token, value = "", math.nan
     if math.isnan(value) or value > _SLACK:
-        raise AnswerError("the server's token probabilities are no log-probabilities")
+        raise NoProbabilitiesError("the server's token probabilities are no log-probabilities")
     return _MARKS.get(token[:1], token[:1]) + token[1:], min(1.0, math.exp(value))
 
 

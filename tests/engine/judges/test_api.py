@@ -203,6 +203,16 @@ def test_a_fault_is_unread_with_a_reason_and_is_asked_again_next_time(response, 
         assert make(server, cache=cache).judge([ONE])[0].read
 
 
+def test_a_server_that_answers_nobody_at_first_contact_stops_the_run_early():
+    many = [replace(ONE, response=f"text {i}") for i in range(9)]
+    with serving(lambda n, _: fault(500, "boom")) as server:
+        with pytest.raises(ModelError, match="answered none of the first 3 calls; the last: the server answered 500"):
+            make(server).judge(many)
+        assert len(server.seen) == 3
+        verdicts = make(server).judge(many[:2])
+    assert [v.unread_reason for v in verdicts] == ["the server answered 500: boom"] * 2
+
+
 def test_a_label_that_begins_another_is_only_read_where_the_server_shows_both():
     ten = Card(name="ten", tasks=POINT.tasks, user="Rate {response}", labels=("1", "10"), values=(1, 10))
     with serving(says("1", {"1": 0.7, "10": 0.2})) as server:

@@ -74,7 +74,6 @@ TWICE = {"retries": 2}
         pytest.param((200, {"content-length": "900"}, b'{"choices"'), [0.5], id="connection cut in the answer"),
         pytest.param(ok({"choices": []}), [0.5], id="no choice"),
         pytest.param(ok({"choices": [{"message": {"content": ["x"]}}]}), [0.5], id="content is no text"),
-        pytest.param(completion("4", GOOD | {"3": 0.7}), [0.5], id="probabilities above 1"),
     ],
 )
 def test_a_fault_of_the_moment_is_tried_again_after_the_right_wait(first, waits):
@@ -164,6 +163,12 @@ def test_a_refused_prompt_is_not_sent_again_and_may_be_about_a_field():
         ask(client(server))
     assert len(server.seen) == 1
     assert Way().after(str(caught.value)) is None
+
+
+def test_probabilities_that_are_none_are_not_asked_for_again():
+    with serving(script(completion("4", GOOD | {"3": 0.7}))) as server, pytest.raises(CallError, match="more than 1"):
+        ask(client(server))
+    assert len(server.seen) == 1
 
 
 def test_a_run_of_failures_stops_the_run():
