@@ -89,7 +89,8 @@ def plot_items(prepared: pd.DataFrame, mass: float, *, mode: Mode = "light", not
     fig.update_xaxes(
         title="entry mass (in order of entry)", range=[-0.01, 1.01], fixedrange=True, anchor="y2" if known else "y"
     )
-    fig.update_yaxes(title="price λ(m), 1 − cos", rangemode="tozero", fixedrange=True, domain=[0.34 if known else 0, 1])
+    price = {"title": {"text": "price λ(m), 1 − cos"}, "rangemode": "tozero", "fixedrange": True}
+    fig.update_layout(yaxis={**price, "domain": [0.34 if known else 0, 1]})  # the bars below have an axis of their own
     kept = int(prepared["kept"].sum())
     notes = (
         f"{count(kept)} of {plural(len(prepared), 'pair')} left of the cut: an input, not a finding",

@@ -303,3 +303,11 @@ def test_a_grid_of_many_columns_is_not_squeezed_into_one_column():
     assert fitting(small.plot(table), "single") == "single"
     with pytest.raises(InputError, match="single or double"):
         fitting(drawn, "triple")
+
+
+@pytest.mark.parametrize(("name", "figure"), FIGURES)
+def test_panels_of_a_figure_do_not_lie_on_one_another(name, figure):
+    entry, table = made(name, figure)
+    layout = entry.plot(table).layout
+    rows = sorted(tuple(layout[key].domain) for key in layout if key.startswith("yaxis") and layout[key].domain)
+    assert all(below[1] <= above[0] for below, above in zip(rows, rows[1:], strict=False)), rows
