@@ -57,7 +57,7 @@ def silu_mul(both: Any) -> Any:
     return out
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["steps", "room"])  # they change with every pass: nothing is compiled anew for them
 def _turn(
     qkv_at, cos_at, sin_at, slots_at, q_at, cache_at, steps, room,
     heads: tl.constexpr, kv_heads: tl.constexpr, every: tl.constexpr, width: tl.constexpr,
@@ -107,7 +107,7 @@ def turn_and_store(qkv: Any, cos: Any, sin: Any, slots: Any, cache: Any, heads: 
     return q
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["room"])
 def _one(
     qkv_at, cos_at, sin_at, slot_at, mask_at, cache_at, out_at, room, scale,
     heads: tl.constexpr, kv_heads: tl.constexpr, group: tl.constexpr, rows: tl.constexpr, width: tl.constexpr,
