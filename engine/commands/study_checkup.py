@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from engine.commands.common import INCONCLUSIVE, OK, THRESHOLD_FAILED, show_progress
-from engine.commands.files import dataset_of
+from engine.commands.files import dataset_of, known_of
 from engine.commands.score import say_plan
 from engine.data.comparisons import ALIASES, DEMO_PAIRS, list_comparisons, read_comparisons, save_comparisons
+from engine.data.formats.hub import HUB
+from engine.data.formats.use import as_comparisons
 from engine.data.reading import read_table
 from engine.errors import InputError
 from engine.judges.registry import make_judge
@@ -101,14 +103,18 @@ def _result(
 def _material(data: str, args: argparse.Namespace, settings: Settings) -> Material:
     """Saved data by its id; a file is a set of pairs where its columns say so, otherwise a set of responses."""
     path = Path(data)
-    if not path.suffix:
+    if not path.suffix and not data.startswith(HUB):
         known = data == DEMO_PAIRS or data in list_comparisons(settings.comparisons)
         return load_material(data, settings) if known else of_dataset(dataset_of(data, args))
-    if not _holds_pairs(path):
+    if (found := known_of(data, args)) and found.has_texts and len(found.comparisons):
+        pairs = as_comparisons(found)
+        save_comparisons(pairs, settings.comparisons)
+        return load_material(pairs.set_id, settings)
+    if found or not _holds_pairs(path):
         return of_dataset(dataset_of(data, args))
-    found = read_comparisons(path.name, path.read_bytes())
-    save_comparisons(found, settings.comparisons)
-    return load_material(found.set_id, settings)
+    read = read_comparisons(path.name, path.read_bytes())
+    save_comparisons(read, settings.comparisons)
+    return load_material(read.set_id, settings)
 
 
 def _holds_pairs(path: Path) -> bool:
