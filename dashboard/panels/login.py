@@ -14,7 +14,7 @@ from engine.settings import get_settings
 def require_login() -> None:
     """Stop the script here for a visitor who must log in first, or who came around the guard."""
     if login_configured() and not get_settings().token:
-        if not st.user.is_logged_in:
+        if not st.user.get("is_logged_in", False):
             st.title("JudgeScope", anchor=False)
             ui.note("This dashboard is for people who are logged in.")
             st.button("Log in", type="primary", on_click=st.login, key="log_in")
