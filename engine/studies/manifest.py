@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from engine.data.dataset import Dataset, content_digest
-from engine.errors import Cancelled, EngineError, InputError
+from engine.errors import Cancelled, EngineError, InputError, OutOfCalls
 from engine.judges.base import Judge, Request
 from engine.runs import RunFolder, now
 from engine.studies.attack_one import device_of
@@ -81,11 +81,13 @@ def ending(run: RunFolder, stopped: Callable[[], object] | None = None) -> Itera
     """
     try:
         yield
-    except (Cancelled, KeyboardInterrupt):
+    except (Cancelled, KeyboardInterrupt) as stop:
         if stopped:
             stopped()
         else:
             run.update_manifest(state="stopped", finished=now())
+        if isinstance(stop, OutOfCalls):
+            run.update_manifest(error=str(stop))
         raise
     except BaseException as error:
         # the text of an error that is not ours may hold anything, a key among it

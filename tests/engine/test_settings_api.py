@@ -161,6 +161,8 @@ def test_a_job_that_meets_the_cap_fails_with_the_remedy_and_goes_on_from_there(s
             Worker(io.StringIO(), sink, settings)._run(message)
             last = json.loads(sink.getvalue().splitlines()[-1])
             states.append((last["event"], open_run(settings.runs, "capped").manifest()["state"]))
+            said = open_run(settings.runs, "capped").manifest().get("error", "")
+            assert ("cap of 5 API calls" in said) == (last["event"] == "failed")
             assert last["event"] == "done" or "cap of 5 API calls in one run is reached" in last["error"]
     assert states == [("failed", "stopped"), ("done", "done")]
     assert len(server.seen) == 8
