@@ -95,4 +95,5 @@ def plot_cap_scores(prepared: pd.DataFrame, *, mode: Mode = "light", note: str =
         f"{three_digits(ends['high'])}; "
         f"{(prepared['side'] == 'high').sum()} retained high, {(prepared['side'] == 'low').sum()} low."
     )
-    return frame(fig, mode, title="Where do the standards lie?", notes=notes, alt=alt, body=240, legend=True, above=76)
+    fig = frame(fig, mode, title="Where do the standards lie?", notes=notes, alt=alt, body=240, legend=True, above=76)
+    return fig.update_layout(legend={"y": 1.1})  # above the words at the thresholds

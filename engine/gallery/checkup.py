@@ -21,11 +21,7 @@ def _dial(card: ProbeCard) -> Dial:
 def _probes(source: Source, at: Values) -> Shown:
     decisions = decide(source.table("checkup"), {name: float(value) for name, value in at.items()})
     made = prepare_checkup(forest_rows(decisions))
-    asked = made[made["n"].notna()]
-    facts: tuple[str, ...] = ("no probe was asked, so no interval",)
-    if len(asked):
-        n = f"n = {int(asked['n'].min())} to {int(asked['n'].max())} a probe"
-        facts = (n, f"{int(asked['n_unread'].fillna(0).sum())} unread", "intervals at the level of each probe")
+    facts = () if made["n"].notna().any() else ("n = 0, no probe was asked, so no interval",)
     return Shown(made, {"note": source.origin}, facts)
 
 

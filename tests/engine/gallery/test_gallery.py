@@ -5,7 +5,7 @@ import re
 import runpy
 import subprocess
 import sys
-from itertools import combinations
+from itertools import combinations, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -310,4 +310,4 @@ def test_panels_of_a_figure_do_not_lie_on_one_another(name, figure):
     entry, table = made(name, figure)
     layout = entry.plot(table).layout
     rows = sorted(tuple(layout[key].domain) for key in layout if key.startswith("yaxis") and layout[key].domain)
-    assert all(below[1] <= above[0] for below, above in zip(rows, rows[1:], strict=False)), rows
+    assert all(below[1] <= above[0] for below, above in pairwise(rows)), rows
