@@ -39,7 +39,8 @@ def run_study_protocols(name: str, config: ProtocolsConfig, args: argparse.Names
         raise InputError("The budget was spent before the first verdict. Give more --budget-seconds.")
     arena = build_arena(verdicts, run.table("variants"))
     found = as_json(arena, config.view, config.boards, config.lowest, config.elo_k)
-    checks = content_checks(run.table("variants")).to_dict("records")
+    kept = content_checks(run.table("variants"))
+    checks = [{str(name): value for name, value in row.items()} for row in kept.to_dict("records")]
     print("\n".join([*_checked(checks), *_lines(found)]))
     for protocol, why in run.manifest().get("skipped", {}).items():
         print(f"Not asked: {protocol}. {why}")

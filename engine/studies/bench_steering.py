@@ -18,12 +18,12 @@ import numpy as np
 from engine.data.store import DEMO_NAMES, load_dataset
 from engine.errors import InputError
 from engine.models.chat import encode_text
+from engine.models.llama import why_not, written_out
 from engine.models.loader import LoadedModel, load_model
 from engine.settings import Settings, get_settings
 from engine.steering.decode import Row
 from engine.steering.hooks import steered
 from engine.steering.layers import blocks
-from engine.models.llama import why_not, written_out
 from engine.steering.session import Session, slots_for
 from engine.steering.vectors import Edit, Side, Standards, edit_of
 from engine.studies.bench_floor import device_name, note, peak_bytes, reset_peak, synchronise
