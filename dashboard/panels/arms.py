@@ -10,10 +10,10 @@ from dashboard.data import RunView
 from dashboard.panels import findings
 from dashboard.panels.effects import dumbbells, forest, grid
 from dashboard.panels.record import record
-from dashboard.spreadsheet import safe_csv
 from engine.data.dataset import Dataset
 from engine.figures.text import count
 from engine.schema import NONE
+from engine.spreadsheet import safe_csv
 
 MOST_MOVED = 20
 MOST_DEFENSES_BESIDE = 3

@@ -11,12 +11,12 @@ from dashboard.panels.audit_data import AuditRun
 from dashboard.panels.audit_setup import ATTACKS
 from dashboard.panels.findings import judge_name, provenance
 from dashboard.panels.marked import show_verbatim
-from dashboard.spreadsheet import safe_csv
 from engine.data.comparisons import Comparisons
 from engine.figures.text import interval_text, plural
 from engine.gallery.puaudit import ALL_TYPES, estimate, rows_at, table_at
 from engine.metrics.puaudit import Audit, best_control
 from engine.schema import NONE
+from engine.spreadsheet import safe_csv
 
 ATTACK = "audit_attack"
 _CLEAN = "No attack"

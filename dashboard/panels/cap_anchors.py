@@ -7,11 +7,11 @@ import math
 import streamlit as st
 
 from dashboard import ui
-from dashboard.panels import cap_findings
 from dashboard.panels.cap_view import CapView
 from dashboard.panels.marked import show_verbatim
 from engine.data.dataset import Dataset
 from engine.figures.text import three_digits
+from engine.gallery.words import cap_name
 
 
 @st.fragment
@@ -26,7 +26,7 @@ def anchors(view: CapView, dataset: Dataset) -> None:
     if own.empty:
         ui.note("No anchors were written for this context.")
     for arm in dict.fromkeys(own["arm"]):
-        st.subheader(cap_findings.name_of(str(arm)), anchor=False)
+        st.subheader(cap_name(str(arm)), anchor=False)
         for side, column in zip(("low", "high"), st.columns(2, gap="large"), strict=True):
             row = own[(own["arm"] == arm) & (own["side"] == side)].iloc[0]
             with column:

@@ -15,6 +15,7 @@ from engine.data.store import DEMO_NAMES
 from engine.errors import EngineError
 from engine.figures import cap_rows
 from engine.figures.text import three_digits
+from engine.gallery.words import cap_titles
 from engine.schema import NONE
 
 BESIDE = "cap_beside"
@@ -95,7 +96,7 @@ def _shifts(view: CapView, other: CapView, names: tuple[str, str]) -> None:
     both = set(parts[1]["attack"]) & set(parts[2]["attack"])
     joined = pd.concat(parts)
     joined = joined[joined["attack"].isin(both)]
-    titles = cap_findings.titles_of(joined)
+    titles = cap_titles(joined)
     series = {name: name for name in ("no defense", *names)}
     prepared = cap_rows.prepare_cap_rows(joined, series, by="attack", titles=titles)
     colours = dict(zip(series, _MEANINGS, strict=True))

@@ -17,15 +17,6 @@ LITTLE = 0.1
 """Points of the scale below which a change of anchors is called hardly read."""
 SURFACE = 0.8
 """Share of the chosen layer's separability from which that of the first layer explains it."""
-TITLES = {
-    "cot": "Chain of thought",
-    "perplexity": "Perplexity",
-    "score-anchors": "Given score",
-    "human-anchors": "Human-rated",
-    "wcap": "W-CAP",
-    "cap": "CAP",
-    NONE: "No defense",
-}
 _DOES = {True: "raises", False: "lowers"}
 
 
@@ -36,17 +27,6 @@ class Answer(NamedTuple):
     answer: str
     good: bool | None
     numbers: str
-
-
-def name_of(defense: str) -> str:
-    """A defense as it stands in a figure."""
-    return TITLES.get(defense, findings.defense_name(defense))
-
-
-def titles_of(metrics: pd.DataFrame) -> dict[str, str]:
-    """Attacks and defenses of a run as figures show them."""
-    attacks = {a: findings.attack_name(a) for a in metrics["attack"].dropna().unique() if a != NONE}
-    return attacks | {d: name_of(d) for d in metrics["defense"].dropna().unique() if d != NONE}
 
 
 def headline(view: CapView) -> str:

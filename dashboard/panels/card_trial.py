@@ -11,12 +11,12 @@ import streamlit as st
 from dashboard import ui
 from dashboard.panels.card_form import Draft
 from dashboard.panels.marked import show_verbatim
-from dashboard.spreadsheet import safe_csv
 from engine import catalog, jobs
 from engine.data.dataset import Dataset
 from engine.errors import EngineError
 from engine.figures.text import plural, three_digits
 from engine.schema import Protocol
+from engine.spreadsheet import safe_csv
 
 ROWS, HELD = "card_rows", "card_trial"
 MOST = 3

@@ -13,7 +13,6 @@ from dashboard.panels import checkup_data, checkup_thresholds, findings
 from dashboard.panels.checkup_data import CheckupRun
 from dashboard.panels.checkup_links import link_of
 from dashboard.panels.lesson_view import open_preset
-from dashboard.spreadsheet import safe_csv
 from engine.figures.text import plural
 from engine.gallery.words import upper_first
 from engine.metrics.checkup import (
@@ -27,6 +26,7 @@ from engine.metrics.checkup import (
     number_text,
     summary,
 )
+from engine.spreadsheet import safe_csv
 from engine.strict_json import dumps
 
 POLL_S = 4.0

@@ -11,13 +11,13 @@ import streamlit as st
 from dashboard import ui
 from dashboard.panels.marked import show_marked, show_verbatim
 from dashboard.panels.protocols_data import ProtocolRun
-from dashboard.spreadsheet import safe_csv
 from engine import catalog
 from engine.data.dataset import Dataset
 from engine.figures.text import plural, three_digits
 from engine.gallery.protocols import title
 from engine.metrics.protocols import View, copy_outcomes, outcomes, pair_flips
 from engine.schema import NONE, Protocol
+from engine.spreadsheet import safe_csv
 
 MOST = 200
 _WORDS = {1.0: "wins", -1.0: "loses", 0.0: "ties"}

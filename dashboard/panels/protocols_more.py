@@ -12,7 +12,6 @@ from dashboard.panels.marked import show_marked, show_verbatim
 from dashboard.panels.protocols_choose import Setting
 from dashboard.panels.protocols_data import ProtocolRun
 from dashboard.panels.protocols_words import percent
-from dashboard.spreadsheet import safe_csv
 from engine import catalog
 from engine.data.dataset import Dataset
 from engine.figures.text import fixed, plural
@@ -20,6 +19,7 @@ from engine.gallery.protocols import title
 from engine.metrics.leaderboard import choice_sets, contradictions, ranked_pairs
 from engine.metrics.rewritings import content_checks
 from engine.schema import NONE, Protocol
+from engine.spreadsheet import safe_csv
 
 MOST = 200
 

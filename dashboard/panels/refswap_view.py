@@ -12,11 +12,11 @@ from dashboard.panels import findings
 from dashboard.panels import refswap_data as swaps
 from dashboard.panels.refswap_choose import Setting, pick_setting, verifier_title
 from dashboard.panels.refswap_data import SwapRun
-from dashboard.spreadsheet import safe_csv
 from engine.data.dataset import Dataset
 from engine.figures.text import fixed, interval_text, three_digits
 from engine.metrics.intervals import Interval
 from engine.metrics.refswap import Summary
+from engine.spreadsheet import safe_csv
 
 TABS = ("Swapped references", "Keys", "Operating points", "Baselines", "False positives")
 

@@ -7,9 +7,9 @@ import streamlit as st
 
 from dashboard import ui
 from dashboard.data import counts
-from dashboard.spreadsheet import safe_csv
 from engine.data.dataset import Dataset
 from engine.figures.text import count
+from engine.spreadsheet import safe_csv
 
 MOST_ROWS = 500
 """Rows sent to the browser; a table of a hundred thousand texts would make every click slow."""

@@ -8,7 +8,6 @@ import streamlit as st
 from dashboard import pinned, state, ui
 from dashboard.panels import findings
 from dashboard.pinned import Pin
-from dashboard.spreadsheet import safe_csv
 from dashboard.watching import version_of
 from engine.data.matching import same_responses
 from engine.errors import EngineError
@@ -16,6 +15,7 @@ from engine.figures.compare import MOST_ROWS, NAMES, plot_compare, prepare_compa
 from engine.figures.text import interval_text, plural
 from engine.metrics.compare import SAME, Comparison, compare_runs, differing_settings, same_scale
 from engine.settings import get_settings
+from engine.spreadsheet import safe_csv
 
 UNIT, WHAT = "compare_unit", "compare_what"
 UNITS = {"points": "Scores", "share": "Shares", "own unit": "The studies' own metrics"}

@@ -11,7 +11,6 @@ import streamlit as st
 from dashboard import pinned, state, ui
 from dashboard.panels.progress import progress
 from dashboard.pinned import Pin
-from dashboard.spreadsheet import safe_csv
 from engine import jobs, runs_kept
 from engine.errors import EngineError
 from engine.jobs import Job
@@ -19,6 +18,7 @@ from engine.runs import state_of
 from engine.runs_facts import CAN_GO_ON, facts, problems, unread_of
 from engine.runs_zip import export_run
 from engine.settings import get_settings
+from engine.spreadsheet import safe_csv
 
 KINDS = {"score": "score", "grid": "score"} | {
     k: k for k in ("verify", "refswap", "protocols", "puaudit", "suffix", "detection", "cap", "checkup")

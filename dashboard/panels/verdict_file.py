@@ -6,13 +6,13 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import data, known, ui, verdicts
-from dashboard.spreadsheet import safe_csv
 from engine.data.formats.registry import TABLE
 from engine.data.recording import Recording
 from engine.errors import EngineError
 from engine.figures import attack as figures
 from engine.figures.text import count, interval_text, plural
 from engine.schema import Protocol
+from engine.spreadsheet import safe_csv
 
 KINDS = ["csv", "tsv", "jsonl", "json", "xlsx", "parquet", "eval"]
 MOST_VALUES = 40
