@@ -78,7 +78,12 @@ def max_p_cf(samples: Samples, k: int) -> Floats:
 
 
 def s_score(samples: Samples) -> Floats:
-    """Eq. 3, (N,): p_yes under the true reference minus that under the first counterfactual one, in [-1, 1]."""
+    """Eq. 3, (N,): p_yes under the true reference minus that under the first counterfactual one, in [-1, 1].
+
+    NaN where none was asked, as when the judge accepted nothing.
+    """
+    if not samples.asked.shape[1]:
+        return np.full(len(samples.p), np.nan)
     first = np.where(samples.asked[:, 0], samples.cf[:, 0], np.nan)
     return np.asarray(samples.p - first)
 

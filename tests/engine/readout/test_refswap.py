@@ -188,3 +188,9 @@ def test_the_split_is_seeded_and_whole_items():
     assert dev == dev_items(list(reversed(items)))
     assert dev != dev_items(items, seed=7)
     assert dev_items(["only"]) == frozenset()
+
+
+def test_a_verifier_that_accepts_nothing_leaves_nothing_to_check():
+    none = samples(np.random.default_rng(0), n=5, k=0)
+    assert np.isnan(s_score(none)).all()
+    assert np.isnan(max_p_cf(none, 5)).all()
