@@ -7,8 +7,10 @@ API judge, 4 a check-up's threshold failed, 130 stopped by hand (3 and 130 go on
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from engine import __version__
@@ -37,6 +39,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(str(error), OUR_FAULT)
     except (Cancelled, KeyboardInterrupt):
         return _fail("Stopped. What was done is kept: the same command with its run id goes on from there.", STOPPED)
+    except BrokenPipeError:  # the reader had enough (`| head`); what is left to say goes nowhere
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")
+        return OK
     code = int(result.pop("exit_code", OK))
     if args.json:
         print(dumps(result))

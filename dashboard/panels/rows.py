@@ -56,9 +56,7 @@ def problems(found: list[Problem], reading_id: str = "") -> None:
             if more.open:
                 for group in groups[PROBLEMS_SHOWN : 5 * PROBLEMS_SHOWN]:
                     _problem(group, reading_id)
-                table = pd.DataFrame(
-                    [p.as_dict() for p in found[:5000]], columns=["severity", "where", "what", "fix"]
-                )
+                table = pd.DataFrame([p.as_dict() for p in found[:5000]], columns=["severity", "where", "what", "fix"])
                 st.dataframe(table, hide_index=True, key="findings_table", alt="Every finding by row")
 
 
