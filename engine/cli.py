@@ -10,7 +10,6 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 from engine import __version__
@@ -40,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (Cancelled, KeyboardInterrupt):
         return _fail("Stopped. What was done is kept: the same command with its run id goes on from there.", STOPPED)
     except BrokenPipeError:  # the reader had enough (`| head`); what is left to say goes nowhere
-        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
     code = int(result.pop("exit_code", OK))
     if args.json:
