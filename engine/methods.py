@@ -68,9 +68,9 @@ class Bench(_Strict):
     command: str
     what: str
     value: str
-    plain: str
     unit: str
-    plain_is: str
+    plain: str = ""
+    plain_is: str = ""
     floor: str = ""
     at_most: float | None = None
     least_ratio: float | None = None
@@ -137,7 +137,8 @@ def benches(assets: Path) -> pd.DataFrame:
         if bench.command not in results:
             raise EngineError(f"bench.jsonl has no line of {bench.command!r}.")
         found = results[bench.command]
-        value, plain = _at(found, bench.value), _at(found, bench.plain)
+        value = _at(found, bench.value)
+        plain = _at(found, bench.plain) if bench.plain else float("nan")
         ratio = value / plain if bench.unit == "1/s" else plain / value
         bar = f"at most {bench.at_most:g} {bench.unit}" if bench.at_most is not None else ""
         met: bool | None = value <= bench.at_most if bench.at_most is not None else None

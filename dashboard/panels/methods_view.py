@@ -81,7 +81,7 @@ def show_benches(speed: pd.DataFrame) -> None:
             "Ours": [_with_unit(v, u) for v, u in zip(speed["value"], speed["unit"], strict=True)],
             "Plain way": [_with_unit(v, u) for v, u in zip(speed["plain"], speed["unit"], strict=True)],
             "Plain way is": speed["plain_is"],
-            "Gain": [f"{ratio:.3g}×" for ratio in speed["ratio"]],
+            "Gain": ["" if pd.isna(ratio) else f"{ratio:.3g}×" for ratio in speed["ratio"]],
             "Floor": [
                 "" if pd.isna(v) else _with_unit(v, u) for v, u in zip(speed["floor"], speed["unit"], strict=True)
             ],
