@@ -13,6 +13,7 @@ from engine.studies.bench_steering import add_steering
 from engine.studies.bench_suffix import add_suffix
 from engine.studies.bench_transport import add_transport
 from engine.studies.bench_verifier import add_verifier
+from engine.studies.full_size import add_full
 from engine.studies.judge_bench import add_bench
 
 
@@ -28,3 +29,4 @@ def add(commands: Any) -> None:
     add_audit(kinds)
     add_page(kinds)
     add_formats(kinds)
+    add_full(kinds)

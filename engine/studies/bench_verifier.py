@@ -164,7 +164,7 @@ def _measure(
 
 def _rows(part: Part, run: RunFolder, judge: Judge, arm: str, took: float) -> list[dict[str, Any]]:
     table = sample_table(run.table("verdicts"), run.table("samples"), arm)
-    where = {"data": part.data, "arm": arm, "items": int(table.samples.item.max()) + 1, "device": _device(judge)}
+    where = {"data": part.data, "arm": arm, "items": int(table.samples.item.max()) + 1, "device": device_name(judge)}
     where["state"] = run.manifest()["state"]
     rows = []
     for delta in DELTAS:
@@ -194,7 +194,8 @@ def _medians(table: Table) -> dict[str, float]:
     return {"median_correct": median(yes & s.clean & s.right), "median_key": median(yes & ~s.clean)}
 
 
-def _device(judge: Judge) -> str:
+def device_name(judge: Judge) -> str:
+    """Where the judge ran, for a table: a GPU's name and the precision, else the plain device."""
     device = device_of(judge)
     if not device.startswith("cuda"):
         return device
