@@ -29,8 +29,9 @@ from engine.training.heldout import Side, side_of_prompt
 from engine.training.rules import RuleTask, build_response, usable, with_simple_rules
 from engine.training.sources import Rated, RulePrompt, read_lines
 
-CAP_CONTEXTS, CAP_PER_DOCUMENT = 16, 8
-"""Training contexts of `cap` at most, and responses judged of each SummEval document."""
+CAP_CONTEXTS, CAP_TRIED, CAP_PER_DOCUMENT = 16, 4, 8
+"""Training contexts of `cap` at most, and at least in a try (fewer give too few texts for its thresholds); responses
+judged of each SummEval document."""
 SIX = ("gpt-4", "gpt-3.5-turbo", "vicuna-13b-v1.3", "alpaca-13b", "llama-13b", "claude-v1")
 LADDER_PROMPTS, LADDER_TOKENS, LADDER_RULES = 100, 96, 3
 """IFEval prompts on the ladder, tokens of a draft, rules of a prompt."""
@@ -47,9 +48,11 @@ def cap_data(name: str, task: Task, rated: Sequence[Rated], per_context: int | N
         task: what the contexts ask for.
         rated: all responses of the public set.
         per_context: responses judged of a context, in the file's order; None takes all.
-        limit: contexts of each side, and responses judged of each, for a try.
+        limit: contexts of each side, and responses judged of each, for a try; at least `CAP_TRIED` train.
     """
-    kept = list(_sides(rated, Side.TUNE, (limit or CAP_CONTEXTS, 1), (limit, per_context or limit)))
+    training = CAP_CONTEXTS if limit is None else min(max(limit, CAP_TRIED), CAP_CONTEXTS)
+    judged = min((n for n in (per_context, limit) if n is not None), default=None)
+    kept = list(_sides(rated, Side.TUNE, (training, 1), (limit, judged)))
     return _two_sided(name, task, kept)
 
 

@@ -223,8 +223,8 @@ def cap_parts(work: Work) -> list[Part]:
 
 
 def _cap(work: Work, name: str, dataset: Dataset, changes: dict[str, Any], seconds: float | None) -> None:
-    # a try keeps texts enough for the thresholds, on two contexts, and shortens them instead
-    size = {"candidates": CAP_CANDIDATES} if work.limit is None else {"candidates": 12, "new_tokens": 24}
+    # the thresholds need as many texts in a try, so only their length is cut
+    size = {"candidates": CAP_CANDIDATES} | ({} if work.limit is None else {"new_tokens": 24})
     fixed = {"judge": work.spec, "data": dataset.dataset_id, "tutor": work.tutor, "split": "group"}
     config = CapConfig.model_validate(fixed | size | changes | {"budget_seconds": seconds})
     run = create_run(work.runs, "cap", config.model_dump())
