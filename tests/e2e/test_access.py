@@ -70,6 +70,7 @@ def test_axe_finds_nothing_serious_in_an_open_drawer(page, server, scheme):
 
 
 def assert_accessible(page) -> None:
+    page.evaluate(STILL)  # what fades in has too little contrast on the way
     found = [
         f"{v['id']} ({v['impact']}): {[n['html'][:160] for n in v['nodes'][:3]]}"
         for v in Axe().run(page).response["violations"]
@@ -78,11 +79,26 @@ def assert_accessible(page) -> None:
     assert not found, "\n".join(found)
 
 
+# Evaluated in one go, since the page's policy forbids what Playwright's own waiting does; ten seconds at most.
+UNTIL = """async () => {
+  const end = performance.now() + 10000;
+  const seen = SEEN, done = DONE;
+  while (!done(seen()) && performance.now() < end) await new Promise(requestAnimationFrame);
+  return seen();
+}"""
+STILL = UNTIL.replace(
+    "SEEN",
+    "() => document.getAnimations().filter(a => a.playState === 'running'"
+    " && a.effect.getComputedTiming().iterations !== Infinity).length",
+).replace("DONE", "n => n === 0")
+WIDE = UNTIL.replace(
+    "SEEN",
+    "() => { const main = document.querySelector('[data-testid=\"stMain\"]');"
+    " return [document.documentElement.scrollWidth - innerWidth, main.scrollWidth - main.clientWidth]; }",
+).replace("DONE", "wide => Math.max(...wide) <= 1")
+
+
 def assert_nothing_is_cut_off(page) -> None:
-    wide = page.evaluate(
-        """() => {
-            const main = document.querySelector('[data-testid="stMain"]');
-            return [document.documentElement.scrollWidth - innerWidth, main.scrollWidth - main.clientWidth];
-        }"""
-    )
+    """Tables and figures take their new width some time after the window has."""
+    wide = page.evaluate(WIDE)
     assert max(wide) <= 1, wide

@@ -16,7 +16,7 @@ JUDGE = "planted:position?strength=1"
 def test_from_the_recorded_check_up_to_the_page_behind_a_probe(page, server):
     open_page(page, server.url, PATH)
     expect(page.get_by_text("has not been checked on these data here yet")).to_be_visible(timeout=SETTLED)
-    expect(page.get_by_text(re.compile("recorded on 20"))).to_be_visible()
+    expect(page.get_by_text(re.compile("recorded on 20")).first).to_be_visible()
     expect(page.locator("ul.js-verdicts li")).to_have_count(11)
 
     open_page(page, server.url, PATH, check_judge=JUDGE, check_data="demo-pairs")

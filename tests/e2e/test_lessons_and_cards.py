@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.e2e.steps import SETTLED, finding, open_page, settle
-from tests.e2e.test_access import assert_accessible
+from tests.e2e.test_access import assert_accessible, assert_nothing_is_cut_off
 
 
 def test_guess_look_up_reload_and_open_the_page_in_its_state(page, server):
@@ -57,6 +57,7 @@ def test_a_prompt_with_a_mistake_is_mended_saved_and_used(page, server):
     settle(page)
     page.get_by_role("button", name="Delete").click()
     page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_role("button", name="Delete")).to_be_visible(timeout=SETTLED)
     page.reload()
     settle(page)
     expect(page.get_by_role("button", name="Use as the judge", exact=True)).to_be_visible(timeout=SETTLED)
@@ -79,8 +80,5 @@ PAGES = {"lessons": {"lesson": "slot", "answered": "slot:60"}, "judge-card": {}}
 def test_nothing_serious_for_a_screen_reader_and_nothing_cut_off_on_a_phone(page, server, path):
     page.set_viewport_size({"width": 390, "height": 844})
     open_page(page, server.url, path, **PAGES[path])
-    wide = page.evaluate(
-        "() => { const m = document.querySelector('[data-testid=\"stMain\"]'); return m.scrollWidth - m.clientWidth; }"
-    )
-    assert wide <= 1
+    assert_nothing_is_cut_off(page)
     assert_accessible(page)

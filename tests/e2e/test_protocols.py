@@ -54,7 +54,7 @@ def test_from_a_run_to_the_advice(page, server):
     page.get_by_role("slider", name="Lowest systems rewritten").press("Home")
     expect(page.get_by_text(re.compile("Of the 1 rewritten, .* gains most"))).to_have_count(2, timeout=SETTLED)
     page.get_by_role("tab", name="Ties and order").click()
-    expect(page.get_by_text("Intransitive triads")).to_be_visible(timeout=SETTLED)
+    expect(page.get_by_text("Intransitive triads", exact=True)).to_be_visible(timeout=SETTLED)
     with page.expect_download() as got:
         page.get_by_role("button", name="Data (CSV)").first.click()
     assert got.value.suggested_filename == "protocols_copies.csv"

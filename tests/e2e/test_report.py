@@ -8,7 +8,7 @@ from pathlib import Path
 from playwright.sync_api import expect
 
 from tests.e2e.steps import SETTLED, finding, open_page, settle
-from tests.e2e.test_access import assert_accessible
+from tests.e2e.test_access import assert_accessible, assert_nothing_is_cut_off
 
 MARKUP = "<script>window.hit=1</script><img src='http://127.0.0.9/p.png' onerror='window.hit=1'> **b**"
 
@@ -97,10 +97,4 @@ def test_a_phone_shows_the_report(page, server):
     page.set_viewport_size({"width": 390, "height": 844})
     open_page(page, server.url, "report")
     expect(finding(page).first).to_be_visible()
-    wide = page.evaluate(
-        """() => {
-            const main = document.querySelector('[data-testid="stMain"]');
-            return [document.documentElement.scrollWidth - innerWidth, main.scrollWidth - main.clientWidth];
-        }"""
-    )
-    assert max(wide) <= 1, wide
+    assert_nothing_is_cut_off(page)
