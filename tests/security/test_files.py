@@ -27,6 +27,7 @@ RAW_CSV = {
     "engine/data/formats/own.py",  # `judgescope convert`: data that are read back must come out as they went in
     "engine/studies/bench_page_data.py",  # planted words of ours, read at once
     "engine/studies/bench_verifier.py",  # numbers and names of ours
+    "engine/studies/full_data.py",  # public data in memory, read at once
 }
 
 
