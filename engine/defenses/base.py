@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
-from engine.judges.base import Checkpoint, Cost, Judge, Quote, Request, Verdict, no_checkpoint, unread
+from engine.judges.base import AroundJudge, Checkpoint, Cost, Judge, Quote, Request, Verdict, no_checkpoint, unread
 from engine.schema import NONE, Protocol
 
 
@@ -40,36 +40,17 @@ class MarkedRequest(Request):
         return f"{quote.opening}{text}{quote.closing}"
 
 
-class OuterJudge:
-    """What every defense passes on from the judge behind it.
+class OuterJudge(AroundJudge):
+    """What every defense passes on from the judge behind it: it changes the arm, not the judge.
 
     Args:
         inner: the judge, or the judge behind the defenses that come later.
-        name: this defense with its dials.
+        name: this defense with its dials; what it changes is part of each prompt, which the cache key covers.
     """
 
     def __init__(self, inner: Judge, name: str) -> None:
-        self.inner = inner
+        super().__init__(inner)
         self.name = name
-
-    @property
-    def spec(self) -> str:
-        """The inner judge's spec: a defense changes the arm, not the judge."""
-        return self.inner.spec
-
-    @property
-    def fingerprint(self) -> str:
-        """The inner judge's: what a defense changes is part of each prompt, which the cache key covers."""
-        return self.inner.fingerprint
-
-    @property
-    def protocols(self) -> frozenset[Protocol]:
-        """As the inner judge."""
-        return self.inner.protocols
-
-    def labels(self, request: Request) -> tuple[str, ...]:
-        """As the inner judge."""
-        return self.inner.labels(request)
 
     def _named(self, request: Request) -> Request:
         """The request with this defense in its arm's name."""

@@ -10,8 +10,9 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from engine.figures.palette import ROLES, Mode
-from engine.figures.text import count, interval_text, label, level_text, plural
-from engine.figures.theme import SMALL_SIZE, frame, say
+from engine.figures.rows import axes, point, span, whole, words
+from engine.figures.text import interval_text, label, level_text, plural
+from engine.figures.theme import frame, say
 
 MOST_ROWS = 24
 """Rows of one forest; what follows is in the table."""
@@ -74,23 +75,21 @@ def plot_compare(
     """
     rows = prepared.reset_index(drop=True)
     fig = go.Figure()
-    words: list[dict[str, Any]] = []
+    annotations: list[dict[str, Any]] = []
     ends, said = [0.0], []
     for i, row in enumerate(rows.to_dict("records")):
         numbers = tuple(row["factor"] * float(row[k]) for k in ("value", "lower", "upper"))
         ends += [x for x in numbers if math.isfinite(x)]
-        text = interval_text(*numbers, signed=True, method=str(row["method"]), n_clusters=_whole(row["n_clusters"]))
+        text = interval_text(*numbers, signed=True, method=str(row["method"]), n_clusters=whole(row["n_clusters"]))
         said.append(f"{row['name']} {text}")
         if math.isfinite(numbers[0]):
             fig.add_trace(_point(row, i, numbers, text, mode))
-        words += [_words(0, i, label(row["name"], 46), "left", mode), _words(1, i, f"<b>{text}</b>", "right", mode)]
-    pad = 0.06 * (max(ends) - min(ends)) or 0.5
+        ink = ROLES[mode]["ink"]
+        annotations.append(words(0, i, label(row["name"], 46), ink, "left", mode))
+        annotations.append(words(1, i, f"<b>{text}</b>", ink, "right", mode))
     axis = str(rows["axis"].iloc[0]) if len(rows) else UNITS["points"][1]
-    fig.update_xaxes(range=[min(ends) - pad, max(ends) + pad], title=axis, fixedrange=True, nticks=7)
-    fig.update_yaxes(range=[max(len(rows), 1) - 0.45, -0.8], visible=False, fixedrange=True)
-    zero = {"color": ROLES[mode]["muted"], "width": 1.5, "dash": "dash"}
-    fig.add_shape(type="line", x0=0, x1=0, y0=0, y1=1, yref="paper", line=zero, layer="below")
-    fig.update_layout(annotations=words)
+    axes(fig, ends, axis, len(rows), mode)
+    fig.update_layout(annotations=annotations)
     if rows.empty:
         say(fig, "nothing that both runs measured", mode)
     alt = "Differences of two runs, second minus first: " + "; ".join(said)
@@ -105,47 +104,11 @@ def _name(row: dict[Any, Any], titles: Mapping[str, str], *, with_what: bool, va
 
 
 def _point(row: dict[Any, Any], y: int, numbers: tuple[float, ...], text: str, mode: Mode) -> go.Scatter:
-    value, lower, upper = numbers
-    bounded = math.isfinite(lower) and math.isfinite(upper)
+    _, lower, upper = numbers
     ink, page = ROLES[mode]["ink"], ROLES[mode]["background"]
-    clear = bounded and (lower > 0 or upper < 0)
-    return go.Scatter(
-        x=[value],
-        y=[y],
-        mode="markers",
-        marker={"size": 11, "color": ink if clear else page, "line": {"color": ink, "width": 2}},
-        error_x={
-            "type": "data",
-            "symmetric": False,
-            "array": [upper - value if bounded else 0],
-            "arrayminus": [value - lower if bounded else 0],
-            "color": ink,
-            "thickness": 2,
-            "width": 5 if bounded else 0,
-            "visible": bounded,
-        },
-        customdata=[[label(row["name"], 60), text, count(_whole(row["n"])), count(_whole(row["n_unread"]))]],
-        hovertemplate=(
-            "%{customdata[0]}<br>%{customdata[1]}<br>n = %{customdata[2]}, %{customdata[3]} unread<extra></extra>"
-        ),
-        name=label(row["name"], 60),
-    )
-
-
-def _words(x: float, y: int, text: str, anchor: str, mode: Mode) -> dict[str, Any]:
-    role = ROLES[mode]
-    return {
-        "x": x,
-        "xref": "paper",
-        "y": y,
-        "yshift": 19,
-        "bgcolor": role["background"],  # keeps the zero line out of the words
-        "borderpad": 1,
-        "text": text,
-        "showarrow": False,
-        "xanchor": anchor,
-        "font": {"size": SMALL_SIZE + 1, "color": role["ink"]},
-    }
+    clear = math.isfinite(lower) and math.isfinite(upper) and (lower > 0 or upper < 0)
+    marker = {"size": 11, "color": ink if clear else page, "line": {"color": ink, "width": 2}}
+    return point(row, y, numbers, text, marker=marker, colour=ink, thickness=2)
 
 
 def _notes(rows: pd.DataFrame, note: str) -> tuple[str, ...]:
@@ -159,16 +122,7 @@ def _notes(rows: pd.DataFrame, note: str) -> tuple[str, ...]:
         if len(level) and methods:
             parts.append(f"{level_text(float(level.iloc[0]))} intervals ({label('; '.join(map(str, methods)), 60)})")
         n, items = rows["n"].astype(int), rows["n_clusters"].fillna(0).astype(int)
-        parts.append(f"n = {_span(n)}" + (f" of {_span(items)} items" if items.max() else ""))
+        parts.append(f"n = {span(n)}" + (f" of {span(items)} items" if items.max() else ""))
         parts.append(f"{plural(int(rows['n_unread'].fillna(0).sum()), 'call')} left out as unread")
     parts.append(label(note, 90) if note else "")
     return tuple(parts)
-
-
-def _span(numbers: pd.Series) -> str:
-    low, high = int(numbers.min()), int(numbers.max())
-    return count(low) if low == high else f"{count(low)}–{count(high)}"
-
-
-def _whole(value: Any) -> int:
-    return 0 if pd.isna(value) else int(value)

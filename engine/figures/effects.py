@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import pandas as pd
 
 from engine.errors import InputError
-from engine.figures.text import count, label, level_text, plural
+from engine.figures.rows import span
+from engine.figures.text import label, level_text, plural
 
 NOTHING = "no attacked responses have been judged yet"
 _NO_METHOD = ("no data", "no variation", "no interval: one item")
@@ -57,13 +58,8 @@ def effect_notes(prepared: pd.DataFrame, note: str) -> tuple[str, ...]:
         level = rows["level"].dropna()
         if methods and len(level):
             parts.append(f"{level_text(float(level.iloc[0]))} intervals ({label('; '.join(methods), 60)})")
-        parts.append(f"n = {_span(rows['n'])} responses of {_span(rows['n_clusters'])} items")
+        parts.append(f"n = {span(rows['n'])} responses of {span(rows['n_clusters'])} items")
     if len(run):
         parts.append(f"{plural(int(run['n_unread'].fillna(0).sum()), 'pair')} unread")
     parts.append(label(note, 80) if note else "")
     return tuple(parts)
-
-
-def _span(numbers: pd.Series) -> str:
-    low, high = int(numbers.min()), int(numbers.max())
-    return count(low) if low == high else f"{count(low)}–{count(high)}"

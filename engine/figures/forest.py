@@ -11,8 +11,9 @@ import plotly.graph_objects as go
 
 from engine.figures.effects import EFFECTS, NOTHING, arm_title, arms, effect_notes
 from engine.figures.palette import MEANING, ROLES, Mode
-from engine.figures.text import count, interval_text, label
-from engine.figures.theme import SMALL_SIZE, frame, say
+from engine.figures.rows import axes, point, whole, words
+from engine.figures.text import interval_text, label
+from engine.figures.theme import frame, say
 
 COLUMNS = [
     "name",
@@ -86,7 +87,7 @@ def plot_forest(
             signed=True,
             unit=effect.unit.replace("points", ""),
             method=str(row["method"]),
-            n_clusters=_whole(row["n_clusters"]),
+            n_clusters=whole(row["n_clusters"]),
         )
         texts.append(text)
         known = math.isfinite(value)
@@ -94,14 +95,9 @@ def plot_forest(
         if known:
             fig.add_trace(_row(row, i, (value, lower, upper), text, mode))
         colour = ROLES[mode]["ink"] if known else MEANING[mode]["unread"]
-        annotations.append(_words(0, i, label(row["name"], 30), colour, "left", mode))
-        annotations.append(_words(1, i, numbers, colour, "right", mode))
-    low, high = min(ends), max(ends)
-    pad = 0.06 * (high - low) or 0.5
-    fig.update_xaxes(range=[low - pad, high + pad], title=effect.axis, fixedrange=True, nticks=7)
-    fig.update_yaxes(range=[max(len(rows), 1) - 0.45, -0.8], visible=False, fixedrange=True)
-    zero = {"color": ROLES[mode]["muted"], "width": 1.5, "dash": "dash"}
-    fig.add_shape(type="line", x0=0, x1=0, y0=0, y1=1, yref="paper", line=zero, layer="below")
+        annotations.append(words(0, i, label(row["name"], 30), colour, "left", mode))
+        annotations.append(words(1, i, numbers, colour, "right", mode))
+    axes(fig, ends, effect.axis, len(rows), mode)
     fig.update_layout(annotations=annotations)
     if rows.empty:
         say(fig, NOTHING, mode)
@@ -110,52 +106,14 @@ def plot_forest(
 
 
 def _row(row: pd.Series, y: int, numbers: tuple[float, float, float], text: str, mode: Mode) -> go.Scatter:
-    value, lower, upper = numbers
+    _, lower, upper = numbers
     bounded = math.isfinite(lower) and math.isfinite(upper)
     colour = MEANING[mode]["attacked" if row["defense"] == "none" else "defended"]
     defended = row["defense"] != "none"
-    return go.Scatter(
-        x=[value],
-        y=[y],
-        mode="markers",
-        marker={
-            "size": 11,
-            "symbol": "square" if defended else "circle",
-            "color": colour if bounded else ROLES[mode]["background"],
-            "line": {"color": colour if bounded else MEANING[mode]["unread"], "width": 2},
-        },
-        error_x={
-            "type": "data",
-            "symmetric": False,
-            "array": [upper - value if bounded else 0],
-            "arrayminus": [value - lower if bounded else 0],
-            "color": colour,
-            "thickness": 2.5,
-            "width": 5 if bounded else 0,
-            "visible": bounded,
-        },
-        customdata=[[label(row["name"], 60), text, count(_whole(row["n"])), count(_whole(row["n_unread"]))]],
-        hovertemplate=(
-            "%{customdata[0]}<br>%{customdata[1]}<br>n = %{customdata[2]}, %{customdata[3]} unread<extra></extra>"
-        ),
-        name=label(row["name"], 60),
-    )
-
-
-def _words(x: float, y: int, text: str, colour: str, anchor: str, mode: Mode) -> dict[str, Any]:
-    return {
-        "x": x,
-        "xref": "paper",
-        "y": y,
-        "yshift": 19,
-        "bgcolor": ROLES[mode]["background"],  # keeps the zero line out of the words
-        "borderpad": 1,
-        "text": text,
-        "showarrow": False,
-        "xanchor": anchor,
-        "font": {"size": SMALL_SIZE + 1, "color": colour},
+    marker = {
+        "size": 11,
+        "symbol": "square" if defended else "circle",
+        "color": colour if bounded else ROLES[mode]["background"],
+        "line": {"color": colour if bounded else MEANING[mode]["unread"], "width": 2},
     }
-
-
-def _whole(value: Any) -> int:
-    return 0 if pd.isna(value) else int(value)
+    return point(row, y, numbers, text, marker=marker, colour=colour, thickness=2.5)

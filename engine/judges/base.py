@@ -246,6 +246,36 @@ class Judge(TypingProtocol):
         ...
 
 
+class AroundJudge:
+    """What a judge around another one passes on.
+
+    Args:
+        inner: the judge that is asked.
+    """
+
+    def __init__(self, inner: Judge) -> None:
+        self.inner = inner
+
+    @property
+    def spec(self) -> str:
+        """The inner judge's."""
+        return self.inner.spec
+
+    @property
+    def fingerprint(self) -> str:
+        """The inner judge's."""
+        return self.inner.fingerprint
+
+    @property
+    def protocols(self) -> frozenset[Protocol]:
+        """As the inner judge."""
+        return self.inner.protocols
+
+    def labels(self, request: Request) -> tuple[str, ...]:
+        """As the inner judge."""
+        return self.inner.labels(request)
+
+
 def verdict_table(judge: Judge, requests: Sequence[Request], verdicts: Sequence[Verdict]) -> pd.DataFrame:
     """One row of the `verdicts` table per request.
 

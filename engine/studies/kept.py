@@ -8,12 +8,12 @@ from typing import Any
 
 import pandas as pd
 
-from engine.judges.base import Checkpoint, Cost, Judge, Request, Verdict, no_checkpoint, verdict_id
+from engine.judges.base import AroundJudge, Checkpoint, Cost, Judge, Request, Verdict, no_checkpoint, verdict_id
 from engine.runs import RETRY, RunFolder, versions
-from engine.schema import Outcome, Protocol
+from engine.schema import Outcome
 
 
-class KeptJudge:
+class KeptJudge(AroundJudge):
     """A judge that answers what is known from a table of verdicts, and asks the inner judge the rest.
 
     Everything else (its device, token ids, cards) is the inner judge's.
@@ -24,7 +24,7 @@ class KeptJudge:
     """
 
     def __init__(self, inner: Judge, verdicts: pd.DataFrame) -> None:
-        self.inner = inner
+        super().__init__(inner)
         self.asked = 0
         read = verdicts[verdicts["unread_reason"].isna()].drop_duplicates("verdict_id")
         self._known = {str(r["verdict_id"]): _verdict(r) for r in read.to_dict("records")}
@@ -33,25 +33,6 @@ class KeptJudge:
         if name == "inner":  # not set yet: a copy under way
             raise AttributeError(name)
         return getattr(self.inner, name)
-
-    @property
-    def spec(self) -> str:
-        """The inner judge's."""
-        return self.inner.spec
-
-    @property
-    def fingerprint(self) -> str:
-        """The inner judge's."""
-        return self.inner.fingerprint
-
-    @property
-    def protocols(self) -> frozenset[Protocol]:
-        """The inner judge's."""
-        return self.inner.protocols
-
-    def labels(self, request: Request) -> tuple[str, ...]:
-        """The inner judge's."""
-        return self.inner.labels(request)
 
     def prompt(self, request: Request) -> str:
         """The inner judge's."""
