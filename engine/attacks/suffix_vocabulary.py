@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from engine.errors import ModelError
+from engine.models.chat import encode_text, encode_texts
 
 _SPACES = "Ġ▁"
 _WORD = re.compile(r"[A-Za-z][a-z]{2,}")
@@ -36,13 +37,9 @@ def vocabulary_of(tokenizer: Any, only: Sequence[str] = ()) -> Vocabulary:
         pieces = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
         candidates = [p[1:] for p in pieces if p and p[0] in _SPACES and _WORD.fullmatch(p[1:])]
     # Encoded behind another word: some tokenizers treat the beginning of a text differently.
-    before = list(tokenizer(_PROBE, add_special_tokens=False)["input_ids"])
-    rows = tokenizer([f"{_PROBE} {w}" for w in candidates], add_special_tokens=False)["input_ids"] if candidates else []
-    found = {
-        word: row[-1]
-        for word, row in zip(candidates, rows, strict=True)
-        if len(row) == len(before) + 1 and list(row[:-1]) == before
-    }
+    before = encode_text(tokenizer, _PROBE)
+    rows = zip(candidates, encode_texts(tokenizer, [f"{_PROBE} {word}" for word in candidates]), strict=True)
+    found = {word: row[-1] for word, row in rows if row[:-1] == before and len(row) == len(before) + 1}
     if not found:
         raise ModelError(
             "The judge's tokenizer writes no usable word as a single token after a space, and a phrase is searched "

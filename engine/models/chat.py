@@ -2,11 +2,15 @@
 
 The chat template is rendered around markers; its own pieces may hold special tokens, the messages may not:
 they are encoded with `split_special_tokens`, which spells `<|im_end|>` out as ordinary characters.
+
+A fast tokenizer keeps that switch as its own state from call to call, so two threads that encode at the same time
+can swap their switches, and a user's `<|im_end|>` would end the message. All encoding holds `ENCODING`.
 """
 
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -14,6 +18,8 @@ from engine.errors import ModelError
 
 _MARK = "judgescope-message-{}-marker"
 _FIND = re.compile(r"judgescope-message-(\d+)-marker")
+ENCODING = threading.Lock()
+"""Held by whoever encodes, in any module."""
 
 
 class Message(NamedTuple):
@@ -61,7 +67,7 @@ def plain_ids(tokenizer: Any, system: str, user: str, *, keep_end: bool = False)
             would take it for the end of the text).
     """
     text = f"{system}\n\n{user}" if system else user
-    ids = list(tokenizer(text, add_special_tokens=True, split_special_tokens=True)["input_ids"])
+    ids = encode(tokenizer, text, split=True, add=True)
     ends = {tokenizer.eos_token_id, getattr(tokenizer, "sep_token_id", None)} - {None}
     while not keep_end and len(ids) > 1 and ids[-1] in ends:
         ids.pop()
@@ -70,7 +76,34 @@ def plain_ids(tokenizer: Any, system: str, user: str, *, keep_end: bool = False)
 
 def encode_text(tokenizer: Any, text: str) -> list[int]:
     """Ids of ordinary text; no special token can come out, whatever the text says."""
-    return list(tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"])
+    return encode(tokenizer, text, split=True)
+
+
+def encode_texts(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
+    """`encode_text` of each text, in one call."""
+    if not texts:
+        return []
+    with ENCODING:
+        return list(tokenizer(list(texts), add_special_tokens=False, split_special_tokens=True)["input_ids"])
+
+
+def adds_bos(tokenizer: Any) -> bool:
+    """Whether the tokenizer puts a BOS ahead of a text by itself."""
+    bos = tokenizer.bos_token_id
+    return bos is not None and encode(tokenizer, "x", add=True)[:1] == [bos]
+
+
+def encode(tokenizer: Any, text: str, *, split: bool = False, add: bool = False) -> list[int]:
+    """Token ids of a text; may be called from any thread.
+
+    Args:
+        tokenizer: any Hugging Face tokenizer.
+        text: what to encode.
+        split: whether a special token's name in the text is spelled out; a text from outside needs it.
+        add: whether the tokenizer adds its own special tokens around the text.
+    """
+    with ENCODING:
+        return list(tokenizer(text, add_special_tokens=add, split_special_tokens=split)["input_ids"])
 
 
 def _ids(tokenizer: Any, messages: Sequence[Message], *, answer_next: bool) -> list[int]:
@@ -87,7 +120,7 @@ def _ids(tokenizer: Any, messages: Sequence[Message], *, answer_next: bool) -> l
         if i % 2:
             ids += encode_text(tokenizer, messages[int(piece)].content)
         else:
-            ids += tokenizer.encode(piece, add_special_tokens=False)
+            ids += encode(tokenizer, piece)
     return _with_one_bos(tokenizer, ids)
 
 
@@ -120,5 +153,4 @@ def _with_one_bos(tokenizer: Any, ids: list[int]) -> list[int]:
         return ids
     while len(ids) > 1 and ids[0] == bos and ids[1] == bos:
         ids = ids[1:]
-    adds_bos = tokenizer("x")["input_ids"][:1] == [bos]
-    return [bos, *ids] if adds_bos and ids[0] != bos else ids
+    return [bos, *ids] if adds_bos(tokenizer) and ids[0] != bos else ids

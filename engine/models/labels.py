@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.errors import ModelError
+from engine.models.chat import ENCODING
 
 Spelling = tuple[int, ...]
 """Token ids that write one answer."""
@@ -62,7 +63,8 @@ def label_tokens(tokenizer: object, labels: Sequence[str], spellings: Sequence[S
     whole: list[tuple[Spelling, ...]] = []
     for i, label in enumerate(labels):
         forms = [label, f" {label}", *(spellings[i] if spellings else ())]
-        ids = [tuple(encode(form, add_special_tokens=False)) for form in forms]
+        with ENCODING:
+            ids = [tuple(encode(form, add_special_tokens=False)) for form in forms]
         ids = [one for one in ids if unknown not in one]
         whole.append(tuple(dict.fromkeys(one for one in ids if one)))
         ones = [one[0] for one in ids if len(one) == 1] or _pieces(tokenizer, label)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from engine.errors import InputError, ModelError
 from engine.models.batching import batches, pad_right, token_budget
-from engine.models.chat import encode_text
+from engine.models.chat import adds_bos, encode_text
 from engine.models.loader import LoadedModel
 
 MOST_PADDED_TOKENS = 4096
@@ -51,10 +51,7 @@ def perplexities(loaded: LoadedModel, texts: Sequence[str], window: int | None =
 def text_ids(loaded: LoadedModel, text: str) -> list[int]:
     """Token ids of a text, behind the BOS where the tokenizer adds one by itself; empty for an empty text."""
     ids = encode_text(loaded.tokenizer, text) if text else []
-    bos = loaded.tokenizer.bos_token_id
-    if not ids or bos is None or list(loaded.tokenizer("x")["input_ids"])[:1] != [bos]:
-        return ids
-    return [bos, *ids]
+    return [loaded.tokenizer.bos_token_id, *ids] if ids and adds_bos(loaded.tokenizer) else ids
 
 
 def token_nlls(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from engine.errors import InputError
 from engine.judges.cards import Card
-from engine.models.chat import render_ids
+from engine.models.chat import encode_text, encode_texts, render_ids
 from engine.schema import Protocol
 from engine.training.config import TrainingConfig
 from engine.training.examples import Asker, Unit, thinned
@@ -89,7 +89,7 @@ def encode(
     mirror = {name: _mirror(card) for name, card in cards.items()}
     frames = {name: _frame(tokenizer, card) for name, card in cards.items()}
     texts = [one.user for unit in units for one in unit]
-    bodies = iter(tokenizer(texts, add_special_tokens=False, split_special_tokens=True)["input_ids"] if texts else ())
+    bodies = iter(encode_texts(tokenizer, texts))
     kept: list[EncodedUnit] = []
     left_out: Counter[str] = Counter()
     for unit in units:
@@ -122,7 +122,7 @@ def _frame(tokenizer: Any, card: Card) -> tuple[list[int], list[int]]:
 
 
 def _one_token(tokenizer: Any, label: str) -> int:
-    ids = tokenizer.encode(label, add_special_tokens=False)
+    ids = encode_text(tokenizer, label)
     if len(ids) != 1:
         raise InputError(f"The label {label!r} is {len(ids)} tokens; an adapter is trained on one-token answers.")
     return int(ids[0])

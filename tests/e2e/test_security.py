@@ -93,6 +93,7 @@ def test_the_look_for_markup_finds_what_is_made_of_it(browser):
 
 
 def assert_inert(page, own_formulas: int = 0) -> None:
+    expect(page.locator(".katex")).to_have_count(own_formulas)  # typeset after the page has settled
     made = page.evaluate(MADE)
     formulas = [one for one in made if 'class="katex"' in one]
     assert len(formulas) == own_formulas
