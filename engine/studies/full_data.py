@@ -1,7 +1,8 @@
-"""The public data of the full-size studies, in the shape the studies take, held-out side and training side apart.
+"""The public data of the full-size studies, in the shape the studies take, test side and trained-on sides apart.
 
-The judge's adapter was trained on the training side of `engine.training.heldout`; everything that is judged here is
-outside it, except MT-bench (all 80 questions are judged, some of its recorded verdicts were training pairs) and
+The judge's adapter was trained on two sides of `engine.training.heldout`, the training side and, once the recipe was
+frozen, the tuning side (`sides` in assets/training/judge.toml). So held out is the test side alone, and only that is
+judged here, except MT-bench (all 80 questions are judged, some of its recorded verdicts were training pairs) and
 LLMBar's own pairs, which were never trained on. Licences: see `engine.training.sources`.
 """
 
@@ -41,7 +42,8 @@ LLMBAR, PANDALM = "llmbar/pairs.jsonl", "pandalm/pairs.jsonl"
 def cap_data(name: str, task: Task, rated: Sequence[Rated], per_context: int | None, limit: int | None) -> Dataset:
     """Contexts for `cap`: the test side is judged, contexts of the tuning side train the tutor's standards.
 
-    The judge saw neither. Of a training context one response is kept, since only the context is used.
+    The judge was trained on the tuning side too, but no verdict on it is measured: of a training context one response
+    is kept, since only the context is used.
 
     Args:
         name: what the set is called.
@@ -117,12 +119,12 @@ def llmbar_audited(data: Path) -> Comparisons:
 
 
 def pandalm_audited(data: Path) -> Comparisons:
-    """PandaLM's pairs for `puaudit`, of the prompts outside the judge's training side only.
+    """PandaLM's pairs for `puaudit`, of the prompts that the judge was not trained on only.
 
     Raises:
         InputError: the file is missing.
     """
-    held_out = (row for row in read_lines(data, PANDALM) if side_of_prompt(row["prompt"]) is not Side.TRAIN)
+    held_out = (row for row in read_lines(data, PANDALM) if side_of_prompt(row["prompt"]) is Side.TEST)
     return read_comparisons("PandaLM.jsonl", _jsonl(held_out), {"prompt": "prompt+input"})
 
 
@@ -165,7 +167,7 @@ def llmbar_judged(data: Path, limit: int | None) -> Dataset:
 
 
 def pandalm_judged(data: Path, limit: int | None) -> Dataset:
-    """PandaLM's five systems on the prompts outside the judge's training side.
+    """PandaLM's five systems on the prompts that the judge was not trained on.
 
     Raises:
         InputError: the file is missing.
@@ -175,7 +177,7 @@ def pandalm_judged(data: Path, limit: int | None) -> Dataset:
     texts: dict[tuple[str, str], str] = {}
     for row in rows:
         key = (row["prompt"], row["input"])
-        if side_of_prompt(row["prompt"]) is Side.TRAIN or (limit and len(items) >= limit and key not in items):
+        if side_of_prompt(row["prompt"]) is not Side.TEST or (limit and len(items) >= limit and key not in items):
             continue
         item = items.setdefault(key, {"item_id": f"p{len(items):03d}", "context": "\n\n".join(filter(None, key))})
         for side in ("a", "b"):
@@ -188,7 +190,7 @@ def pandalm_judged(data: Path, limit: int | None) -> Dataset:
 
 
 def ladder_judged(prompts: Sequence[RulePrompt], base: LoadedModel, limit: int | None) -> Dataset:
-    """IFEval prompts outside the training side with three checkable rules; drafts edited to fail 0 to 3 of them.
+    """IFEval prompts of the test side with three checkable rules; drafts edited to fail 0 to 3 of them.
 
     Args:
         prompts: as `engine.training.sources.read_rule_prompts` gives them.
@@ -196,7 +198,7 @@ def ladder_judged(prompts: Sequence[RulePrompt], base: LoadedModel, limit: int |
         limit: only so many prompts, with shorter drafts.
     """
     rng = np.random.default_rng(0)
-    few = [p for p in prompts if p.side is not Side.TRAIN and len(p.rules) <= LADDER_RULES and usable(p)]
+    few = [p for p in prompts if p.side is Side.TEST and len(p.rules) <= LADDER_RULES and usable(p)]
     tasks = [t for t in (with_simple_rules(p, rng) for p in few) if len(t.rules) == LADDER_RULES]
     wanted = min(limit or LADDER_PROMPTS, LADDER_PROMPTS)
     # a draft cannot always be edited to every level, so more are written than are needed

@@ -4,6 +4,7 @@
     judgescope bench full --data DIR --out DIR --only suffix       suffix.csv, detection.csv
     judgescope bench full --data DIR --out DIR --only puaudit      puaudit_bundled.csv
     judgescope bench full --data DIR --out DIR --only protocols    protocols.csv
+    judgescope bench full --data DIR --out DIR --only puaudit --part PandaLM    that part of puaudit_bundled.csv
 
 On an NVIDIA H200 none of the four took more than eight minutes. A table is written again whenever one of its runs
 ends, so stopping loses nothing but the run under way, and judge calls are cached. The run folders lie in DIR/runs.
@@ -145,6 +146,7 @@ def add_full(kinds: Any) -> None:
     one.add_argument("--data", type=Path, default=DEFAULT_DATA, metavar="DIR", help="the public data sets")
     one.add_argument("--out", type=Path, required=True, metavar="DIR", help="the tables go there, as CSV, and the runs")
     one.add_argument("--only", nargs="+", choices=tuple(STUDIES), metavar="STUDY", help=f"of {', '.join(STUDIES)}")
+    one.add_argument("--part", default="", metavar="TEXT", help="only the runs whose name holds TEXT, as PandaLM")
     one.add_argument("--limit", type=int, metavar="N", help="a try: N items of each data set and side, short searches")
     one.add_argument("--seconds", type=float, metavar="S", help="stop after about so long; every run has its share")
     one.add_argument("--json", action="store_true", help="last line is one JSON object")
@@ -161,21 +163,27 @@ def run_full(args: argparse.Namespace) -> dict[str, Any]:
         raise InputError(f"--limit is {args.limit}; give at least 2, since a study compares items.")
     if args.seconds is not None and args.seconds <= 0:
         raise InputError(f"--seconds is {args.seconds:g}; give more than 0.")
-    return run_parts(Work(args.data, args.out, args.limit, get_settings()), args.only or tuple(STUDIES), args.seconds)
+    work = Work(args.data, args.out, args.limit, get_settings())
+    return run_parts(work, args.only or tuple(STUDIES), args.seconds, args.part)
 
 
-def run_parts(work: Work, studies: Sequence[str], seconds: float | None) -> dict[str, Any]:
+def run_parts(work: Work, studies: Sequence[str], seconds: float | None, named: str = "") -> dict[str, Any]:
     """Run the parts of some studies one after the other.
 
     Args:
         work: data, output and judge.
         studies: keys of `STUDIES`.
         seconds: for all parts together; each gets its share of what is left. None sets no limit.
+        named: only the parts whose name holds this text.
 
     Raises:
-        InputError: a data file is missing, or the folder cannot be written.
+        InputError: a data file is missing, no part has such a name, or the folder cannot be written.
     """
-    parts = [part for name in dict.fromkeys(studies) for part in STUDIES[name](work)]
+    every = [part for name in dict.fromkeys(studies) for part in STUDIES[name](work)]
+    parts = [part for part in every if named in part.name]
+    if not parts:
+        names = "; ".join(part.name for part in every)
+        raise InputError(f"--part {named!r} is in the name of no run. Allowed is a piece of one of these: {names}.")
     try:
         work.runs.mkdir(parents=True, exist_ok=True)
     except OSError as error:

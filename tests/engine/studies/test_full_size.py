@@ -11,6 +11,7 @@ import pytest
 
 from engine import cli
 from engine.data.comparisons import Comparisons
+from engine.errors import InputError
 from engine.judges.planted import make_planted
 from engine.schema import Task
 from engine.settings import get_settings
@@ -26,6 +27,7 @@ from engine.studies.full_data import (
 )
 from engine.studies.full_size import COLUMNS, STUDIES, Part, Work, _state, run_parts
 from engine.studies.plan import OutOfBudget
+from engine.training.config import read_config
 from engine.training.heldout import Side, side_of_number, side_of_prompt
 from engine.training.rules import rule_met
 from engine.training.sources import read_dialogues, read_rule_prompts, read_summaries
@@ -34,8 +36,9 @@ from tests.engine.attacks.conftest import any_coverage, wordy, wordy_judge  # no
 RESULTS = get_settings().assets / "results"
 JUDGE = "planted:assertiveness?noise=0"
 PROMPTS = [f"Name {n} rivers." for n in range(40)]
-HELD_OUT = [p for p in PROMPTS if side_of_prompt(p) is not Side.TRAIN]
-TRAINED = [p for p in PROMPTS if side_of_prompt(p) is Side.TRAIN]
+TRAINED_ON = read_config(get_settings().assets / "training" / "judge.toml").sides
+HELD_OUT = [p for p in PROMPTS if side_of_prompt(p) not in TRAINED_ON]
+TRAINED = [next(p for p in PROMPTS if side_of_prompt(p) is side) for side in TRAINED_ON]
 SYSTEMS = ("bloom-7b", "llama-7b", "opt-7b")
 
 
@@ -57,7 +60,7 @@ def summaries():
 
 
 def pandalm():
-    for prompt in (*HELD_OUT, *TRAINED[:3]):
+    for prompt in (*HELD_OUT, *TRAINED):
         for a, b in ((0, 1), (1, 2), (2, 0)):
             texts = {f"response_{s}": f"{SYSTEMS[i]} says {prompt}" for s, i in (("a", a), ("b", b))}
             yield {"id": f"{prompt}-{a}", "prompt": prompt, "input": "", "model_a": SYSTEMS[a], "model_b": SYSTEMS[b],
@@ -160,7 +163,7 @@ def test_pandalm_is_left_with_the_prompts_that_the_judge_was_not_trained_on(data
     assert set(judged.items["context"]) == set(HELD_OUT)
     assert len(judged.responses) == len(HELD_OUT) * len(SYSTEMS)
     assert str(len(HELD_OUT)) in judged.name
-    assert set(TRAINED[:3]).isdisjoint(judged.items["context"])
+    assert set(TRAINED).isdisjoint(judged.items["context"])
 
 
 def test_mtbench_takes_its_six_systems_and_leaves_out_empty_answers(data):
@@ -181,6 +184,7 @@ def test_each_rung_of_the_ladder_fails_as_many_rules_as_it_says(data, tiny):
     made = ladder_judged(read_rule_prompts(data), tiny("llama"), 2)
     rules = made.items.set_index("item_id")["rules"].map(json.loads)
     assert len(made.items)
+    assert all(PROMPTS[int(i.removeprefix("k"))] in HELD_OUT for i in made.items["item_id"])
     assert made.responses.groupby("item_id").size().unique().tolist() == [4]
     for row in made.responses.itertuples():
         met = [rule_met(one["rule"], one["arguments"], row.text) for one in rules[row.item_id]]
@@ -235,6 +239,15 @@ def test_what_goes_wrong_with_one_run_does_not_keep_the_others_from_running(work
     ]
     assert ran == [None]
     assert found["exit_code"] == 3
+
+
+def test_a_part_runs_alone_and_an_unknown_one_is_refused_with_the_names_there_are(work):
+    found = run_parts(work, ("puaudit",), None, "PandaLM")
+    assert found["parts"] == {"puaudit, PandaLM": "done"}
+    held_out = pd.read_csv(work.out / "puaudit_bundled.csv")["data"].unique().tolist()
+    assert held_out == [f"PandaLM, {3 * len(HELD_OUT)} pairs of {len(HELD_OUT)} held-out prompts"]
+    with pytest.raises(InputError, match=r"'pandas' is in the name of no run.*puaudit, LLMBar; puaudit, PandaLM"):
+        run_parts(work, ("puaudit",), None, "pandas")
 
 
 @pytest.mark.parametrize("study", STUDIES)
