@@ -213,7 +213,7 @@ def ladder_judged(prompts: Sequence[RulePrompt], base: LoadedModel, limit: int |
             rules = dumps([{"rule": name, "arguments": arguments} for name, arguments in task.rules])
             items.append({"item_id": f"k{task.key}", "context": task.prompt, "rules": rules})
             responses += made
-    return _instructions(f"IFEval ladder, {len(items)} prompts", items, responses)
+    return _instructions(f"IFEval ladder, {len(items)} held-out prompts", items, responses)
 
 
 def _rungs(task: RuleTask, draft: str, rng: np.random.Generator) -> list[dict[str, str]]:

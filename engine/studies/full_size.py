@@ -10,8 +10,9 @@ On an NVIDIA H200 none of the four took more than eight minutes. A table is writ
 ends, so stopping loses nothing but the run under way, and judge calls are cached. The run folders lie in DIR/runs.
 
 `suffix` saves its two phrases as `topicalchat` and `topicalchat-random`, in place of saved phrases of these names.
-`puaudit` takes PandaLM's held-out prompts only, since the judge was trained on the others; the table in
-`assets/results` was made on all 940 pairs, which its column `data` says.
+Only the test side is judged, since the judge was trained on the training and the tuning side. In `assets/results`
+the rows of `protocols` are older: their PandaLM and IFEval prompts are partly of the tuning side, as the column `data`
+or the page *Methods* says.
 """
 
 from __future__ import annotations
