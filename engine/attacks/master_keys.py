@@ -76,7 +76,14 @@ def is_key(name: str) -> bool:
 
 
 def shown(text: str) -> str:
-    """The key for a reader: white space is named, since it cannot be seen."""
+    """The key for a reader: with its name where it is white space, a single sign, or in letters a font may lack."""
+    known = next((key for key in MASTER_KEYS if key.text == text), None)
+    if known and text.strip():
+        language = known.kind.partition(", ")[2]
+        if known.kind == "sign":
+            return f"{text} ({known.slug})"
+        if not text.isascii():
+            return f"{text} ({known.slug}, {language})"
     if text and not text.strip():
         names = {" ": "space", "\n": "line break", "\t": "tab"}
         return "(" + ", ".join(names.get(c, f"U+{ord(c):04X}") for c in text) + ")"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pandas as pd
 import plotly.graph_objects as go
 
@@ -22,6 +24,11 @@ COLUMNS = [
     "n_high",
     "n_low",
 ]
+
+
+_TICKS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100]
+_LONG = 4
+"""An interval that reaches so many times the largest value would press the curve to the ground of a linear axis."""
 
 
 def prepare_cap_layers(layers: pd.DataFrame, space: str = "pca") -> pd.DataFrame:
@@ -79,8 +86,7 @@ def plot_cap_layers(prepared: pd.DataFrame, *, chosen: int, mode: Mode = "light"
     )  # fmt: skip
     mark = {"color": role["muted"], "width": 1.5, "dash": "dash"}
     fig.add_shape(type="line", x0=chosen, x1=chosen, y0=0, y1=1, yref="paper", line=mark, layer="below")
-    fig.update_xaxes(title="layer (output of this block)", fixedrange=True)
-    fig.update_yaxes(title=f"separability {space}", rangemode="tozero", fixedrange=True)
+    _axes(fig, prepared, space)
     own = prepared[prepared["layer"] == chosen]
     row = own.iloc[0] if len(own) else prepared.iloc[0]
     notes = (
@@ -94,3 +100,28 @@ def plot_cap_layers(prepared: pd.DataFrame, *, chosen: int, mode: Mode = "light"
         f"{three_digits(float(row['value']))}, shuffled sides reach {three_digits(float(row['null_high']))}."
     )
     return frame(fig, mode, title=title, notes=notes, alt=alt, body=290, legend=True, above=14)
+
+
+def _axes(fig: go.Figure, prepared: pd.DataFrame, space: str) -> None:
+    """Linear from zero; logarithmic where intervals are many times as long as the values are high."""
+    log = _is_log(prepared)
+    fig.update_xaxes(title="layer (output of this block)", fixedrange=True)
+    fig.update_yaxes(title=f"separability {space}{' (log)' if log else ''}", fixedrange=True)
+    if not log:
+        fig.update_yaxes(rangemode="tozero")
+        return
+    named = [f"{tick:g}" for tick in _TICKS]
+    fig.update_yaxes(type="log", tickmode="array", tickvals=_TICKS, ticktext=named, range=_ends(prepared))
+
+
+def _is_log(prepared: pd.DataFrame) -> bool:
+    drawn = prepared[["value", "upper", "null_high", "fitted"]]
+    longest, highest = float(prepared["upper"].max()), float(prepared["value"].max())
+    return bool((drawn.fillna(1.0) > 0).all(axis=None)) and longest > _LONG * highest
+
+
+def _ends(prepared: pd.DataFrame) -> list[float]:
+    """Ends of the logarithmic axis, as powers of ten: all values and intervals lie within."""
+    drawn = prepared[["value", "lower", "upper", "null_high", "fitted"]].to_numpy(dtype=float)
+    drawn = drawn[drawn > 0]
+    return [math.log10(0.85 * drawn.min()), math.log10(1.1 * drawn.max())]

@@ -11,6 +11,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from engine.figures.palette import MEANING, ROLES, Mode
+from engine.figures.rows import span
 from engine.figures.text import count, interval_text, label
 from engine.figures.theme import frame, say
 
@@ -128,7 +129,7 @@ def _notes(prepared: pd.DataFrame, note: str) -> tuple[str, ...]:
     methods = "; ".join(dict.fromkeys(m for m in prepared["method"].dropna() if not m.startswith("no ")))
     return (
         f"95 % intervals ({label(methods, 60)})" if methods else "",
-        f"n = {count(int(n.min()))} to {count(int(n.max()))}" if len(n) else "",
+        f"n = {span(n)}" if len(n) else "",
         f"{count(int(prepared['n_unread'].fillna(0).sum()))} unread",
         label(note, 80) if note else "",
     )

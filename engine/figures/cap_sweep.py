@@ -8,13 +8,14 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from engine.figures.palette import MEANING, ROLES, Mode
-from engine.figures.text import label, three_digits
+from engine.figures.text import count, label, three_digits
 from engine.figures.theme import frame, say
 
 COLUMNS = [
     "side", "alpha", "mean", "lower", "upper", "sd", "n", "n_unread", "relative_edit", "perplexity", "repetition",
 ]  # fmt: skip
 _PANELS = (("mean", "score"), ("relative_edit", "edit, %"), ("perplexity", "perplexity"), ("repetition", "repeated, %"))
+_LOG_TICKS = [1, 3, 10, 30, 100, 300, 1000, 10_000, 100_000]
 _DOMAINS = ((0.52, 1.0), (0.35, 0.48), (0.18, 0.31), (0.0, 0.13))
 
 
@@ -123,5 +124,7 @@ def _dress(fig: go.Figure, standards: tuple[float, float], mode: Mode) -> None:
             "domain": list(domain), "title": name, "fixedrange": True, "nticks": 6 if not k else 3,
             "type": "log" if column == "perplexity" else "linear", "anchor": "x",
         }  # fmt: skip
+    # In so low a panel Plotly would name the ticks between powers of ten by their last digit: 5, 2, 10, 5.
+    axes["yaxis3"] |= {"tickmode": "array", "tickvals": _LOG_TICKS, "ticktext": [count(t) for t in _LOG_TICKS]}
     fig.update_layout(**axes)
     fig.update_xaxes(title="steering strength alpha", fixedrange=True, anchor="y4")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -32,10 +33,14 @@ COLUMNS = [
 ]
 WIDE = 3
 """Columns up to which a phone shows an interval on one line."""
+TURNED = 5
+"""Defenses up to which they stand as columns; more of them, if they outnumber the attacks, become the rows."""
 _GAP = 0.03
 """Half the space between cells, in cell widths."""
 _NAMES, _CELL = 90, 70
-"""Pixels that the names of the attacks take, and that a cell needs for its numbers."""
+"""Pixels that the names of the rows take, and that a cell needs for its numbers."""
+_NAME, _HEAD = 14, 11
+"""Characters of a row's name and of a column's on one line."""
 _HATCH = 0.16
 """Distance of hatching lines, in cell widths."""
 
@@ -80,6 +85,9 @@ def plot_grid(
 ) -> go.Figure:
     """A heat map diverging around zero, value and interval in each cell, hatched where zero is covered.
 
+    Attacks are the rows; where there are many defenses and fewer attacks, the other way round, so that a phone can
+    show the numbers and no name is cut.
+
     Args:
         prepared: from `prepare_grid`.
         mode: light, dark or print.
@@ -89,30 +97,16 @@ def plot_grid(
     rows = prepared.reset_index(drop=True)
     effect = EFFECTS[str(rows["metric"].iloc[0])] if len(rows) else EFFECTS["shift"]
     attacks, defenses = list(rows["attack"].unique()), list(rows["defense"].unique())
-    wide = len(defenses) <= WIDE
-    at = {(a, d): (i, j) for i, a in enumerate(attacks) for j, d in enumerate(defenses)}
-    values: list[list[float | None]] = [[None] * len(defenses) for _ in attacks]
-    hover: list[list[str]] = [[""] * len(defenses) for _ in attacks]
-    annotations: list[dict[str, Any]] = []
-    shapes: list[dict[str, Any]] = []
-    said: list[str] = []
-    for _, row in rows.iterrows():
-        i, j = at[row["attack"], row["defense"]]
-        value = effect.factor * float(row["value"])
-        values[i][j] = value if math.isfinite(value) else None
-        text, small = _cell_text(row, effect)
-        said.append(f"{row['attack_title']} with {row['defense_title']} {text}")
-        hover[i][j] = f"{label(row['attack_title'], 40)}, {label(row['defense_title'], 40)}<br>{text} {small}"
-        shapes.append(_blank(i, j, mode))
-        if row["covers_zero"]:
-            shapes.append(_hatching(i, j, mode))
-        if not wide:
-            small = small.replace(", ", ",<br>")
-        annotations += _cell_words(i, j, text, small, math.isfinite(value), mode)
+    turned = len(defenses) > max(TURNED, len(attacks))
+    down, across = ("defense", "attack") if turned else ("attack", "defense")
+    lines, columns = (defenses, attacks) if turned else (attacks, defenses)
+    wide = len(columns) <= WIDE
+    values, hover, annotations, shapes, said = _cells(rows, (lines, down), (columns, across), effect, wide, mode)
     fig = go.Figure()
     if len(rows):
         fig.add_trace(_heat(values, hover, effect, mode))
-    _axes(fig, rows, attacks, defenses)
+    _axes(fig, dict(zip(rows[down], rows[f"{down}_title"], strict=True)),
+          dict(zip(rows[across], rows[f"{across}_title"], strict=True)))  # fmt: skip
     fig.update_layout(annotations=annotations, shapes=shapes)
     if rows.empty:
         fig.update_xaxes(visible=False)
@@ -126,11 +120,51 @@ def plot_grid(
         title=title,
         notes=notes,
         alt=alt,
-        body=(72 if wide else 88) * max(len(attacks), 1),
+        body=(72 if wide else 80 if turned else 88) * max(len(lines), 1),
         above=24 if wide else 38,
         below=20,
     )
-    return fig.update_layout(meta={**fig.layout.meta, "least_width": _NAMES + _CELL * len(defenses)})
+    return fig.update_layout(meta={**fig.layout.meta, "least_width": _NAMES + _CELL * len(columns)})
+
+
+def _cells(
+    rows: pd.DataFrame,
+    lines: tuple[list[str], str],
+    columns: tuple[list[str], str],
+    effect: Effect,
+    wide: bool,
+    mode: Mode,
+) -> tuple[list[list[float | None]], list[list[str]], list[dict[str, Any]], list[dict[str, Any]], list[str]]:
+    """Every cell's number, hover text, words, ground, and what is said of it.
+
+    Args:
+        rows: from `prepare_grid`.
+        lines: names down, and the column of `rows` that holds them.
+        columns: names across, and theirs.
+        effect: how the number is read.
+        wide: whether an interval fits on one line.
+        mode: light, dark or print.
+    """
+    at = {(a, b): (i, j) for i, a in enumerate(lines[0]) for j, b in enumerate(columns[0])}
+    values: list[list[float | None]] = [[None] * len(columns[0]) for _ in lines[0]]
+    hover: list[list[str]] = [[""] * len(columns[0]) for _ in lines[0]]
+    annotations: list[dict[str, Any]] = []
+    shapes: list[dict[str, Any]] = []
+    said: list[str] = []
+    for _, row in rows.iterrows():
+        i, j = at[row[lines[1]], row[columns[1]]]
+        value = effect.factor * float(row["value"])
+        values[i][j] = value if math.isfinite(value) else None
+        text, small = _cell_text(row, effect)
+        said.append(f"{row['attack_title']} with {row['defense_title']} {text}")
+        hover[i][j] = f"{label(row['attack_title'], 40)}, {label(row['defense_title'], 40)}<br>{text} {small}"
+        shapes.append(_blank(i, j, mode))
+        if row["covers_zero"]:
+            shapes.append(_hatching(i, j, mode))
+        if not wide:
+            small = small.replace(", ", ",<br>")
+        annotations += _cell_words(i, j, text, small, math.isfinite(value), mode)
+    return values, hover, annotations, shapes, said
 
 
 def _heat(values: list[list[float | None]], hover: list[list[str]], effect: Effect, mode: Mode) -> go.Heatmap:
@@ -152,32 +186,39 @@ def _heat(values: list[list[float | None]], hover: list[list[str]], effect: Effe
     )
 
 
-def _axes(fig: go.Figure, rows: pd.DataFrame, attacks: list[str], defenses: list[str]) -> None:
-    named_a = dict(zip(rows["attack"], rows["attack_title"], strict=True))
-    named_d = dict(zip(rows["defense"], rows["defense_title"], strict=True))
+def _axes(fig: go.Figure, down: dict[str, str], across: dict[str, str]) -> None:
+    """Names of the rows and of the columns, in the order given: by name, what each is called."""
     common: dict[str, Any] = {"tickmode": "array", "showgrid": False, "fixedrange": True}
     fig.update_xaxes(
-        tickvals=list(range(len(defenses))),
-        ticktext=[_heading(named_d[d], len(defenses)) for d in defenses],
-        range=[-0.5, max(len(defenses), 1) - 0.5],
+        tickvals=list(range(len(across))),
+        ticktext=[_heading(title, len(across)) for title in across.values()],
+        range=[-0.5, max(len(across), 1) - 0.5],
         side="top",
         tickangle=0,
         **common,
     )
     fig.update_yaxes(
-        tickvals=list(range(len(attacks))),
-        ticktext=[label(named_a[a], 14) for a in attacks],
-        range=[max(len(attacks), 1) - 0.5, -0.5],
+        tickvals=list(range(len(down))),
+        ticktext=[_lines(title, _NAME) for title in down.values()],
+        range=[max(len(down), 1) - 0.5, -0.5],
         **common,
     )
 
 
 def _heading(title: str, n_columns: int) -> str:
-    """A column's name; in a grid of many columns on two lines, each cut to what a phone shows."""
+    """A column's name, as long as a phone can show it beside the others."""
     if n_columns <= WIDE:
         return label(title, 16)
-    room = 11 if n_columns <= 5 else 9
-    return "<br>".join(label(word, room) for word in title.split()[:2])
+    return _lines(title, _HEAD if n_columns <= TURNED else 9)
+
+
+def _lines(title: str, room: int) -> str:
+    """A name on two lines of so many characters at most, each inert; what is longer ends in an ellipsis."""
+    words = label(title, 200).split()
+    first: list[str] = []
+    while words and (not first or len(" ".join([*first, words[0]])) <= room):
+        first.append(words.pop(0))
+    return "<br>".join(label(html.unescape(part), room) for part in (" ".join(first), " ".join(words)) if part)
 
 
 def _cell_text(row: pd.Series, effect: Effect) -> tuple[str, str]:

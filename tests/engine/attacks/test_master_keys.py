@@ -47,6 +47,12 @@ def test_white_space_is_shown_by_name():
     assert shown("Solution") == "Solution"
 
 
+def test_single_signs_and_foreign_letters_are_shown_with_their_names():
+    assert [shown(t) for t in (".", ",", ":")] == [". (period)", ", (comma)", ": (colon)"]
+    assert shown("解") == "解 (jie, Chinese)"
+    assert shown("かいせつ") == "かいせつ (kaisetsu, Japanese)"
+
+
 @pytest.mark.parametrize(("keys", "said"), [([], "No master key"), ([""], "is empty"), (["x" * 501], "at most 500")])
 def test_bad_keys(keys, said):
     with pytest.raises(InputError, match=said):

@@ -218,6 +218,18 @@ class TestGrid:
         assert len(hatched) == 2
         assert "hatched: the interval covers zero" in fig.layout.title.subtitle.text
 
+    def test_many_defenses_are_rows_and_no_name_is_cut(self):
+        names = ("none", "cot", "perplexity", "random-anchors", "human-anchors", "wcap", "cap")
+        titles = {"cot": "Chain of thought", "human-anchors": "Human-rated anchors", "suffix": "Learned suffix"}
+        arms = [(a, d, 0.1 * k, 0.0, 0.9) for a in ("dsi", "suffix") for k, d in enumerate(names)]
+        fig = plot_grid(prepare_grid(metrics(*arms), titles=titles))
+        assert (len(fig.data[0].z), len(fig.data[0].z[0])) == (7, 2)
+        assert fig.data[0].z[2] == pytest.approx((0.2, 0.2))  # perplexity against both attacks
+        assert fig.layout.yaxis.ticktext[1] == "Chain of<br>thought"
+        assert fig.layout.yaxis.ticktext[4] == "Human-rated<br>anchors"
+        assert list(fig.layout.xaxis.ticktext) == ["dsi", "Learned suffix"]
+        assert fig.layout.meta["least_width"] < 390
+
     def test_hatching_stays_in_its_cell(self):
         fig = plot_grid(prepare_grid(ARMS))
         first = next(s for s in fig.layout.shapes if s.type == "path")  # dsi, sandwich: row 0, column 1

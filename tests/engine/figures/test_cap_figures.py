@@ -79,6 +79,16 @@ def test_layers_stand_in_order_and_the_chosen_one_is_marked():
     assert "at layer 2 0.400" in fig.layout.meta["alt"]
 
 
+def test_long_intervals_make_the_axis_of_the_layers_logarithmic():
+    long = LAYERS.assign(upper=9.0)
+    fig = cap_layers.plot_cap_layers(cap_layers.prepare_cap_layers(long), chosen=1)
+    assert fig.layout.yaxis.type == "log"
+    assert fig.layout.yaxis.range[0] < math.log10(0.1)
+    assert fig.layout.yaxis.range[1] > math.log10(9.0)
+    short = cap_layers.plot_cap_layers(cap_layers.prepare_cap_layers(LAYERS), chosen=1)
+    assert short.layout.yaxis.type != "log"
+
+
 def test_the_map_has_the_layers_points_or_the_umap_and_its_text_is_inert():
     points = CAP_POINTS.conform(
         pd.DataFrame([{"text_id": f"p2-{k}", "layer": y, "x": 10.0 * k, "y": 1.0 * y} for k in (0, 1) for y in (1, 2)])
@@ -101,6 +111,8 @@ def test_the_sweep_marks_the_alphas_and_draws_the_standards():
     edits = [t for t in fig.data if t.yaxis == "y2"]
     assert [list(t.y) for t in edits] == [[0.0, 20.0], [0.0, 30.0]]
     assert "high 20.0: 3.50, edit 20.0 %" in fig.layout.meta["alt"]
+    ticks = [float(t.replace("\N{NARROW NO-BREAK SPACE}", "")) for t in fig.layout.yaxis3.ticktext]
+    assert ticks == list(fig.layout.yaxis3.tickvals)  # each tick says its whole number, not its last digit
 
 
 def test_lengths_are_read_from_the_arms_names_and_other_attacks_left_out():
@@ -121,6 +133,7 @@ def test_rows_keep_their_order_and_amounts_begin_at_zero():
     prepared = cap_rows.prepare_cap_rows(table, {"tokens_alone": "alone"}, titles={"cap": HOSTILE})
     fig = cap_rows.plot_cap_rows(prepared, title="How many?", axis="tokens", colours={"alone": "clean"}, positive=True)
     assert list(fig.data[0].x) == [150.0, 600.0]
+    assert "n = 24 " in fig.layout.title.subtitle.text
     assert fig.layout.xaxis.range[0] == 0
     assert fig.layout.xaxis.range[1] > 600.1
     assert "&lt;b&gt;" in fig.layout.yaxis.ticktext[1]

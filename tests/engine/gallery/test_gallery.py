@@ -297,7 +297,9 @@ def test_the_check_for_grey_can_fail():
 
 def test_a_grid_of_many_columns_is_not_squeezed_into_one_column():
     entry, table = made("recorded:dialogue/cap", "grid")
-    drawn = entry.plot(table)
+    assert fitting(entry.plot(table), "single") == "single"  # its seven defenses are rows
+    square = pd.concat([table.assign(attack=f"{a} {k}", attack_title=f"{a} {k}") for k, a in enumerate("abcdefg")])
+    drawn = entry.plot(square.drop_duplicates(["attack", "defense"]))
     assert fitting(drawn, "single") == "double"
     small, table = made("recorded:dialogue/run", "grid")
     assert fitting(small.plot(table), "single") == "single"
