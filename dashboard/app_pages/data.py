@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from dashboard import data, state, ui
+from dashboard.panels.next_steps import next_steps
 from dashboard.panels.responses import preview
 from dashboard.panels.upload import review, uploader
 from dashboard.panels.verdict_file import verdict_file
@@ -21,6 +22,7 @@ else:
         ui.show_error(error, "The chosen data cannot be opened.")
     else:
         ui.finding(f"In use: “{current.name}” with {data.counts(current)}.")
+        next_steps(current)
         st.subheader("Bring your own responses", anchor=False)
         uploader()
         st.subheader("What is in use now", anchor=False)

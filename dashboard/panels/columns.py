@@ -39,7 +39,7 @@ def mapping(opened: Opened) -> tuple[tuple[str, str], ...]:
     """One selectbox a field, prefilled by the preset or the reader's guess."""
     st.subheader("Which column is what?", anchor=False)
     frame = opened.raw.frame
-    guess = dict(opened.preset.mapping) if opened.preset else suggest_mapping(frame)
+    guess = dict(opened.preset.mapping) if opened.preset else suggest_mapping(frame, by_last_word=True)
     columns = [NOT_IN_FILE, *map(str, frame.columns)]
     # Another separator gives other columns, so the choices belong to the file as read.
     reading = data.digest(repr((opened.reading_id, columns, _chosen_by(opened.preset))).encode())

@@ -23,7 +23,7 @@ def choice(name: str, content: bytes, file_digest: str, reading: Reading) -> str
     current = chosen or by_itself
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         ui.note(_said(found.in_words(), current, by_user=current != by_itself or len(found.fits) > 1))
-        with st.popover("Change the format" if current != TABLE else "It has a known format", type="tertiary",
+        with st.popover("Change the format" if current != TABLE else "Choose a known format", type="tertiary",
                         icon=":material/dataset:", key="change_format"):  # fmt: skip
             options = [TABLE, *known.choices()]
             _box(options, options.index(current), key)

@@ -48,7 +48,7 @@ def presets_panel(presets: list[Preset], opened: Opened | None = None, file_dige
 
 def save_as_preset(opened: Opened, mapping: tuple[tuple[str, str], ...], task: str, file_digest: str) -> None:
     """Keep the present choices for the next file with these columns."""
-    with st.popover("Save these choices", type="tertiary", icon=":material/bookmark_add:", key="save_choices"):
+    with st.popover("Save as a preset", type="tertiary", icon=":material/bookmark_add:", key="save_choices"):
         ui.note("The next file with the same columns is read and mapped this way by itself.")
         st.text_input(
             "Name of the preset",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -32,17 +33,26 @@ def uploader() -> None:
     key = f"uploader_{state.upload_round()}"
     *kinds, last = (ending.removeprefix(".") for ending in (*EXTENSIONS, LOG_ENDING))
     st.file_uploader(
-        f"Your responses, one row each: {', '.join(kinds)} or {last}",
+        "Your responses, one row each",
         type=[*kinds, last],
         max_upload_size=MAX_UPLOAD_MB,
         key=key,
         on_change=_take(key),
     )
-    titles = ", ".join(form.title for form in FORMATS.values())
-    ui.note(f"Files of these kinds are recognised and need no columns chosen: {titles}.")
-    ui.download("Example file", lambda: EXAMPLE.encode(), "example.csv", "text/csv", key="example_file")
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        ui.download("Example file", lambda: EXAMPLE.encode(), "example.csv", "text/csv", key="example_file")
+        _known_formats()
     format_hub.hub_panel()
     presets_panel(load_presets())
+
+
+def _known_formats() -> None:
+    """Which files of other tools need no columns chosen; an Inspect log ends in .eval."""
+    label = f"{len(FORMATS)} formats of other tools"
+    with st.popover(label, type="tertiary", icon=":material/dataset:", on_change="rerun", key="known_list") as panel:
+        if panel.open:
+            ui.note("Recognised by themselves; no columns need to be chosen.")
+            ui.bullets([form.title for form in FORMATS.values()])
 
 
 def _take(key: str) -> Callable[[], None]:
@@ -72,8 +82,8 @@ def review(name: str, content: bytes) -> None:
     except EngineError as error:
         with opening:
             ui.show_error(error, f"“{name}” could not be read. It is still here; nothing was saved.")
+            _discard_button("Choose another file", type="primary")
         reading.change_after_error(name, content, file_digest)
-        _discard_button("Choose another file")
         return
     reading.how_it_was_read(opened, file_digest)
     if opened.raw.is_guess:
@@ -158,9 +168,9 @@ def _keep(dataset: Dataset) -> None:
         return
     state.drop_upload()
     state.choose_data(dataset.dataset_id)
-    state.say_after_rerun(f"Saved {data.counts(dataset)}. This is now the data in use.")
+    state.say_after_rerun("Saved. The judge is now asked about these responses.")
     st.rerun()
 
 
-def _discard_button(label: str = "Discard this file") -> None:
-    st.button(label, type="tertiary", on_click=state.drop_upload, key="discard_upload")
+def _discard_button(label: str = "Discard this file", type: Literal["primary", "tertiary"] = "tertiary") -> None:
+    st.button(label, type=type, on_click=state.drop_upload, key="discard_upload")

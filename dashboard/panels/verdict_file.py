@@ -6,6 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import data, known, ui, verdicts
+from dashboard.panels.upload import MAX_UPLOAD_MB
 from engine.data.formats.registry import TABLE
 from engine.data.recording import Recording
 from engine.errors import EngineError
@@ -33,6 +34,7 @@ def verdict_file() -> None:
     held = st.file_uploader(
         "A file of verdicts",
         type=KINDS,
+        max_upload_size=MAX_UPLOAD_MB,
         key="verdict_file",
         help="One row per verdict: response_id and score; or response_a, response_b, order and outcome; or "
         "response_id and p_yes. Columns attack and defense name the arm.",

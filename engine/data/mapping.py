@@ -173,14 +173,28 @@ RULES = Field("rules", "Rules", "Format rules of the item that a program checks,
 """Accepted by `check_mapping`, never suggested."""
 
 _KNOWN = {f.name: f for f in (*FIELDS, QUALITY, RULES)}
+_TAIL = re.compile(r"(_(\d+|text|content|body|string|value))+$")
+"""What may follow the telling word of a column's name: a scale, or that it is text."""
+_TOO_COMMON = frozenset({"id", "text", "input", "label", "type", "human", "quality", "annotation", "overall"})
+"""Aliases that say too little at the end of a longer name."""
+_REFERENCES = frozenset({"reference", "gold", "golden", "expected", "ideal", "correct", "truth", "target"})
+"""Words of columns that hold a reference, whatever they end in."""
+_MACHINES = frozenset({"judge", "llm", "gpt", "model", "auto", "bot", "metric"})
+"""Words of columns whose numbers no person gave."""
+_NEVER_BY_LAST_WORD = frozenset({"item_id", "response_id", "reference"})
 
 
-def suggest_mapping(frame: pd.DataFrame) -> dict[str, str]:
+def suggest_mapping(frame: pd.DataFrame, *, by_last_word: bool = False) -> dict[str, str]:
     """Guess which column holds which field.
 
     A field's own name beats an alias, an earlier alias a later one, and no column is used twice. A column
     is a human score only if most of its cells are numbers; a column called `id` names responses if its
     values all differ, otherwise items.
+
+    Args:
+        frame: the user's table, cells as text.
+        by_last_word: also take a column that ends in an alias ("bot answer"), where it is the only one that does;
+            for places where the guess is shown before it counts.
 
     Returns:
         Field name -> the user's column name, for the fields that were recognised.
@@ -199,6 +213,24 @@ def suggest_mapping(frame: pd.DataFrame) -> dict[str, str]:
             column = by_name.get(alias, "")
             if column and column not in out.values() and _fits(field.name, alias, frame[column]):
                 out[field.name] = column
+                break
+    return _with_last_words(frame, by_name, out) if by_last_word else out
+
+
+def _with_last_words(frame: pd.DataFrame, by_name: Mapping[str, str], found: Mapping[str, str]) -> dict[str, str]:
+    """What is left to find, by the last words of a column's name: "customer question", "agent rating (1-5)"."""
+    out = dict(found)
+    for field in FIELDS:
+        if field.name in out or field.name in _NEVER_BY_LAST_WORD:
+            continue
+        others = _REFERENCES | _MACHINES if field.name == "human_score" else _REFERENCES
+        free = {name: column for name, column in by_name.items() if not others & set(name.split("_"))}
+        for alias in (field.name, *field.aliases):
+            tails = [column for name, column in free.items() if ("_" + _TAIL.sub("", name)).endswith(f"_{alias}")]
+            if alias in _TOO_COMMON or len(tails) != 1 or tails[0] in out.values():
+                continue  # two such columns: only the user knows which
+            if _fits(field.name, alias, frame[tails[0]]):
+                out[field.name] = tails[0]
                 break
     return out
 

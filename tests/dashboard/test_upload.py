@@ -167,3 +167,28 @@ def test_damaged_presets_are_named_and_hinder_nothing(app, settings):
     at = upload(app, "a.csv", file_bytes([{"response": "a"}]))
     assert "presets.json" in html_of(at)
     assert "holds 1 response" in html_of(at)
+
+
+SUPPORT = b"ticket,customer question,bot answer,agent rating (1-5)\n" + b"".join(
+    f"T{i // 2},How do I do thing {i // 2}?,Press button {i}.,{1 + i % 5}\n".encode() for i in range(6)
+)
+
+
+def test_a_file_under_names_of_its_own_is_saved_with_one_press_and_leads_on(app):
+    at = upload(app, "support.csv", SUPPORT)
+    assert "6 responses, 3 items, 6 human scores from 1 to 5" in html_of(at)
+    click(at, "save_upload")
+    assert "In use: “support.csv”" in html_of(at)
+    click(at, "next_set")
+    assert at.title[0].value == "Attack lab"
+    assert at.session_state["tab"] == "Whole set"
+    assert "6 responses × 9 arms = 54 judge calls" in html_of(at)
+
+
+def test_a_file_that_cannot_be_read_offers_another_choice_first(app):
+    at = upload(app, "empty.csv", b"")
+    assert "is empty" in html_of(at)
+    again = at.button(key="discard_upload")
+    assert again.label == "Choose another file"
+    assert again.proto.type == "primary"
+    assert "In use" in html_of(click(at, "discard_upload"))

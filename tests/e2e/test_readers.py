@@ -154,7 +154,7 @@ def test_a_preset_is_saved_applied_taken_back_and_deleted_with_undo(data_page):
     give(data_page, "eins.csv", text_file(rows=strange))
     choose(data_page, "Response (needed)", "zwei")
     choose(data_page, "Context", "eins")
-    data_page.get_by_role("button", name="Save these choices").click()
+    data_page.get_by_role("button", name="Save as a preset").click()
     data_page.get_by_role("textbox", name="Name of the preset").fill("our export")
     data_page.get_by_role("textbox", name="Name of the preset").press("Enter")
     settle(data_page)

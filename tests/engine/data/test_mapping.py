@@ -41,6 +41,30 @@ def test_suggestions(columns, expected):
     assert suggest_mapping(table(**{c: ["a", "b"] for c in columns})) == expected
 
 
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        pytest.param(
+            ["ticket", "customer question", "bot answer", "agent rating (1-5)"],
+            {"context": "customer question", "response": "bot answer", "human_score": "agent rating (1-5)"},
+            id="a support export",
+        ),
+        pytest.param(
+            ["question_text", "answer_text"], {"context": "question_text", "response": "answer_text"}, id="text"
+        ),
+        pytest.param(["bot answer", "human answer"], {}, id="two that end alike"),
+        pytest.param(["expected answer", "judge score", "model rating", "gpt rating"], {}, id="no answer, no human"),
+        pytest.param(["model answer"], {"response": "model answer"}, id="of a model"),
+        pytest.param(["user input", "chat type", "ticket id"], {}, id="too common a word"),
+        pytest.param(["response", "old answer"], {"response": "response"}, id="the field's own name"),
+    ],
+)
+def test_suggestions_by_the_last_word(columns, expected):
+    frame = table(**{c: ["1", "2"] for c in columns})
+    assert suggest_mapping(frame, by_last_word=True) == expected
+    assert set(suggest_mapping(frame).values()) <= {"response"}  # only where it is asked for
+
+
 def test_a_score_must_look_like_numbers():
     assert suggest_mapping(table(score=["1", "2.5", "n/a"]))["human_score"] == "score"
     assert "human_score" not in suggest_mapping(table(quality=["good", "broken"]))

@@ -1,0 +1,28 @@
+"""From data to the pages that put a judge to the test on them."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from dashboard import state
+from engine.data.dataset import Dataset
+from engine.data.store import DEMO_NAMES
+from engine.schema import Task
+
+
+def next_steps(dataset: Dataset) -> None:
+    """One button a page; the first is what comes next, once the data are the user's own."""
+    kind = "secondary" if dataset.dataset_id in DEMO_NAMES else "primary"
+    with st.container(horizontal=True, gap="small", key="next_steps"):
+        if dataset.task == Task.VERIFICATION:
+            if st.button("Swap the references", type=kind, icon=":material/swap_horiz:", key="next_swap"):
+                st.switch_page("app_pages/reference_swap.py")
+        else:
+            if st.button("Attack one response", type=kind, icon=":material/bolt:", key="next_one"):
+                state.put(state.TAB, state.TAB_ONE)
+                st.switch_page("app_pages/attack_lab.py")
+            if st.button("Attack the whole set", icon=":material/grid_on:", key="next_set"):
+                state.put(state.TAB, state.TAB_SET)
+                st.switch_page("app_pages/attack_lab.py")
+        if st.button("Check up the judge", icon=":material/stethoscope:", key="next_checkup"):
+            st.switch_page("app_pages/checkup.py")
