@@ -68,6 +68,24 @@ def _valid(default: str, options: Sequence[str]) -> str:
     return default if default in options else options[0]
 
 
+def seed_number(key: str, low: float, high: float, default: float, *, param: str = "") -> None:
+    """Give a slider its value before it is made: the session's, else the URL's, else the default, kept in its range.
+
+    Args:
+        key: of the widget.
+        low: least value.
+        high: largest value.
+        default: of the type the slider has.
+        param: the URL's name for it, where that is not the key.
+    """
+    kind = type(default)
+    try:
+        wanted = kind(st.session_state.get(key, st.query_params.get(param or key, default)))
+    except (TypeError, ValueError, OverflowError):
+        wanted = default
+    st.session_state[key] = kind(min(max(default if wanted != wanted else wanted, low), high))
+
+
 def publish(key: str, value: str, default: str = "") -> None:
     """Write a value into the URL; the default is left out, so that the plain address stays plain."""
     if value == default or not value:

@@ -16,7 +16,7 @@ from engine.readout.arena import arm_name
 
 STYLE, STRENGTH, RULE, MARGIN_KEY = "protocols_style", "protocols_strength", "protocols_rule", "protocols_margin"
 K_LOWEST, K_ELO, CHOSEN = "protocols_k", "protocols_elo", "protocols_chosen"
-OWN, SAME = "Each protocol's own lowest", "The pairwise lowest for both"
+WHOSE = {"own": "Each protocol's own lowest", "pairwise": "The pairwise lowest for both"}
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Setting:
         lowest: how many systems are rewritten.
         chosen_by: `own` or `pairwise`.
         elo_k: K of the online Elo.
-        rule, margin: the tie rule by the page's word, and its margin in points.
+        rule, margin: the tie rule as the gallery of figures names it, and its margin in points.
     """
 
     arm: str
@@ -43,7 +43,7 @@ class Setting:
     @property
     def ties(self) -> dict[str, float | str]:
         """The tie rule as the gallery of figures names it."""
-        return {"rule": data.RULES[self.rule], "margin": self.margin}
+        return {"rule": self.rule, "margin": self.margin}
 
 
 def pick_setting(run: ProtocolRun) -> Setting:
@@ -54,16 +54,17 @@ def pick_setting(run: ProtocolRun) -> Setting:
             arm = _arm(run)
         with two:
             rule, margin = _rule(run)
-            own = ui.pick("Rewritten systems", [OWN, SAME], key=_seeded(CHOSEN, [OWN, SAME]), title=str)
+            own = ui.pick("Rewritten systems", list(WHOSE), key=_seeded(CHOSEN, list(WHOSE)), title=WHOSE.__getitem__)
+            state.publish(CHOSEN, own, "own")
         with three:
             lowest = _lowest(run)
-            elo_k = float(st.slider("K of the online Elo", 1, 64, 16, key=K_ELO, persist_state="session"))
+            elo_k = float(_whole("K of the online Elo", K_ELO, 64, 16))
     view = data.view(run, rule, margin)
     if rule == LIKE:
         ui.note(
             f"Clean pairs tie as often pointwise as pairwise at a margin of {three_digits(view.rule.margin or 0.0)}."
         )
-    return Setting(arm, view, lowest, "own" if own == OWN else "pairwise", elo_k, rule, margin)
+    return Setting(arm, view, lowest, own, elo_k, rule, margin)
 
 
 def _arm(run: ProtocolRun) -> str:
@@ -75,10 +76,13 @@ def _arm(run: ProtocolRun) -> str:
         ui.note(f"Judged at strength {strengths[0]:g}; run more strengths for a slider.")
         return arm_name(style, strengths[0])
     key = f"{STRENGTH}_{style}"
-    chosen = st.select_slider(
-        "Strength", strengths, value=strengths[-1], key=key, help="Share of places rewritten.", persist_state="session"
+    state.seed_number(key, strengths[0], strengths[-1], strengths[-1], param=STRENGTH)
+    state.put(key, min(strengths, key=lambda s: abs(s - float(st.session_state[key]))))
+    chosen = float(
+        st.select_slider("Strength", strengths, key=key, help="Share of places rewritten.", persist_state="session")
     )
-    return arm_name(style, float(chosen))
+    state.publish(STRENGTH, f"{chosen:g}", f"{strengths[-1]:g}")
+    return arm_name(style, chosen)
 
 
 def _rule(run: ProtocolRun) -> tuple[str, float]:
@@ -87,20 +91,30 @@ def _rule(run: ProtocolRun) -> tuple[str, float]:
         "Two scores tie at",
         rules,
         key=_seeded(RULE, rules),
-        title=str,
+        title=data.RULES.__getitem__,
         help="Pointwise scores become comparisons. Paper 004 ties equal modal scores, which suppresses flips.",
     )
+    state.publish(RULE, rule, rules[0])
     if rule != MARGIN:
         return rule, 0.0
-    margin = st.slider("Tie margin (points)", 0.0, 1.0, 0.1, 0.01, key=MARGIN_KEY, persist_state="session")
-    return rule, float(margin)
+    state.seed_number(MARGIN_KEY, 0.0, 1.0, 0.1)
+    margin = float(st.slider("Tie margin (points)", 0.0, 1.0, step=0.01, key=MARGIN_KEY, persist_state="session"))
+    state.publish(MARGIN_KEY, f"{margin:g}", "0.1")
+    return rule, margin
 
 
 def _lowest(run: ProtocolRun) -> int:
     if run.lowest == 1:
         ui.note("The lowest system is rewritten on the leaderboard.")
         return 1
-    return int(st.slider("Lowest systems rewritten", 1, run.lowest, run.lowest, key=K_LOWEST, persist_state="session"))
+    return _whole("Lowest systems rewritten", K_LOWEST, run.lowest, run.lowest)
+
+
+def _whole(name: str, key: str, high: int, default: int) -> int:
+    state.seed_number(key, 1, high, default)
+    chosen = int(st.slider(name, 1, high, key=key, persist_state="session"))
+    state.publish(key, str(chosen), str(default))
+    return chosen
 
 
 def _seeded(key: str, options: list[str]) -> str:

@@ -28,8 +28,8 @@ from engine.schema import NONE, Protocol
 from engine.settings import get_settings
 
 STUDY = "protocols"
-MODAL, LIKE, MARGIN = "Equal modal score", "As often as pairwise", "Within a margin"
-RULES = {MODAL: gallery.MODAL, LIKE: gallery.LIKE, MARGIN: gallery.MARGIN}
+MODAL, LIKE, MARGIN = gallery.MODAL, gallery.LIKE, gallery.MARGIN
+RULES = {MODAL: "Equal modal score", LIKE: "As often as pairwise", MARGIN: "Within a margin"}
 """The page's words for the tie rules."""
 
 
@@ -118,7 +118,7 @@ def _load(run_id: str, version: str, root: str) -> ProtocolRun | None:
 
 def view(run: ProtocolRun, rule: str, margin: float) -> View:
     """How verdicts are read under the page's tie rule."""
-    return gallery.view_of(run.arena, RULES[rule], margin, str(run.config.get("average", "probability")))
+    return gallery.view_of(run.arena, rule, margin, str(run.config.get("average", "probability")))
 
 
 def flips_of(run: ProtocolRun, arms: tuple[str, ...], seen: View) -> FlipComparison:

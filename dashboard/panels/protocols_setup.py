@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from dashboard import state, ui
+from dashboard.panels.api_cost import api_cost
 from dashboard.panels.progress import progress
 from dashboard.panels.protocols_data import STUDY
 from dashboard.watching import newest_job
@@ -57,9 +58,9 @@ def watched(judge: str, dataset_id: str) -> Job | None:
 
 
 def setup(judge: str, dataset: Dataset, job: Job | None) -> None:
-    """The choices for a run and its button, folded; the progress of a run below."""
+    """The choices for a run, what it costs and its button, folded; the progress of a run below."""
     busy = bool(job and job.active)
-    with st.expander("Run this judge here", expanded=False, key="protocols_setup"):
+    with st.expander("Run this judge here", expanded=False, key="protocols_setup", icon=":material/tune:"):
         left, right = st.columns(2, gap="medium")
         with left:
             styles = st.pills(
@@ -95,7 +96,9 @@ def setup(judge: str, dataset: Dataset, job: Job | None) -> None:
             go = st.button(
                 "Run", type="primary", icon=":material/play_arrow:", key="protocols_run", disabled=busy or not arms
             )
-            ui.note(_cost(dataset, len(arms) + 1, int(limit), busy=busy))
+            calls = _calls(dataset, len(arms) + 1, int(limit))
+            ui.note(_cost(calls, len(arms), busy=busy))
+        ui.note("" if busy or not arms else api_cost(judge, dataset, calls))
     if go:
         chosen = {"rewriter": rewriter, "criterion": criterion, "lowest": lowest, "rankings": rankings}
         _start(judge, dataset, arms, int(limit), chosen)
@@ -108,16 +111,18 @@ def _choice(name: str, key: str, options: dict[str, str]) -> str:
     return ui.pick(name, list(options), key=key, title=lambda o: options[o])
 
 
-def _cost(dataset: Dataset, arms: int, limit: int, *, busy: bool) -> str:
-    if busy:
-        return "A run is going; stop it or let it finish before you start another."
-    if arms < 2:
-        return "Choose at least one distractor and one strength."
+def _calls(dataset: Dataset, arms: int, limit: int) -> int:
+    """Verdicts of a run: responses alone, pairs in both orders, and each rewriting against its original."""
     items = dataset.items["item_id"].iloc[:limit]
     sizes = dataset.responses[dataset.responses["item_id"].isin(items)].groupby("item_id").size()
     pairs, responses = int((sizes * (sizes - 1) / 2).sum()), int(sizes.sum())
-    calls = responses * (1 + arms) + 2 * pairs * (1 + arms) + 2 * responses * (1 + arms)
-    return f"About {plural(calls, 'judge call')}."
+    return responses * (1 + arms) + 2 * pairs * (1 + arms) + 2 * responses * (1 + arms)
+
+
+def _cost(calls: int, arms: int, *, busy: bool) -> str:
+    if busy:
+        return "A run is going; stop it or let it finish before you start another."
+    return f"About {plural(calls, 'judge call')}." if arms else "Choose at least one distractor and one strength."
 
 
 def _start(judge: str, dataset: Dataset, arms: list[str], limit: int, chosen: dict[str, object]) -> None:

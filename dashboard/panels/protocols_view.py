@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from dashboard import ui
+from dashboard import state, ui
 from dashboard.panels import findings
 from dashboard.panels import protocols_cases as cases
 from dashboard.panels import protocols_data as data
@@ -16,7 +16,7 @@ from dashboard.panels import protocols_figures as figures
 from dashboard.panels import protocols_more as more
 from dashboard.panels.protocols_choose import Setting, pick_setting
 from dashboard.panels.protocols_data import ProtocolRun
-from dashboard.panels.protocols_words import board_sentence, headline, percent
+from dashboard.panels.protocols_words import board_sentence, headline, net_sentence, percent
 from engine import catalog
 from engine.data.dataset import Dataset
 from engine.figures.text import interval_text, plural
@@ -27,10 +27,11 @@ from engine.metrics.protocols import PROTOCOLS, first_slot, order_disagreement, 
 from engine.schema import NONE, Protocol
 
 TABS = ("Flips", "Severity", "Leaderboard", "Ties and order", "Rewritings", "Advice")
+TAB = "protocols_tab"
 _KINDS = {
     "for pointwise": "Speaks for pointwise",
     "for pairwise": "Speaks for pairwise",
-    "either": "For both",
+    "either": "Concerns both",
     "open": "Open",
 }
 
@@ -39,11 +40,13 @@ _KINDS = {
 def results(run: ProtocolRun, dataset: Dataset) -> None:
     """Sliders on top, one tab a question; a slider redraws only this panel."""
     st.badge(findings.provenance(run.manifest, recorded=run.recorded), icon=":material/history:", color="gray")
+    answer = st.container(gap="small")  # above the sliders that it follows
     setting = pick_setting(run)
-    ui.finding(headline(run, setting))
-    ui.note(_left_out(run))
+    with answer:
+        ui.finding(headline(run, setting))
+        ui.note(f"{net_sentence(run, setting)} {_left_out(run)}".strip())
     draws = dict(zip(TABS, (_flips, _severity, _leaderboard, _order, more.rewritings, _advice), strict=True))
-    tabs = st.tabs(TABS, key="protocols_tab", on_change="rerun")
+    tabs = st.tabs(TABS, key=TAB, on_change="rerun", bind="query-params")
     for name, tab in zip(TABS, tabs, strict=True):
         if tab.open:
             with tab:
@@ -169,10 +172,15 @@ def _advice(run: ProtocolRun, _: Dataset, setting: Setting) -> None:
     if not (run.arena.has_pairwise and run.arena.has_pointwise):
         ui.nothing_yet("Advice needs both protocols; this judge answers one of them.")
         return
-    for advice in advise(data.evidence(run, setting.view)):
-        with st.container(border=True):
-            ui.note(f"{_KINDS[advice.kind]} · see {advice.figure}")
+    for k, advice in enumerate(advise(data.evidence(run, setting.view))):
+        with st.container(border=True, gap="xsmall"):
             ui.finding(advice.text)
+            with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+                st.badge(_KINDS[advice.kind], color="gray")
+                st.button(
+                    f"Show in {advice.figure}", key=f"protocols_see_{k}", type="tertiary",
+                    icon=":material/arrow_forward:", on_click=state.put, args=(TAB, advice.figure),
+                )  # fmt: skip
     ui.note(
         "Statements need at least 30 comparisons of 10 items; they are about this judge, these data and this tie rule."
     )

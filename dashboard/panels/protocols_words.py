@@ -11,15 +11,20 @@ from engine.gallery.protocols import title
 from engine.metrics.intervals import Interval
 from engine.metrics.leaderboard import Board
 
+CLEAR = 0.05
+"""p from which a difference between the protocols is not called measurable."""
+
 
 def percent(one: Interval, *, signed: bool = False) -> str:
-    """A share with its interval in percent; for no event the count and the bound."""
+    """A share with its interval in percent, a difference in points; for no event the count and the bound."""
     if one.value != one.value:
         return "no data"
     if one.value == 0 and not signed and one.upper == one.upper:
         return f"0 of {count(one.n)}, at most {100 * one.upper:.3g} %"
     ends = (100 * one.value, 100 * one.lower, 100 * one.upper)
-    return interval_text(*ends, unit="%", signed=signed, method=one.method, n_clusters=one.n_clusters)
+    return interval_text(
+        *ends, unit="points" if signed else "%", signed=signed, method=one.method, n_clusters=one.n_clusters
+    )
 
 
 def headline(run: ProtocolRun, setting: Setting) -> str:
@@ -34,17 +39,35 @@ def headline(run: ProtocolRun, setting: Setting) -> str:
         return f"{name} answers {only} only: with {manner}, {percent(rate)} of clean losers now win (n = {rate.n})."
     text = (
         f"With {manner}, clean losers now win in {percent(found.pairwise)} pairwise and {percent(found.pointwise)} "
-        f"pointwise; less the placebo's, {percent(found.pairwise_net, signed=True)} and "
-        f"{percent(found.pointwise_net, signed=True)}."
+        "pointwise."
     )
     test = found.test
     if test.p_value != test.p_value:
-        return f"{name}: {text} No pair has the same loser under both, so there is no paired test."
-    clear = "differ" if test.p_value < 0.05 else "do not differ clearly"
+        return f"{name}: no pair has the same loser under both protocols, so there is no paired test. {text}"
+    pairs = f"p = {test.p_value:.2g} on {count(test.interval.n)} pairs with the same loser"
+    if test.p_value >= CLEAR:
+        return f"{name}: pairwise and pointwise do not differ measurably ({pairs}). {text}"
+    more, less = ("pairwise", "pointwise") if test.interval.value > 0 else ("pointwise", "pairwise")
+    return f"{name}: {more} verdicts give in more often than {less} ones ({pairs}). {text}"
+
+
+def net_sentence(run: ProtocolRun, setting: Setting) -> str:
+    """What the manner adds to what any rewriting does."""
+    found = data.flips_of(run, (setting.arm,), setting.view)
+    parts = []
+    for protocol, net in (("pairwise", found.pairwise_net), ("pointwise", found.pointwise_net)):
+        if net.value == net.value:
+            parts.append(f"{percent(net, signed=True)} {protocol}{_unclear(net)}")
     return (
-        f"{name}: {text} On the {count(test.interval.n)} pairs with the same loser the protocols {clear} "
-        f"(p = {test.p_value:.2g})."
+        f"Less the flips of a neutral paraphrase, {title(setting.arm).lower()} adds {'; '.join(parts)}."
+        if parts
+        else ""
     )
+
+
+def _unclear(one: Interval) -> str:
+    """Words after a difference whose interval holds zero."""
+    return ", not measurable" if one.lower <= 0 <= one.upper else ""
 
 
 def board_sentence(run: ProtocolRun, found: Board) -> str:
@@ -55,7 +78,12 @@ def board_sentence(run: ProtocolRun, found: Board) -> str:
     top = max(moved, key=lambda i: float(found.shift[i]))
     bounds = (float(found.shift[top]), float(found.shift_lower[top]), float(found.shift_upper[top]))
     ranks = f"rank {found.before.rank[top]:g} to {found.after.rank[top]:g}"
+    clear = "" if bounds[1] > 0 or bounds[2] < 0 else "; not measurable"
     return (
-        f"Of the {len(found.distracted)} rewritten, {run.arena.systems[top]} gains most: "
-        f"{interval_text(*bounds, signed=True)} points, {ranks} (n = {found.n} comparisons)."
+        f"Of the {len(found.distracted)} rewritten, {run.arena.systems[top]} {_moves(bounds[0])}: "
+        f"{interval_text(*bounds, signed=True)} points, {ranks}{clear} (n = {found.n} comparisons)."
     )
+
+
+def _moves(shift: float) -> str:
+    return "gains most" if shift > 0 else "loses least" if shift < 0 else "moves least"

@@ -104,24 +104,14 @@ def _segments(name: str, key: str, options: list[str], default: str, title: Call
 
 
 def _slider(name: str, key: str, low: int, high: int, default: int) -> int:
-    _number(key, low, high, default)
+    state.seed_number(key, low, high, default)
     chosen = int(st.slider(name, low, high, key=key, persist_state="session"))
     state.publish(key, str(chosen), str(default))
     return chosen
 
 
-def _number(key: str, low: float, high: float, default: float) -> None:
-    """Give a slider its value: the session's, else the URL's, else the default, kept in its range."""
-    kind = type(default)
-    try:
-        wanted = kind(st.session_state.get(key, st.query_params.get(key, default)))
-    except ValueError:
-        wanted = default
-    state.put(key, kind(min(max(wanted, low), high)))
-
-
 def _delta() -> float:
-    _number(DELTA, 0.0, 10.0, 2.0)
+    state.seed_number(DELTA, 0.0, 10.0, 2.0)
     value = st.slider(
         "δ, accuracy given up at most (points)",
         0.0,
@@ -148,7 +138,7 @@ def _gamma() -> float:
 
 
 def _threshold(floor: float) -> float:
-    _number(LEAST_YES, floor, 0.99, floor)
+    state.seed_number(LEAST_YES, floor, 0.99, floor)
     value = st.slider(
         "YES from p(YES)",
         floor,

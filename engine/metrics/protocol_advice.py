@@ -99,7 +99,10 @@ def _placebo(found: FlipComparison) -> list[Advice]:
     if net.upper < 0:
         text = f"Pairwise, distractors flip less than a neutral paraphrase does: by {_points(net)}."
         return [Advice(text, "either", "Flips")]
-    text = f"Pairwise, distractors flip no more than a neutral paraphrase: {_points(net)}. Any rewriting does it."
+    text = (
+        f"Pairwise, distractors do not flip measurably more than a neutral paraphrase: {_points(net)}. Any rewriting "
+        "may do as much."
+    )
     return [Advice(text, "either", "Flips")]
 
 
@@ -149,13 +152,12 @@ def _order(found: Interval) -> list[Advice]:
 def _strength(found: Interval) -> list[Advice]:
     if not enough(found):
         return []
+    size = f"mean |P(a) − P(b)| {found.value:.2f} [{found.lower:.2f}, {found.upper:.2f}] of 1"
     if found.upper < WEAK_PREFERENCE:
-        text = (
-            f"Preferences are weak, mean |P(a) − P(b)| {found.value:.2f} of 1: a binary choice exaggerates such gaps; "
-            "report probabilities or scores."
-        )
+        text = f"Preferences are weak, {size}: a binary choice exaggerates such gaps; report probabilities or scores."
         return [Advice(text, "for pointwise", "Ties and order")]
-    return [Advice(f"Preferences have a mean |P(a) − P(b)| of {found.value:.2f} of 1.", "either", "Ties and order")]
+    strong = "are not weak" if found.lower >= WEAK_PREFERENCE else "are not shown to be weak"
+    return [Advice(f"Preferences {strong}: {size} (weak: below {WEAK_PREFERENCE}).", "either", "Ties and order")]
 
 
 def _percent(one: Interval) -> str:
@@ -165,9 +167,10 @@ def _percent(one: Interval) -> str:
 
 
 def _points(one: Interval) -> str:
-    if one.lower != one.lower:
-        return f"{100 * one.value:.1f} points"
-    return f"{100 * one.value:.1f} points [{100 * one.lower:.1f}, {100 * one.upper:.1f}]"
+    said = f"{100 * one.value:.1f} points"
+    if one.lower == one.lower:
+        said += f" [{100 * one.lower:.1f}, {100 * one.upper:.1f}]"
+    return said.replace("-", "−")
 
 
 def _first(text: str) -> str:

@@ -86,3 +86,40 @@ def test_a_rewriter_can_be_named_by_its_spec(app):
     box.set_value("bundled:base").run()
     assert at.selectbox(key="protocols_rewriter").value == "bundled:base"
     assert not at.exception, at.exception
+
+
+def test_the_sentence_says_first_whether_the_protocols_differ(app):
+    page = html_of(go(app, PAGE, data=DEMO_INSTRUCTION))
+    said = page[page.index("js-finding") :]
+    assert said.index("do not differ measurably (p =") < said.index("clean losers now win in")
+    assert "Less the flips of a neutral paraphrase, assertiveness adds" in page
+    assert re.search(r"adds −[\d.]+.points \[−[\d.]+, [\d.]+\] pairwise, not measurable", page)
+
+
+def test_every_slider_is_in_the_url_and_back(app):
+    at = go(app, PAGE, data=DEMO_INSTRUCTION, protocols_strength="0.5", protocols_rule="margin",
+            protocols_margin="0.25", protocols_k="2", protocols_elo="32", protocols_chosen="pairwise",
+            protocols_tab="Leaderboard")  # fmt: skip
+    assert at.select_slider(key="protocols_strength_assertiveness").value == 0.5
+    assert at.slider(key="protocols_margin").value == 0.25
+    assert at.slider(key="protocols_k").value == 2
+    assert "Of the 2 rewritten" in html_of(at)
+    at.slider(key="protocols_elo").set_value(16).run()
+    assert "protocols_elo" not in at.query_params  # the default stays out
+    at.slider(key="protocols_k").set_value(1).run()
+    assert at.query_params["protocols_k"] in ("1", ["1"])
+
+
+@pytest.mark.parametrize("bad", ["nan", "-3", "x", "1e999"])
+def test_a_number_that_no_slider_has_is_taken_to_its_nearest(app, bad):
+    at = go(app, PAGE, data=DEMO_INSTRUCTION, protocols_elo=bad, protocols_rule="margin", protocols_margin=bad)
+    assert 1 <= at.slider(key="protocols_elo").value <= 64
+    assert 0 <= at.slider(key="protocols_margin").value <= 1
+
+
+def test_advice_leads_to_its_figure(app):
+    at = at_tab(app, "Advice")
+    button = next(b for b in at.button if b.label == "Show in Ties and order")
+    button.click().run()
+    assert at.session_state["protocols_tab"] == "Ties and order"
+    assert "Intransitive triads" in html_of(at)

@@ -48,7 +48,15 @@ def test_more_pointwise_flips_speak_for_pairwise():
 def test_equal_flips_speak_for_neither():
     advice = advise(seen(150, pairwise=0.3, pointwise=0.3, placebo=0.3))
     assert any("No difference" in t for t in texts(advice, "either"))
-    assert any("no more than a neutral paraphrase" in t for t in texts(advice))
+    assert any("not flip measurably more than a neutral paraphrase" in t for t in texts(advice))
+    assert not any("-" in t for t in texts(advice))  # minus signs, as everywhere
+
+
+def test_a_strength_of_preference_has_its_interval():
+    [said] = [t for t in texts(advise(seen(150))) if "|P(a)" in t]
+    assert "are not weak: mean |P(a) − P(b)| 0.59 [0." in said
+    [unsure] = [t for t in texts(advise(seen(150, strength=0.205))) if "|P(a)" in t]
+    assert "are not shown to be weak" in unsure
 
 
 def test_order_ties_and_weak_preferences_are_named():
