@@ -23,7 +23,7 @@ try:
 except EngineError as error:
     ui.show_error(error, "The check-up cannot be opened.")
     found = None
-setup(judge, data_id, job, checkup_thresholds.chosen(found))
+setup(judge, data_id, job, checkup_thresholds.chosen(found), found)
 if job and job.active:
     so_far(str(job.params["run_id"]))
 elif found:

@@ -1,6 +1,10 @@
-"""What a run would send to an API judge and cost, beside the button that starts it."""
+"""What a run would take, beside the button that starts it: its pace, and what an API judge would be sent and cost."""
 
 from __future__ import annotations
+
+import math
+
+import pandas as pd
 
 from engine import catalog
 from engine.data.dataset import Dataset
@@ -15,13 +19,30 @@ def api_cost(judge: str, dataset: Dataset, calls: int) -> str:
         dataset: whose texts stand in the prompts.
         calls: verdicts of the run.
     """
-    spec = catalog.split_spec(judge).model
-    if not spec.startswith("api:") or not len(dataset.responses):
+    if not _is_api(judge) or not len(dataset.responses):
         return ""
     contexts = dataset.items.set_index("item_id")["context"].fillna("")
     texts = dataset.responses["item_id"].map(contexts).fillna("") + dataset.responses["text"].fillna("")
+    return cost_sentence(judge, calls, float(texts.str.encode("utf-8", "replace").str.len().mean()))
+
+
+def cost_sentence(judge: str, calls: int, prompt_bytes: float) -> str:
+    """As `api_cost`, for texts of so many bytes in a prompt on average."""
+    if not _is_api(judge):
+        return ""
     try:
-        expense = catalog.rough_expense(spec, calls, float(texts.str.encode("utf-8", "replace").str.len().mean()))
+        expense = catalog.rough_expense(catalog.split_spec(judge).model, calls, prompt_bytes)
     except InputError as error:
         return str(error)
     return f"At most {expense.sentence()} Kept answers are not sent again."
+
+
+def _is_api(judge: str) -> bool:
+    return catalog.split_spec(judge).model.startswith("api:")
+
+
+def pace(verdicts: pd.DataFrame) -> float:
+    """Seconds a call of these verdicts took on average; 0 where none was asked anew."""
+    seconds = verdicts["seconds"]
+    mean = float(seconds[seconds > 0].mean())  # a call from the cache took no time
+    return 0.0 if math.isnan(mean) else mean

@@ -8,7 +8,6 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from dashboard import data
 from dashboard.watching import RECORDED, first_readable, named_runs, open_named, version_of
 from engine import catalog, runs
 from engine.data.comparisons import DEMO_PAIRS, list_comparisons, load_comparisons
@@ -71,17 +70,6 @@ def pair_sets() -> dict[str, str]:
 def judges() -> list[str]:
     """Every judge that is listed for some protocol."""
     return list(dict.fromkeys(spec for protocol in Protocol for spec in catalog.judges_for(protocol)))
-
-
-def counts(data_id: str) -> str:
-    """The data in one line.
-
-    Raises:
-        EngineError: they cannot be opened.
-    """
-    if data_id in pair_sets():
-        return load_comparisons(data_id, get_settings().comparisons).counts() + "."
-    return data.counts(data.dataset(data_id)) + "."
 
 
 def latest(judge: str, data_id: str) -> CheckupRun | None:

@@ -6,7 +6,8 @@ import streamlit as st
 
 from dashboard import data, state, ui
 from dashboard.panels import checkup_data, findings
-from dashboard.panels.checkup_data import STUDY
+from dashboard.panels.checkup_cost import cost
+from dashboard.panels.checkup_data import STUDY, CheckupRun
 from dashboard.panels.progress import progress
 from dashboard.watching import newest_job
 from engine import jobs
@@ -63,27 +64,34 @@ def watched(judge: str, data_id: str) -> Job | None:
     return newest_job(STUDY, judge=judge, data=data_id)
 
 
-def setup(judge: str, data_id: str, job: Job | None, thresholds: dict[str, float]) -> None:
-    """The button, what it will ask, and the run while it goes."""
+def setup(judge: str, data_id: str, job: Job | None, thresholds: dict[str, float], last: CheckupRun | None) -> None:
+    """The button, what it will ask and take, and the run while it goes; `last` is the newest one, for its pace."""
     busy = bool(job and job.active)
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        pressed = st.button("Check up", type="primary", icon=":material/stethoscope:", key="run_checkup", disabled=busy)
-        ui.note(_what(data_id, busy=busy))
+    row = st.container(horizontal=True, vertical_alignment="center", gap="small", key="check_start")
+    price = st.container()
     with st.expander("Details: how much is asked, which injections", key="check_details"):
         params = _dials()
+    with row:
+        pressed = st.button("Check up", type="primary", icon=":material/stethoscope:", key="run_checkup", disabled=busy)
+        what, paid = _what(judge, data_id, params, last, busy=busy)
+        ui.note(what)
+    with price:
+        ui.note(paid)
     if pressed:
         _start({"judge": judge, "data": data_id, "thresholds": thresholds, **params})
     if job:
         progress(job)
 
 
-def _what(data_id: str, *, busy: bool) -> str:
+def _what(
+    judge: str, data_id: str, params: dict[str, object], last: CheckupRun | None, *, busy: bool
+) -> tuple[str, str]:
     if busy:
-        return "A check-up is going; what it has measured so far stands below."
+        return "A check-up is going; what it has measured so far stands below.", ""
     try:
-        return f"Eleven probes on {checkup_data.counts(data_id)}"
+        return cost(judge, data_id, params, last)
     except EngineError as error:
-        return str(error)
+        return str(error), ""
 
 
 def _dials() -> dict[str, object]:

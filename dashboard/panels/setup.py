@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import streamlit as st
 
 from dashboard import data, state, ui
 from dashboard.panels import findings
-from dashboard.panels.api_cost import api_cost
+from dashboard.panels.api_cost import api_cost, pace
 from engine import catalog, jobs
 from engine.data.dataset import Dataset
 from engine.errors import EngineError, InputError
@@ -157,8 +156,8 @@ def _cost(
         return "A run is going; stop it or let it finish before you start another."
     arms = (1 + len(attacks)) * len(defenses)
     text = f"{plural(limit, 'response')} × {arms} arms = {calls:,} judge calls"
-    pace = _pace(judge, dataset_id)
-    return f"{text}, about {findings.duration(calls * pace)} at the last pace." if pace else f"{text}."
+    per_call = _pace(judge, dataset_id)
+    return f"{text}, about {findings.duration(calls * per_call)} at the last pace." if per_call else f"{text}."
 
 
 def _pace(judge: str, dataset_id: str) -> float:
@@ -166,7 +165,4 @@ def _pace(judge: str, dataset_id: str) -> float:
     last = data.latest_run(judge, dataset_id)
     if last is None or last.recorded:
         return 0.0
-    seconds = last.verdicts["seconds"]
-    fresh = seconds[seconds > 0]  # a call from the cache took no time
-    mean = float(fresh.mean()) if len(fresh) else math.nan
-    return 0.0 if math.isnan(mean) else mean
+    return pace(last.verdicts)

@@ -11,7 +11,7 @@ from engine.data.dataset import Dataset, build_dataset
 from engine.data.mapping import suggest_mapping
 from engine.data.reading import read_table
 from engine.data.store import save_dataset
-from tests.dashboard.helpers import MARKUP, file_bytes
+from tests.dashboard.helpers import KEY, MARKUP, file_bytes
 
 APP = Path(__file__).parents[2] / "dashboard" / "app.py"
 
@@ -40,3 +40,19 @@ def saved(settings) -> Dataset:
     dataset = build_dataset(raw, suggest_mapping(raw.frame), task="dialogue", name=f"mine {MARKUP}")
     save_dataset(dataset, settings.datasets)
     return dataset
+
+
+@pytest.fixture
+def server(settings, monkeypatch):
+    """A secrets file; nothing is asked, so there need be nobody at the address."""
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    settings.data_dir.mkdir(parents=True, exist_ok=True)
+    path = settings.data_dir / "secrets.toml"
+    path.write_text(
+        f'[api]\nbase_url = "http://127.0.0.1:9/v1"\nkey = "{KEY}"\nmodels = ["named"]\n'
+        "price_prompt = 2.0\nprice_completion = 8.0\nmax_calls = 300\n",
+        encoding="utf-8",
+    )
+    path.chmod(0o600)
+    return path

@@ -4,6 +4,7 @@ import csv
 import io
 
 PLANTED = "planted:injection"
+KEY = "sk-page-secret-99887766"
 MARKUP = "<script>window.hit=1</script><img src=x onerror=window.hit=1> **bold** :red[x] $e=mc^2$ ![p](http://x/y.png)"
 
 

@@ -2,33 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
-
 from dashboard import state
 from dashboard.panels.api_cost import api_cost
 from engine import catalog
 from engine.data.store import load_dataset
 from engine.settings import get_settings
+from tests.dashboard.helpers import KEY
 from tests.dashboard.test_pages import go, html_of
 
-KEY = "sk-page-secret-99887766"
 START = "app_pages/start.py"
-
-
-@pytest.fixture
-def server(settings, monkeypatch):
-    """A secrets file; nothing is asked, so there need be nobody at the address."""
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
-        monkeypatch.delenv(name, raising=False)
-    settings.data_dir.mkdir(parents=True, exist_ok=True)
-    path = settings.data_dir / "secrets.toml"
-    path.write_text(
-        f'[api]\nbase_url = "http://127.0.0.1:9/v1"\nkey = "{KEY}"\nmodels = ["named"]\n'
-        "price_prompt = 2.0\nprice_completion = 8.0\nmax_calls = 300\n",
-        encoding="utf-8",
-    )
-    path.chmod(0o600)
-    return path
 
 
 def test_without_a_server_the_page_says_how_to_set_one(app, settings, monkeypatch):

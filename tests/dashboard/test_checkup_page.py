@@ -54,6 +54,15 @@ def test_one_button_checks_a_judge_up(app):
     assert "run here on" in " ".join(m.value for m in at.markdown)
 
 
+def test_the_calls_and_the_price_of_a_check_up_stand_beside_its_button(app, server):
+    at = go(app, PAGE, check_judge="api:named")
+    html = html_of(at)
+    assert "48 responses, 12 items, 4 systems: at most 1,428 judge calls" in html
+    assert "At most 1,428 calls to 127.0.0.1:9: about " in html
+    at.number_input(key="check_items").set_value(1).run()
+    assert "at most 119 judge calls" in html_of(at)
+
+
 def test_a_threshold_decides_anew_and_can_be_kept_with_the_run(app, settings):
     job = run(probes=["order"])
     at = page(app, limit_order="20")
