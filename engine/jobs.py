@@ -17,7 +17,7 @@ from collections import deque
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
 from engine.errors import InputError, JobError
 from engine.runs import new_run_id
@@ -236,14 +236,7 @@ class JobManager:
         fresh = "w" if log.exists() and log.stat().st_size > _KEEP_LOG_BYTES else "a"
         self._device = ""
         with log.open(fresh, encoding="utf-8") as errors:
-            self._worker = subprocess.Popen(
-                [sys.executable, "-m", "engine.worker"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                text=True,
-                encoding="utf-8",
-            )
+            self._worker = _start(errors)
         threading.Thread(target=self._listen, args=(self._worker,), daemon=True).start()
 
     def _send(self, message: dict[str, Any]) -> None:
@@ -340,6 +333,17 @@ class JobManager:
             if job.active and not _alive_elsewhere(job.server):
                 job = replace(job, state="interrupted", error=_INTERRUPTED)
             self._jobs[job.job_id] = job
+
+
+def _start(errors: IO[str]) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "engine.worker"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=errors,
+        text=True,
+        encoding="utf-8",
+    )
 
 
 def _alive_elsewhere(server: int) -> bool:

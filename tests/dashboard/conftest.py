@@ -12,13 +12,15 @@ from engine.data.mapping import suggest_mapping
 from engine.data.reading import read_table
 from engine.data.store import save_dataset
 from tests.dashboard.helpers import KEY, MARKUP, file_bytes
+from tests.dashboard.near_worker import NearWorker
 
 APP = Path(__file__).parents[2] / "dashboard" / "app.py"
 
 
 @pytest.fixture(autouse=True)
-def fresh(settings):
+def fresh(settings, monkeypatch):
     """No worker, cache or choice of one test reaches the next."""
+    monkeypatch.setattr(jobs, "_start", NearWorker)
     st.config.set_option("client.showErrorDetails", "full")
     st.cache_data.clear()
     st.cache_resource.clear()
