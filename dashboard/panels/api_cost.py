@@ -11,19 +11,25 @@ from engine.data.dataset import Dataset
 from engine.errors import InputError
 
 
-def api_cost(judge: str, dataset: Dataset, calls: int) -> str:
+def api_cost(judge: str, dataset: Dataset, calls: int, *, texts: int = 1) -> str:
     """A sentence, or nothing for a judge that runs here.
 
     Args:
         judge: the judge's spec, with or without a card.
         dataset: whose texts stand in the prompts.
         calls: verdicts of the run.
+        texts: responses, or texts as long as one, that stand in a prompt beside the context.
     """
     if not _is_api(judge) or not len(dataset.responses):
         return ""
-    contexts = dataset.items.set_index("item_id")["context"].fillna("")
-    texts = dataset.responses["item_id"].map(contexts).fillna("") + dataset.responses["text"].fillna("")
-    return cost_sentence(judge, calls, float(texts.str.encode("utf-8", "replace").str.len().mean()))
+    contexts = dataset.responses["item_id"].map(dataset.items.set_index("item_id")["context"])
+    return cost_sentence(judge, calls, mean_bytes(contexts) + texts * mean_bytes(dataset.responses["text"]))
+
+
+def mean_bytes(texts: pd.Series) -> float:
+    """How long texts are on average [bytes of UTF-8]; 0 where there is none."""
+    sizes = texts.fillna("").str.encode("utf-8", "replace").str.len()
+    return float(sizes.mean()) if len(sizes) else 0.0
 
 
 def cost_sentence(judge: str, calls: int, prompt_bytes: float) -> str:

@@ -6,6 +6,7 @@ import streamlit as st
 
 from dashboard import pinned, state, ui
 from dashboard.panels import audit_data, audit_embeddings
+from dashboard.panels.api_cost import cost_sentence, mean_bytes
 from dashboard.panels.progress import progress
 from dashboard.watching import concerns, going_job
 from engine import catalog, jobs
@@ -108,6 +109,8 @@ def run_panel(found: Comparisons, judge: str) -> None:
                             disabled=busy or not encoders)  # fmt: skip
         missing = "" if encoders else "Choose at least one encoder. "
         ui.note(f"{missing}{plural(calls, 'judge call')} at most, then each text is encoded once per encoder.")
+    texts = mean_bytes(found.items["context"]) + 2 * mean_bytes(found.responses["text"])
+    ui.note(cost_sentence(judge, calls, texts) if calls else "")
     if pressed:
         _start({"judge": judge, "data": found.set_id, "attacks": attacks, "encoders": encoders, **dials})
     if job:

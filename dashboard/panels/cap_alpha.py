@@ -7,7 +7,7 @@ import math
 import pandas as pd
 import streamlit as st
 
-from dashboard import ui
+from dashboard import state, ui
 from dashboard.panels import cap_findings
 from dashboard.panels.cap_view import CapView
 from dashboard.panels.marked import show_verbatim
@@ -34,22 +34,25 @@ def _curve(view: CapView) -> None:
     for side, column in zip(SIDES, st.columns(2, gap="large"), strict=True):
         own = [float(a) for a in rows.loc[rows["side"] == side, "alpha"]]
         with column:
-            start = float(view.cap.get(f"alpha_{side}") or own[0])
+            wrote = float(view.cap.get(f"alpha_{side}") or own[0])
+            start, key, param = wrote if wrote in own else own[0], f"cap_alpha_{side}_{len(own)}", f"alpha_{side}"
+            state.seed_number(key, min(own), max(own), start, param=param)
+            state.put(key, min(own, key=lambda a, key=key: abs(a - float(st.session_state[key]))))
             chosen[side] = float(
                 st.select_slider(
                     f"alpha, steered {side}",
                     own,
-                    start if start in own else own[0],
                     format_func=three_digits,
-                    key=f"cap_alpha_{side}_{len(own)}",
+                    key=key,
                     help="Eqs. 4 and 5 of paper 001. The slider starts at the alpha nearest to the standard; every "
                     "stop is computed already.",
                 )
             )
-    ui.finding(cap_findings.sweep_sentence(view, chosen["high"], chosen["low"]))
-    ui.note("Mean ± standard deviation of the score: " + "; ".join(_spread(rows, side, chosen[side]) for side in SIDES))
+            state.publish(param, repr(chosen[side]), repr(start))
+    ui.finding(cap_findings.sweep_sentence(view, rows, chosen))
     standards = (float(view.cap["standard_high"]), float(view.cap["standard_low"]))
-    ui.note(_nearest(view, rows, standards))
+    spread = "; ".join(_spread(rows, side, chosen[side]) for side in SIDES)
+    ui.note(f"Mean ± standard deviation: {spread}. {_nearest(view, rows, standards)}")
     at = {f"alpha_{side}": repr(chosen[side]) for side in SIDES}
     ui.show_entry(view.source, "sweep", key="cap_sweep", **at)
     _texts(view, chosen)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import pandas as pd
@@ -11,21 +12,25 @@ from dashboard.panels import findings
 from dashboard.panels.cap_view import CAP, CapView
 from engine.figures.text import fixed, interval_text, plural, three_digits
 from engine.metrics.gains import SHIFT_CHANGE
+from engine.metrics.intervals import cluster_mean
 from engine.schema import NONE
 
 LITTLE = 0.1
-"""Points of the scale below which a change of anchors is called hardly read."""
+"""Points of the scale below which a change of anchors is called hardly read, or a standard reached."""
+FAINT = 0.05
+"""Share of an activation below which an edit is called hardly any."""
 SURFACE = 0.8
 """Share of the chosen layer's separability from which that of the first layer explains it."""
 _DOES = {True: "raises", False: "lowers"}
 
 
 class Answer(NamedTuple):
-    """One question of the diagnosis: a short answer, whether it is good news, and the numbers behind it."""
+    """One question of the diagnosis: a short answer, whether it is good news, its number, and what is behind it."""
 
     question: str
     answer: str
     good: bool | None
+    brief: str
     numbers: str
 
 
@@ -47,13 +52,19 @@ def headline(view: CapView) -> str:
     if behind is None:
         return f"{text}."
     change = _row(view.metrics, SHIFT_CHANGE, str(row["attack"]), CAP)
+    return f"{_verdict(row, behind, change)}: {text}; behind CAP the shift is {_interval(behind)}."
+
+
+def _verdict(bare: pd.Series, behind: pd.Series, change: pd.Series | None) -> str:
+    """What CAP does to the strongest attack, as far as the paired change has an interval away from zero."""
     if change is None or not math.isfinite(change["lower"]):
-        verdict = "a difference without an interval"
-    elif change["lower"] <= 0 <= change["upper"]:
-        verdict = "no measurable difference"
-    else:
-        verdict = "less" if abs(behind["value"]) < abs(row["value"]) else "more"
-    return f"{text}; behind CAP the shift is {_interval(behind)}: {verdict}."
+        return "What CAP does to the strongest attack has no interval"
+    if change["lower"] <= 0 <= change["upper"]:
+        return "CAP does not measurably change the strongest attack"
+    if abs(behind["value"]) >= abs(bare["value"]):
+        return "CAP makes the strongest attack stronger"
+    left = not (behind["lower"] <= 0 <= behind["upper"])
+    return "CAP weakens the strongest attack but does not stop it" if left else "CAP stops the strongest attack"
 
 
 def diagnosis(view: CapView) -> list[Answer]:
@@ -71,6 +82,8 @@ def _separated(view: CapView) -> Answer:
     pca = view.layers[view.layers["space"] == "pca"].set_index("layer")
     row = pca.loc[view.cap["layer"]]
     good = bool(row["value"] > row["null_high"])
+    asked = "Does the tutor tell high texts from low ones?"
+    brief = f"separability {three_digits(row['value'])}, by chance up to {three_digits(row['null_high'])}"
     numbers = (
         f"Layer {view.cap['layer']} of {len(pca)}: separability {three_digits(row['value'])} after PCA, on texts it "
         f"was not fitted on; with the sides shuffled within contexts 95 % lie below "
@@ -81,10 +94,10 @@ def _separated(view: CapView) -> Answer:
     if good and first >= SURFACE * float(row["value"]):
         numbers += (
             f" Layer {pca.index.min()}, which knows little but the last token itself, has {three_digits(first)} "
-            "already: what parts them is how the texts end, not yet their quality."
+            "already: what tells them apart is how the texts end, not yet their quality."
         )
-        return Answer("Do high and low texts part in the tutor?", "yes, but so do their last tokens", None, numbers)
-    return Answer("Do high and low texts part in the tutor?", "yes" if good else "not beyond chance", good, numbers)
+        return Answer(asked, "yes, but by how they end", None, brief, numbers)
+    return Answer(asked, "yes" if good else "not beyond chance", good, brief, numbers)
 
 
 def _edits(view: CapView) -> Answer:
@@ -102,24 +115,34 @@ def _edits(view: CapView) -> Answer:
             f"{three_digits(100 * float(small['relative_edit'].mean()))} %; the sweep goes up to "
             f"{three_digits(float(sizes.index.max()))} ({three_digits(100 * float(sizes.max()))} %)."
         )
-        little = float(small["relative_edit"].mean()) < 0.05
-        return Answer(
-            "Does alpha of the paper's size change anything?", "hardly" if little else "yes", not little, numbers
+        size = float(small["relative_edit"].mean())
+        asked, brief = (
+            "Does alpha of the paper's size change anything?",
+            f"{three_digits(100 * size)} % of an activation",
         )
-    return Answer("How large are the edits?", f"up to {three_digits(100 * float(sizes.max()))} %", None, numbers)
+        return Answer(asked, "hardly" if size < FAINT else "yes", size >= FAINT, brief, numbers)
+    largest = f"up to {three_digits(100 * float(sizes.max()))} %"
+    return Answer("How large are the edits?", largest, None, "of an activation", numbers)
 
 
 def _reached(view: CapView) -> Answer:
-    ends = []
-    good = True
+    said, missed = [], []
+    n = 0
     for side, sign in (("high", 1), ("low", -1)):
         own = view.sweep[(view.sweep["side"] == side) & (view.sweep["alpha"] == view.cap.get(f"alpha_{side}"))]
+        found = cluster_mean(own["score"].to_numpy(dtype=float), own["item_id"].to_numpy())
         standard = float(view.cap[f"standard_{side}"])
-        mean = float(own["score"].mean()) if len(own) else math.nan
-        good &= bool(sign * (mean - standard) >= -0.1)
-        ends.append(f"{side} {three_digits(mean)} for a standard of {three_digits(standard)}")
-    numbers = f"Mean score of the texts at the alphas chosen: {', '.join(ends)} (training contexts)."
-    return Answer("Does steering reach the standards?", "yes" if good else "no", good, numbers)
+        n = max(n, found.n_clusters)
+        if not sign * (found.value - standard) >= -LITTLE:
+            missed.append(side)
+        text = interval_text(found.value, found.lower, found.upper, method=found.method, n_clusters=found.n_clusters)
+        said.append(f"{side} {text} for {three_digits(standard)}")
+    answer = "yes" if not missed else "no" if len(missed) == len(said) else f"not the {missed[0]} one"
+    numbers = (
+        f"Mean score of the texts at the alphas chosen, over {plural(n, 'training context')}, and the standard they "
+        f"were to reach: {', '.join(said)}."
+    )
+    return Answer("Does steering reach the standards?", answer, not missed, ", ".join(said), numbers)
 
 
 def _gap(view: CapView) -> Answer | None:
@@ -132,7 +155,8 @@ def _gap(view: CapView) -> Answer | None:
         f"The judge, without anchors, scores the high anchor {_interval(row)} above the low one, over "
         f"{plural(int(row['n']), 'context')} that nothing was chosen on."
     )
-    return Answer("Are the two anchors apart for the judge?", answer, clear, numbers)
+    brief = f"{_interval(row)} points over {plural(int(row['n']), 'context')}"
+    return Answer("Does the judge score the high anchor higher?", answer, clear, brief, numbers)
 
 
 def _read(view: CapView) -> Answer | None:
@@ -144,7 +168,8 @@ def _read(view: CapView) -> Answer | None:
     human = _row(view.metrics, "anchor_effect", NONE, "human-anchors")
     if human is not None and math.isfinite(human["value"]):
         numbers += f" With human-rated anchors: {_interval(human, unsigned=True)}."
-    return Answer("Does the judge read its anchors?", "yes" if good else "hardly", good, numbers)
+    brief = f"exchanging them moves a score by {_interval(row, unsigned=True)}"
+    return Answer("Does the judge read its anchors?", "yes" if good else "hardly", good, brief, numbers)
 
 
 def _agreement(view: CapView) -> Answer | None:
@@ -153,19 +178,30 @@ def _agreement(view: CapView) -> Answer | None:
         return None
     good = bool(behind["upper"] >= bare["value"])
     numbers = f"Spearman with the ratings: {_interval(bare)} without a defense, {_interval(behind)} behind CAP."
-    return Answer("Do clean scores stay as good?", "no clear loss" if good else "no", good, numbers)
+    brief = f"Spearman {_interval(bare)}, behind CAP {_interval(behind)}"
+    return Answer("Do clean scores stay as good?", "no clear loss" if good else "no", good, brief, numbers)
 
 
-def sweep_sentence(view: CapView, high: float, low: float) -> str:
-    """What the two alphas looked at do."""
+def sweep_sentence(view: CapView, rows: pd.DataFrame, chosen: Mapping[str, float]) -> str:
+    """What the two alphas looked at do.
+
+    Args:
+        view: the run.
+        rows: its sweep by side and alpha, from `engine.gallery.cap.by_alpha`.
+        chosen: side to alpha.
+    """
     parts = []
-    for side, alpha in (("high", high), ("low", low)):
-        own = view.sweep[(view.sweep["side"] == side) & (view.sweep["alpha"] == alpha)]
+    for side, alpha in chosen.items():
+        own = rows[(rows["side"] == side) & (rows["alpha"] == alpha)]
         if len(own):
-            size, score = (three_digits(float(x)) for x in (100 * own["relative_edit"].mean(), own["score"].mean()))
+            row = own.iloc[0]
+            size = three_digits(100 * float(row["relative_edit"]))
+            score = interval_text(float(row["mean"]), float(row["lower"]), float(row["upper"]))
+            standard = three_digits(float(view.cap[f"standard_{side}"]))
+            read = f"the texts score {score} on {plural(int(row['n']), 'context')} (standard {standard})"
             parts.append(
-                f"Steered {side} with alpha {three_digits(alpha)} ({size} % of the activation), the texts score "
-                f"{score} on average"
+                f"Steered {side} with alpha {three_digits(alpha)} ({size} % of the activation), "
+                + (read if int(row["n"]) else "no text could be scored")
             )
     return "; ".join(parts).replace("; Steered", "; steered") + "." if parts else "Choose an alpha."
 

@@ -70,16 +70,21 @@ def _diagnosis(view: CapView) -> None:
     answers = cap_findings.diagnosis(view)
     if not answers:
         return
-    with st.container(border=True, key="cap_diagnosis"):
+    with st.container(border=True, key="cap_diagnosis", gap="small"):
         st.subheader("Why it holds, or does not", anchor=False)
-        columns = st.columns(2, gap="large")
+        columns = st.columns(2, gap="medium")
         for k, one in enumerate(answers):
             colour = {True: "green", False: "orange", None: "gray"}[one.good]
-            with columns[2 * k // len(answers)]:  # column by column, so that a phone keeps the chain's order
+            with (
+                columns[2 * k // len(answers)],  # column by column, so that a phone keeps the chain's order
+                st.container(gap=None),
+            ):
                 with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):
                     st.markdown(ui.plain(one.question), width="content")
                     st.badge(ui.plain(one.answer), color=colour)
-                ui.note(one.numbers)
+                ui.note(one.brief)
+        with st.expander("How each answer was reached"):
+            ui.bullets([one.numbers for one in answers])
 
 
 def _parts(view: CapView, judge: str, dataset: Dataset, more: Job | None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from dashboard import state, ui
+from dashboard.panels.api_cost import api_cost
 from dashboard.panels.cap_view import CAP
 from dashboard.panels.setup import DEFAULT_ATTACKS
 from dashboard.watching import concerns, going_job
@@ -18,6 +19,8 @@ from engine.schema import NONE
 JOB = "cap_job"
 ATTACKS = (*DEFAULT_ATTACKS, "adaptive", "suffix")
 TUTOR = "bundled:base"
+DEFENSES, ANCHORED, LENGTHS = 7, 4, 4
+"""Arms of the study, those with anchors (each also exchanged), and further lengths of the suffix, on two arms."""
 FORMS = {"paper": "As in the paper", "centred": "Centred cosine"}
 
 
@@ -60,13 +63,7 @@ def setup(judge: str, dataset: Dataset, job: Job | None) -> None:
         with right:
             tutor = _tutor()
             candidates = st.slider("Candidates per training context and pool", 4, 48, 12, key="cap_candidates")
-            limit = st.slider(
-                "Responses judged",
-                1,
-                len(dataset.responses),
-                len(dataset.responses),
-                key=f"cap_limit_{dataset.dataset_id}",
-            )
+            limit = _limit(dataset)
             form = st.segmented_control(
                 "Similarity in eqs. 4 and 5", list(FORMS), default="paper", format_func=FORMS.get, key="cap_form",
                 required=True,
@@ -78,7 +75,9 @@ def setup(judge: str, dataset: Dataset, job: Job | None) -> None:
             pressed = st.button(
                 "Run", type="primary", icon=":material/play_arrow:", key="cap_run", disabled=busy or not attacks
             )
-            ui.note(_about_the_run(dataset, busy=busy, attacks=len(attacks or ())))
+            calls = _calls(dataset, int(limit), list(attacks or ()), int(candidates), deflate=bool(deflate))
+            ui.note(_about_the_run(dataset, calls, busy=busy, attacks=len(attacks or ())))
+        ui.note("" if busy or not attacks else api_cost(judge, dataset, calls, texts=3))
     if pressed:
         params = {
             "judge": judge,
@@ -110,15 +109,32 @@ def _tutor() -> str:
     )  # fmt: skip
 
 
-def _about_the_run(dataset: Dataset, *, busy: bool, attacks: int) -> str:
+def _limit(dataset: Dataset) -> int:
+    """How many responses of the contexts that train nothing are judged; about half of the data have such."""
+    most = -(-len(dataset.responses) * (len(dataset.items) - len(dataset.items) // 2) // max(1, len(dataset.items)))
+    if most < 2:
+        return 1
+    return int(st.slider("Responses judged, at most", 1, most, most, key=f"cap_limit_{dataset.dataset_id}"))
+
+
+def _calls(dataset: Dataset, limit: int, attacks: list[str], candidates: int, *, deflate: bool) -> int:
+    """Verdicts of a run, about: every arm, the controls, the comparative form, and the texts that are scored."""
+    arms = 1 + len(attacks) * (2 if deflate else 1)
+    lengths = LENGTHS if "suffix" in attacks else 0
+    judged = limit * (DEFENSES * arms + ANCHORED + 2 * lengths + 2 * arms)
+    training = len(dataset.items) // 2
+    return judged + 2 * candidates * training + 16 * training + 6 * len(dataset.items)
+
+
+def _about_the_run(dataset: Dataset, calls: int, *, busy: bool, attacks: int) -> str:
     if busy:
         return "A run is going; stop it or let it finish before you start another."
     if not attacks:
         return "Choose at least one attack."
     items = plural(len(dataset.items), "context")
     return (
-        f"Half of the {items} train the standards, the others are judged. Texts and verdicts are kept, so a stopped "
-        "run goes on where it was. Minutes on a CPU."
+        f"About {plural(calls, 'judge call')}. Half of the {items} train the standards, the others are judged. Texts "
+        "and verdicts are kept, so a stopped run goes on where it was. Minutes on a CPU."
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from dashboard import ui
+from dashboard import state, ui
 from dashboard.panels.cap_view import CapView
 from dashboard.panels.marked import show_verbatim
 from engine.figures.text import plural, three_digits
@@ -14,6 +14,7 @@ from engine.readout.cap import standard_at
 PCA, UMAP = "PCA", "UMAP"
 BY_SIDE, BY_SCORE = "Side", "Score"
 SPACES = {"pca": "After PCA", "raw": "Raw"}
+LAYER, PERCENTILES = "cap_layer", "cap_percentiles"
 _LEAST = 8
 
 
@@ -31,17 +32,19 @@ def standards(view: CapView) -> None:
 def _scores(view: CapView) -> None:
     config = view.manifest["config"]
     chosen = (int(config["low_percentile"]), int(config["high_percentile"]))
+    if PERCENTILES not in st.session_state:
+        state.put(PERCENTILES, _from_url(chosen))
     low, high = st.slider(
         "Percentiles of the first pool that set the standards",
         0,
         100,
-        chosen,
-        key="cap_percentiles",
+        key=PERCENTILES,
         persist_state="session",
         help="The judge's scores of the first pool set the thresholds; texts of a second pool are retained at or "
         "beyond them (paper 001, section 4.2). The run used the percentiles the slider starts with.",
     )
     first, second = (view.texts.loc[view.texts["pool"] == k, "score"].to_numpy(dtype=float) for k in (1, 2))
+    state.publish("percentiles", f"{low}-{high}", f"{chosen[0]}-{chosen[1]}")
     found = standard_at(first, second, float(high), float(low))
     ui.finding(
         f"Standards {three_digits(found.low)} and {three_digits(found.high)}: {found.n_low} of {found.n} new texts are "
@@ -52,6 +55,14 @@ def _scores(view: CapView) -> None:
     elif (low, high) != chosen:
         ui.note("The figures and anchors below belong to the percentiles of the run; a new run takes others.")
     ui.show_entry(view.source, "scores", key="cap_scores", low=low, high=high)
+
+
+def _from_url(default: tuple[int, int]) -> tuple[int, int]:
+    """The percentiles of a link such as `?percentiles=10-90`; the run's where there are none that can be read."""
+    low, _, high = st.query_params.get("percentiles", "").partition("-")
+    if low.isdecimal() and high.isdecimal() and int(low) <= int(high) <= 100:
+        return int(low), int(high)
+    return default
 
 
 @st.fragment
@@ -77,7 +88,10 @@ def _map(view: CapView) -> None:
         colour = st.segmented_control("Colour", [BY_SIDE, BY_SCORE], default=BY_SIDE, key="cap_colour", required=True)
     layer = int(view.cap["layer"])
     if method == PCA and count > 1:
-        layer = st.slider("Layer", 1, count, layer, key="cap_layer", persist_state="session")
+        chosen = layer
+        state.seed_number(LAYER, 1, count, chosen)
+        layer = int(st.slider("Layer", 1, count, key=LAYER, persist_state="session"))
+        state.publish(LAYER, str(layer), str(chosen))
     elif method == UMAP:
         ui.note(f"UMAP was computed for the chosen layer {layer}; distances between far groups mean nothing in it.")
     at = {"layer": layer, "method": str(method), "colour": str(colour).lower()}

@@ -98,7 +98,7 @@ def setup(judge: str, dataset: Dataset, job: Job | None) -> None:
             )
             calls = _calls(dataset, len(arms) + 1, int(limit))
             ui.note(_cost(calls, len(arms), busy=busy))
-        ui.note("" if busy or not arms else api_cost(judge, dataset, calls))
+        ui.note("" if busy or not arms else api_cost(judge, dataset, calls, texts=2))
     if go:
         chosen = {"rewriter": rewriter, "criterion": criterion, "lowest": lowest, "rankings": rankings}
         _start(judge, dataset, arms, int(limit), chosen)

@@ -7,6 +7,7 @@ import json
 import streamlit as st
 
 from dashboard import data, state, ui
+from dashboard.panels.api_cost import api_cost
 from dashboard.panels.progress import progress
 from dashboard.panels.refswap_data import STUDY
 from dashboard.watching import newest_job
@@ -40,7 +41,7 @@ def watched(judge: str, dataset_id: str) -> Job | None:
 def setup(judge: str, dataset: Dataset, job: Job | None) -> None:
     """The choices for a run and its button, folded; the progress of a run below."""
     busy = bool(job and job.active)
-    with st.expander("Run this verifier here", expanded=False, key="swap_setup"):
+    with st.expander("Run this verifier here", expanded=False, key="swap_setup", icon=":material/tune:"):
         left, right = st.columns(2, gap="medium")
         with left:
             keys = _keys()
@@ -55,7 +56,10 @@ def setup(judge: str, dataset: Dataset, job: Job | None) -> None:
             go = st.button(
                 "Run", type="primary", icon=":material/play_arrow:", key="swap_run", disabled=busy or not keys
             )
-            ui.note(_cost(dataset, keys, k_max * (2 if both else 1), busy=busy))
+            checks = k_max * (2 if both else 1)
+            calls = len(dataset.responses) + len(keys) * len(dataset.items)
+            ui.note(_cost(calls, len(keys), checks, busy=busy))
+        ui.note("" if busy or not keys else api_cost(judge, dataset, calls * (1 + checks)))
     if go:
         _start(judge, dataset, keys, form, pool, k_max, both=both)
     if job:
@@ -120,12 +124,11 @@ def _has_references(dataset_id: str) -> bool:
     return found.task == Task.VERIFICATION and bool(found.items["reference"].notna().any())
 
 
-def _cost(dataset: Dataset, keys: list[str], checks: int, *, busy: bool) -> str:
+def _cost(calls: int, keys: int, checks: int, *, busy: bool) -> str:
     if busy:
         return "A run is going; stop it or let it finish before you start another."
     if not keys:
         return "Choose at least one key, or type one."
-    calls = len(dataset.responses) + len(keys) * len(dataset.items)
     return f"{plural(calls, 'judge call')}, and {checks} more for each YES, which share most of their tokens."
 
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
+import pytest
+
 from dashboard import state
 from dashboard.panels.api_cost import api_cost
 from engine import catalog
@@ -90,3 +94,21 @@ def test_the_estimate_beside_the_run_button_is_the_rule_s(server):
     assert "goes beyond the cap" in api_cost("api:named", dataset, 301)
     assert api_cost("api:named?answers=text&samples=4", dataset, 100).startswith("At most 400 calls")
     assert api_cost("bundled:judge", dataset, 100) == ""
+
+
+@pytest.mark.parametrize(
+    ("page", "query"),
+    [
+        ("steering_and_anchors", {"judge": "api:named", "data": "demo-dialogue"}),
+        ("reference_swap", {"verifier": "api:named", "verifier_b": "nobody", "data": "demo-verification"}),
+        ("transport_audit", {"audit_judge": "api:named"}),
+        ("protocols", {"judge": "api:named", "data": "demo-instruction"}),
+    ],
+    ids=lambda v: v if isinstance(v, str) else "",
+)
+def test_every_study_says_what_an_api_judge_would_be_sent_before_it_runs(app, server, page, query):
+    app.session_state["cap_setup"] = True
+    shown = html_of(go(app, f"app_pages/{page}.py", **query))
+    calls = int(re.search(r"At most ([\d,]+) calls to 127\.0\.0\.1:9: about", shown).group(1).replace(",", ""))
+    said = re.search(r"([\d\u202f]+) judge calls", shown).group(1).replace("\u202f", "")
+    assert calls >= int(said) > 100  # a verifier's YES is checked with more

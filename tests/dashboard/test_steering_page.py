@@ -136,17 +136,19 @@ def test_the_finding_says_what_the_attack_does_without_and_behind_cap(app, run):
     shown = html_of(go(app, judge=PLANTED))
     assert "DSI raises the mean score by 0.61" in shown
     assert "behind CAP the shift is 0.20" in shown
-    assert ": less." in shown
+    assert "CAP weakens the strongest attack but does not stop it: DSI" in shown
 
 
 def test_the_diagnosis_names_the_weak_links(app, run):
     at = go(app, judge=PLANTED)
     badges = " ".join(m.value for m in at.markdown).replace("\\", "")
     shown = html_of(at)
-    assert "Do high and low texts part in the tutor?" in badges
+    assert "Does the tutor tell high texts from low ones?" in badges
     assert "hardly" in badges  # both: alpha of the paper's size, and reading the anchors
     assert "size, changes an activation by 1.50" in shown
     assert "Spearman with the ratings: 0.600 [0.500, 0.700]" in shown
+    assert "high 3.75 [3.5" in shown  # a mean of four contexts has its interval beside the standard it was to reach
+    assert "] for 4.10" in shown
 
 
 def test_percentiles_are_read_out_anew(app, run):
@@ -161,10 +163,25 @@ def test_percentiles_are_read_out_anew(app, run):
 
 def test_the_sweep_is_read_out_at_any_computed_alpha(app, run):
     at = go(app, judge=PLANTED, part="Alpha")
-    assert "Steered high with alpha 60.0 (30.0 % of the activation), the texts score 3.75" in html_of(at)
+    assert "Steered high with alpha 60.0 (30.0 % of the activation), the texts score 3.75 [3.5" in html_of(at)
+    assert "on 4 contexts (standard 4.10)" in html_of(at)
     at.get_by_key("cap_alpha_high_3").set_value(0.0).run()
     assert "Steered high with alpha 0 (0 % of the activation), the texts score 3.15" in html_of(at)
     assert "high 0.0 d" in html_of(at)
+    assert at.query_params["alpha_high"] in ("0.0", ["0.0"])
+
+
+def test_a_link_brings_the_alphas(app, run):
+    at = go(app, judge=PLANTED, part="Alpha", alpha_low="2.9")
+    assert "steered low with alpha 3.00" in html_of(at)  # the nearest of the grid
+
+
+def test_a_link_brings_the_layer_and_the_percentiles(app, run):
+    at = go(app, judge=PLANTED, percentiles="10-95", cap_layer="1")
+    assert at.slider(key="cap_layer").value == 1
+    assert "4 of 40 new texts are retained as low, 2 as high" in html_of(at)
+    at.slider(key="cap_layer").set_value(2).run()
+    assert at.query_params["cap_layer"] in ("2", ["2"])
 
 
 def test_anchors_stand_under_their_labels_and_are_shown_verbatim(app, run):
