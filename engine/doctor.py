@@ -10,9 +10,12 @@ from typing import NamedTuple
 
 from engine.errors import EngineError, InputError, WeightsError
 from engine.figures.export import can_render
+from engine.models import packed
+from engine.models.packed import HAS_NUMBA
 from engine.models.weights import FETCH, base_folder, base_record, fetch_gguf, find_gguf
 from engine.settings import Settings
 from engine.settings_api import PREFIX, ApiSettings, api_settings, key_state, secrets_file
+from engine.transport.path import transport_path
 
 
 class Check(NamedTuple):
@@ -26,7 +29,7 @@ class Check(NamedTuple):
 
 
 def checkup(settings: Settings, *, fetch: bool) -> list[Check]:
-    """Look at Python, torch, the device, the weights and Chrome; with `fetch`, get and prepare the weights."""
+    """Look at Python, torch, the device, the weights, numba and Chrome; with `fetch`, get weights and compile loops."""
     return [
         Check(
             "Python",
@@ -37,6 +40,7 @@ def checkup(settings: Settings, *, fetch: bool) -> list[Check]:
         ),
         _torch(settings),
         _weights(settings, fetch=fetch),
+        _loops(compile_now=fetch),
         _chrome(),
         _api(settings),
     ]
@@ -64,6 +68,17 @@ def _weights(settings: Settings, *, fetch: bool) -> Check:
         return Check("bundled judge's weights", True, True, f"{record.requirement}, checksums agree", "")
     except WeightsError as error:
         return Check("bundled judge's weights", False, True, str(error), f"Run `{FETCH}`.")
+
+
+def _loops(*, compile_now: bool) -> Check:
+    """The compiled loops of the transport audit and of writing on a CPU."""
+    name, remedy = "compiled loops (numba)", "Install numba; without it both give the same results, more slowly."
+    if not HAS_NUMBA:
+        return Check(name, False, False, "numba is not installed", remedy)
+    if compile_now:
+        packed.compile_ahead()
+        transport_path([[1.0, 2.0, 3.0], [2.0, 1.0, 4.0]])
+    return Check(name, True, False, "ready" if compile_now else "compiled on first use", "")
 
 
 def _api(settings: Settings) -> Check:

@@ -3,7 +3,8 @@
 The same arithmetic as the library's modules (checked by a test on each shape), with query, key and value as one
 product, gate and up as another, residuals added inside the products, and queries of a group read as rows that share
 one key head, so that nothing is repeated. What lies between the products is torch's, or on a GPU one Triton kernel
-for each stretch (`engine.models.kernels`). Handles Llama, Mistral without a window, Qwen 2 and Qwen 3.
+for each stretch (`engine.models.kernels`). On a CPU weights that came in few bits may be read in those
+(`engine.models.packed`). Handles Llama, Mistral without a window, Qwen 2 and Qwen 3.
 """
 
 from __future__ import annotations
@@ -11,17 +12,19 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from importlib.util import find_spec
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
 from engine.models.loader import LoadedModel
+from engine.models.packed import PackedModel, pack_all
 
 SHAPES = frozenset({"llama", "mistral", "qwen2", "qwen3"})
 _MOVING_ROPE = frozenset({"dynamic", "longrope"})
-Way = Literal["kernels", "fused", "products"]
-"""What lies between the matrix products: our Triton kernels; torch's with its fused attention; plain products."""
+Way = Literal["kernels", "fused", "products", "packed"]
+"""What lies between the matrix products: our Triton kernels; torch's with its fused attention; plain products. Or
+torch's between compiled products of packed weights."""
 FEW_ROWS = 4
 """Rows up to which a product reads the weights once for each row, in one launch with what stands around it."""
 After = Callable[[int, Any], Any]
@@ -97,6 +100,12 @@ class Llama:
 
         self.ways = _ways(self)
 
+    @cached_property
+    def packed(self) -> PackedModel | None:
+        """The weights in the few bits they came in, made on first use; None where there are no such bits."""
+        maps = [(layer.qkv, layer.out, layer.gate_up, layer.down) for layer in self.layers]
+        return pack_all(maps, self.head)
+
     def is_of(self, model: Any) -> bool:
         """Whether the model's own weights are still views of these."""
         first = model.model.layers[0].self_attn.q_proj.weight
@@ -134,7 +143,7 @@ class Llama:
             mask: added to the scores: (B, 1, T, S) of the model's dtype. With one token and our kernels, only what
                 stands before the token is read.
             after: edits the output of each block.
-            way: one of `ways`.
+            way: one of `ways`, or "packed" where `packed` is there.
 
         Returns:
             (B * T, d).
@@ -145,6 +154,8 @@ class Llama:
         if way == "kernels" and ids.shape[1] == 1 and len(x) <= FEW_ROWS:
             return self._few(x, cos, sin, cache, slots, mask, after)
         mix = self._mixer(ids.shape, cos, sin, slots, mask, way)
+        if way == "packed":
+            return self._packed(x, mix, cache, after)
         for number, layer in enumerate(self.layers, start=1):
             qkv = F.linear(self._norm(x, layer.norm_in, way), layer.qkv, layer.qkv_bias)
             x.addmm_(mix(qkv, layer, cache[number - 1]), layer.out.t())
@@ -164,6 +175,19 @@ class Llama:
             vector_product(mixed, layer.out, to=x)
             inner = vector_product(x, layer.gate_up, norm=layer.norm_mid, eps=self.eps, gated=True)
             vector_product(inner, layer.down, to=x)
+            if after:
+                x = after(number, x)
+        return x
+
+    def _packed(self, x: Any, mix: Callable[..., Any], cache: Any, after: After | None) -> Any:
+        """The pass with packed weights."""
+        assert self.packed is not None
+        for number, (layer, maps) in enumerate(zip(self.layers, self.packed.layers, strict=True), start=1):
+            qkv = maps.qkv(self._norm(x, layer.norm_in, "packed"))
+            if layer.qkv_bias is not None:
+                qkv += layer.qkv_bias
+            x += maps.out(mix(qkv, layer, cache[number - 1]))
+            x += maps.down(self._gated(maps.gate_up(self._norm(x, layer.norm_mid, "packed")), "packed"))
             if after:
                 x = after(number, x)
         return x
@@ -205,7 +229,7 @@ class Llama:
             turned = self._turned(qkv.view(*shape, -1, self.width), layer, every_cos, every_sin)
             held.index_copy_(2, slots, turned[:, :, self.heads :].transpose(1, 2))
             q = turned[:, :, : self.heads].transpose(1, 2).reshape(shape[0], self.kv_heads, group * steps, -1)
-            return self._attend(q, held, rows, steps, fused=way == "fused")
+            return self._attend(q, held, rows, steps, fused=way != "products")
 
         return mix
 
@@ -227,11 +251,12 @@ class Llama:
         turned = turn[:, :, None].expand(-1, -1, self.heads + self.kv_heads, -1)
         return torch.cat([turned, turned.new_full((), still).expand_as(turned[:, :, : self.kv_heads])], dim=2)
 
-    def logits(self, hidden: Any) -> Any:
+    def logits(self, hidden: Any, way: Way = "fused") -> Any:
         """Next-token logits (N, V) of hidden states (N, d), in the model's dtype."""
         from torch.nn import functional as F  # noqa: N812 - its usual name
 
-        return F.linear(F.rms_norm(hidden, (hidden.shape[-1],), self.norm, self.eps), self.head)
+        last = F.rms_norm(hidden, (hidden.shape[-1],), self.norm, self.eps)
+        return self.packed.head(last) if way == "packed" and self.packed else F.linear(last, self.head)
 
     def _attend(self, q: Any, held: Any, mask: Any, steps: int, *, fused: bool) -> Any:
         """Attention (B * T, heads * D) of queries (B, key heads, heads of a group * T, D)."""

@@ -17,7 +17,7 @@ from engine.errors import InputError, ModelError
 from engine.models.batching import batches
 from engine.models.chat import plain_ids, render_ids
 from engine.models.generation import end_tokens
-from engine.models.llama import Llama, why_not, written_out
+from engine.models.llama import Llama, Way, why_not, written_out
 from engine.models.loader import LoadedModel
 from engine.models.memory import SHARE, free_bytes, halving
 from engine.steering.hooks import steered
@@ -27,6 +27,8 @@ from engine.steering.vectors import Edit
 __all__ = ["Row", "Written", "decode", "prompt_ids"]
 
 CPU_ROWS, GPU_ROWS = 32, 2048
+WORTH_PACKING = 16
+"""Tokens from which packing the weights, once for a model, is worth it; texts of that length come in numbers."""
 _said: set[str] = set()
 
 
@@ -160,10 +162,15 @@ def _by_session(
     loaded: LoadedModel, prompts: Sequence[Sequence[int]], rows: Sequence[Row], limit: int, edit: Edit | None
 ) -> tuple[list[list[int]], list[float]]:
     model: Llama = written_out(loaded)
-    session = Session(model, prompts, rows, limit, edit)
+    session = Session(model, prompts, rows, limit, edit, way=way_for(model, limit))
     if loaded.device != "cpu" and limit > 4:
         session.capture()
     return session.run(end_tokens(loaded))
+
+
+def way_for(model: Llama, limit: int) -> Way:
+    """How a batch is written on this device, before a GPU's graph is recorded; `limit` tokens of each row."""
+    return "packed" if model.device == "cpu" and limit >= WORTH_PACKING and model.packed else "fused"
 
 
 def _by_modules(

@@ -9,6 +9,7 @@ what the padding leaves.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ import numpy as np
 from engine.errors import ModelError
 from engine.models.batching import batches, pad_right, token_budget
 from engine.models.llama import Llama, Way
+from engine.models.packed import compiled_threads
 from engine.steering.vectors import Edit, Editor
 
 TOP_K = 50
@@ -76,7 +78,7 @@ class Session:
         rows: which prompt each row continues, and how it chooses.
         limit: tokens written for each row, at most.
         edit: of the rows, in order; None steers nothing.
-        way: what lies between the matrix products; recording a graph chooses the fastest.
+        way: how a step is computed; recording a graph chooses the fastest.
     """
 
     def __init__(
@@ -139,7 +141,7 @@ class Session:
             self._edit,
             self.way,
         )
-        self.logits = self._model.logits(hidden)
+        self.logits = self._model.logits(hidden, self.way)
         self._tokens.copy_(self._choose(self.logits, self._number))
         self._out.index_copy_(1, self._number, self._tokens[:, None])
         for counter in (self._place, self._slot, self._number):
@@ -194,6 +196,10 @@ class Session:
         Raises:
             ModelError: the model gave NaN.
         """
+        with compiled_threads() if self.way == "packed" else nullcontext():
+            return self._run(ends)
+
+    def _run(self, ends: frozenset[int]) -> tuple[list[list[int]], list[float]]:
         self.reset()
         look = 1 if self._model.device == "cpu" else _LOOK
         stop = _tensor_of(ends, self._tokens)
