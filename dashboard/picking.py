@@ -11,7 +11,7 @@ import streamlit as st
 
 from dashboard.watching import version_of
 from engine.gallery import Entry, Source, find_run, name_of
-from engine.report.basket import Piece, Report, changing, keep_drawn, load_report
+from engine.report.basket import Piece, Report, changing, keep_drawn, load_report, table_piece
 from engine.settings import get_settings
 
 _SAID = "report_said"
@@ -90,6 +90,20 @@ def add(pick: Pick | None, draw: Callable[[], go.Figure], table: pd.DataFrame) -
         figure = draw()
         title = str(figure.layout.title.text or "Figure")
         piece = Piece(kind="figure", title=title[:120], drawn=keep_drawn(figure, table))
+    change(lambda r: r.added(piece))
+    return piece.title
+
+
+def add_table(title: str, table: pd.DataFrame, about: str) -> str:
+    """Put a table that no figure is drawn from into the report, as it is now.
+
+    Returns:
+        Its title.
+
+    Raises:
+        InputError: the report is full, or the table too large to be kept.
+    """
+    piece = table_piece(title, table, about)
     change(lambda r: r.added(piece))
     return piece.title
 

@@ -6,11 +6,13 @@ import html
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 import pandas as pd
 import plotly.graph_objects as go
 import plotly.io
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from dashboard import picking
 from dashboard.picking import Pick
@@ -144,7 +146,7 @@ def show_figure(
     described = alt or str((figure.layout.meta or {}).get("alt", ""))
     st.plotly_chart(figure, theme=None, width="stretch", key=key, alt=described, config=_plot_config(key))
     if caption:
-        note(caption)
+        st.html(f'<p class="js-note js-caption">{_safe(caption)}</p>')
     save_bar(draw, prepared, key=key, pick=pick)
 
 
@@ -158,6 +160,51 @@ def save_bar(draw: Draw, prepared: pd.DataFrame, *, key: str, pick: Pick | None 
             return
         for kind, mime in (("svg", "image/svg+xml"), ("png", "image/png")):
             download(kind.upper(), _renderer(draw, kind), f"{key}.{kind}", mime, key=f"{key}_{kind}")
+
+
+def table_bar(
+    table: pd.DataFrame,
+    *,
+    title: str,
+    about: str,
+    key: str,
+    shown: pd.DataFrame | None = None,
+    label: str = "Data (CSV)",
+    file: str = "",
+) -> DeltaGenerator:
+    """The buttons below a table that belongs to no figure: into the report, and as a file; returns their row.
+
+    Args:
+        table: all its rows, for the file.
+        title: what the report calls it.
+        about: of which run, what it leaves out: the rest of its caption.
+        key: names the buttons.
+        shown: what the report keeps, where that is not the whole table.
+        label: of the download.
+        file: its name; by default from the key.
+    """
+    row = st.container(horizontal=True, gap="xsmall", key=f"{key}_table")
+    with row:
+        st.button(
+            "Add to report",
+            key=f"{key}_add",
+            type="tertiary",
+            icon=":material/playlist_add:",
+            help="Kept as it is now.",
+            on_click=_add_table,
+            args=(title, table if shown is None else shown, about, key),
+        )
+        if said := picking.take_word(key):
+            st.toast(plain(said), icon=":material/description:", duration="long")
+        download(label, lambda: safe_csv(table), file or f"{key}.csv", "text/csv", key=f"{key}_csv")
+    return row
+
+
+def _add_table(title: str, table: pd.DataFrame, about: str, key: str) -> None:
+    try:
+        picking.keep_word(key, f"Added to the report: {picking.add_table(title, table, about)}")
+    except EngineError as error:
+        picking.keep_word(key, str(error))
 
 
 def _report_button(draw: Draw, prepared: pd.DataFrame, key: str, pick: Pick | None) -> None:
@@ -197,11 +244,17 @@ def _renderer(draw: Draw, kind: str) -> Callable[[], bytes]:
     return lambda: export.render(draw("print"), kind)
 
 
-def download(label: str, data: Callable[[], bytes], file_name: str, mime: str, *, key: str) -> None:
-    """A quiet download button that neither reruns the page nor makes its file before it is wanted."""
-    st.download_button(
-        label, data, file_name, mime, key=key, on_click="ignore", type="tertiary", icon=":material/download:"
-    )
+def download(
+    label: str,
+    data: Callable[[], bytes],
+    file_name: str,
+    mime: str,
+    *,
+    key: str,
+    type: Literal["primary", "tertiary"] = "tertiary",
+) -> None:
+    """A download button, by default quiet, that neither reruns the page nor makes its file before it is wanted."""
+    st.download_button(label, data, file_name, mime, key=key, on_click="ignore", type=type, icon=":material/download:")
 
 
 def _plot_config(key: str) -> dict[str, object]:

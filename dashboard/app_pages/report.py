@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import streamlit as st
 
 from dashboard import picking, ui
-from dashboard.panels.report_downloads import downloads
+from dashboard.panels.report_downloads import downloads, one_page
 from dashboard.panels.report_parts import head, parts, put_back
 from dashboard.panels.report_preview import preview
 from dashboard.panels.report_take import take_from_run
 from engine.errors import EngineError
-from engine.figures.text import plural
+from engine.figures.text import listed, plural
 
 EDIT, PREVIEW, FILES = "Arrange", "Preview", "Download"
 
@@ -20,11 +22,12 @@ try:
 except EngineError as error:
     ui.show_error(error, "The report cannot be opened.")
 else:
-    figures = sum(piece.kind == "figure" for piece in report.pieces)
-    notes = len(report.pieces) - figures
+    kinds = Counter(piece.kind for piece in report.pieces)
     put_back(report)
     if report.pieces:
-        ui.finding(f"{plural(figures, 'figure')} and {plural(notes, 'note')} in this report.")
+        held = listed([plural(kinds[kind], kind) for kind in ("figure", "table", "note") if kinds[kind]])
+        ui.finding(f"{held} in this report.")
+        one_page()
         edit, show, files = st.tabs([EDIT, PREVIEW, FILES], key="report_tab", bind="query-params", on_change="rerun")
         if edit.open:
             with edit:

@@ -12,8 +12,9 @@ from dashboard.panels.effects import dumbbells, forest, grid
 from dashboard.panels.record import record
 from engine.data.dataset import Dataset
 from engine.figures.text import count
+from engine.gallery import name_of
+from engine.gallery.words import upper_first
 from engine.schema import NONE
-from engine.spreadsheet import safe_csv
 
 MOST_MOVED = 20
 MOST_DEFENSES_BESIDE = 3
@@ -89,8 +90,11 @@ def _worst_first(view: RunView, dataset: Dataset, attack: str, defense: str, *, 
         },
         **options,
     )
-    arm_name = f"{attack}_{defense}"
-    ui.download("Data (CSV)", lambda: safe_csv(worst), f"records_{arm_name}.csv", "text/csv", key="records_csv")
+    ui.table_bar(
+        worst, title=f"Responses by size of shift under {findings.arm_name(attack, defense)}",
+        about=f"{upper_first(findings.provenance(view.manifest, recorded=view.recorded))}. Run {name_of(view.source.folder)}.",
+        key="records", shown=table, file=f"records_{attack}_{defense}.csv",
+    )  # fmt: skip
     if not live and (opened := state.take_record()) and opened in ids:
         record(view, dataset, opened, attack, defense)
 

@@ -26,7 +26,6 @@ from engine.metrics.checkup import (
     number_text,
     summary,
 )
-from engine.spreadsheet import safe_csv
 from engine.strict_json import dumps
 
 POLL_S = 4.0
@@ -167,8 +166,11 @@ def _table(run: CheckupRun, decisions: Sequence[Decision]) -> None:
             )
     shown = pd.DataFrame(rows)
     st.dataframe(shown, hide_index=True, width="stretch", key="checkup_arms")
-    with st.container(horizontal=True, gap="xsmall"):
-        ui.download("Table (CSV)", lambda: safe_csv(run.table), "checkup.csv", "text/csv", key="checkup_table_csv")
+    row = ui.table_bar(
+        run.table, title="Every arm of the check-up", about=f"{_about(run)} Run {run.run_id}.", key="checkup_table",
+        shown=shown, label="Table (CSV)", file="checkup.csv",
+    )  # fmt: skip
+    with row:
         told = {
             "run_id": run.manifest["run_id"],
             "summary": summary(decisions),

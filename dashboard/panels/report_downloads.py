@@ -12,7 +12,7 @@ from engine.errors import EngineError
 from engine.figures.export import can_render
 from engine.report import files
 from engine.report.basket import Report
-from engine.report.filled import Filled
+from engine.report.filled import Filled, numbered
 from engine.report.page import report_html
 
 FORMAT, COLUMNS = "report_format", "report_columns"
@@ -20,18 +20,18 @@ WIDTHS = {"single": "One column, 85 mm", "double": "Two columns, 170 mm"}
 ZIP = "application/zip"
 
 
+def one_page() -> None:
+    """The report for a reader, in one press wherever one is on the page."""
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        ui.download("One HTML page", _page, "report.html", "text/html", key="report_html", type="primary")
+        ui.note("Figures that zoom, captions, data and scripts in one file of about 5 MB that opens without a network.")
+
+
 def downloads(report: Report) -> None:
-    """One button for each kind of file."""
+    """One button for each kind of file for a paper."""
     missing = [made for made in made_of(report) if made.problem]
     for made in missing:
-        ui.warn(f"Figure {made.number}, “{made.piece.title}”, is left out: {made.problem}")
-    ui.finding("One page for a reader, files for a paper.")
-    ui.note(
-        "The page holds everything: figures that zoom, captions, data and scripts, in one file of about 5 MB that "
-        "opens without a network."
-    )
-    ui.download("One HTML page", _page, "report.html", "text/html", key="report_html")
-    st.divider()
+        ui.warn(f"{made.label}, “{made.piece.title}”, is left out: {made.problem}")
     with st.container(horizontal=True, gap="medium"):
         fmt = st.segmented_control(
             "Figures as", list(files.FORMATS), default="pdf", format_func=str.upper, key=FORMAT, required=True,
@@ -62,11 +62,7 @@ def downloads(report: Report) -> None:
 
 def made_of(report: Report) -> list[Filled]:
     """Every part with its figure, in light colours."""
-    out: list[Filled] = []
-    for piece in report.pieces:
-        number = 1 + sum(made.number > 0 for made in out)
-        out.append(Filled(piece, 0, "note") if piece.kind == "note" else filled(piece, number))
-    return out
+    return [filled(piece, number) for piece, number in numbered(report)]
 
 
 def _zip(label: str, name: str, of: Callable[[list[Filled]], Iterator[files.File]]) -> None:

@@ -9,7 +9,7 @@ import streamlit as st
 from dashboard import picking, ui
 from engine.errors import EngineError
 from engine.report.basket import MOST_LINE, MOST_TEXT, Piece, Report
-from engine.report.filled import Filled, fill_one
+from engine.report.filled import Filled, fill_one, numbered
 
 SHOWN = {"figure": "Figure", "table": "Table", "both": "Both"}
 TITLE, AUTHORS = "report_title", "report_authors"
@@ -42,7 +42,7 @@ def head(report: Report) -> None:
     """Title and authors."""
     left, right = st.columns(2, gap="medium")
     with left:
-        st.text_input("Title", report.title, key=TITLE, max_chars=MOST_LINE, on_change=_set_head)
+        st.text_input("Title", report.title, key=TITLE, max_chars=MOST_LINE, on_change=_set_head, placeholder="Report")
     with right:
         st.text_input("Authors", report.authors, key=AUTHORS, max_chars=MOST_LINE, on_change=_set_head)
 
@@ -54,16 +54,14 @@ def _set_head() -> None:
 
 def parts(report: Report) -> None:
     """A box for each part, then a button for one more note."""
-    number = 0
-    for place, piece in enumerate(report.pieces):
-        number += piece.kind == "figure"
+    for place, (piece, number) in enumerate(numbered(report)):
         with st.container(border=True, key=f"report_part_{place}"):
-            name = f"Figure {number}" if piece.kind == "figure" else "Note"
-            _buttons(piece, name, place, len(report.pieces))
+            made = filled(piece, number)
+            _buttons(piece, made.label, place, len(report.pieces))
             if piece.kind == "note":
                 _text("Text", piece, piece.text, "")
             else:
-                _figure(filled(piece, number))
+                _figure(made)
     st.button(
         "Add a note",
         key="report_add_note",
@@ -76,7 +74,7 @@ def parts(report: Report) -> None:
 def _buttons(piece: Piece, name: str, place: int, count: int) -> None:
     """Name, up, down and out; each button says what it moves, for those who hear the page."""
     with st.container(horizontal=True, vertical_alignment="center", gap="xsmall", key=f"report_order_{place}"):
-        st.markdown(f"**{ui.plain(f'{place + 1}. {name}')}**", width="content")
+        st.markdown(f"**{ui.plain(name)}**", width="content")
         for label, icon, step, off in (
             ("Up", "arrow_upward", lambda r: r.moved(piece.piece_id, -1), place == 0),
             ("Down", "arrow_downward", lambda r: r.moved(piece.piece_id, 1), place == count - 1),
@@ -101,7 +99,7 @@ def _figure(made: Filled) -> None:
     else:
         ui.finding(made.title)
     _text("Caption", piece, made.caption, made.own_caption)
-    with st.container(horizontal=True, vertical_alignment="center", gap="medium"):
+    if piece.kind == "figure":
         key = f"report_show_{piece.piece_id}"
         st.segmented_control(
             "Shown as",
@@ -114,7 +112,7 @@ def _figure(made: Filled) -> None:
             args=(key, piece.piece_id),
         )
     ui.note(made.where)
-    if made.figure is not None:
+    if made.figure is not None or made.table is not None:
         with st.expander("Look at it", key=f"report_look_{piece.piece_id}", on_change="rerun") as look:
             if look.open:
                 draw_piece(filled(piece, made.number, ui.mode()), key=f"report_seen_{piece.piece_id}")

@@ -45,7 +45,7 @@ def comparison(first_id: str, second_id: str) -> None:
         _forest(found, f"{names[1]} − {names[0]}")
     else:
         ui.nothing_yet("The two runs have no judge call and no metric in common, so there is nothing to subtract.")
-    _calls(found)
+    _calls(found, _both(first, second))
 
 
 @st.cache_resource(max_entries=8, show_spinner="Comparing")
@@ -98,6 +98,9 @@ def _settings(first: Pin, second: Pin) -> None:
             placeholder="",
             alt="Settings that differ",
         )
+        ui.table_bar(
+            changed, title="What differs between the two runs", about=_both(first, second), key="compare_changed"
+        )
 
 
 def _forest(found: Comparison, note: str) -> None:
@@ -124,7 +127,11 @@ def _forest(found: Comparison, note: str) -> None:
     ui.download("All differences (CSV)", lambda: safe_csv(own), "differences.csv", "text/csv", key="differences_csv")
 
 
-def _calls(found: Comparison) -> None:
+def _both(first: Pin, second: Pin) -> str:
+    return f"First: run {first.run_id}. Second: run {second.run_id}."
+
+
+def _calls(found: Comparison, about: str) -> None:
     apart = found.calls.assign(difference=found.calls["b"] - found.calls["a"])
     moved = apart[apart["difference"].abs() >= SAME].sort_values("difference", key=abs, ascending=False, kind="stable")
     if moved.empty:
@@ -142,4 +149,7 @@ def _calls(found: Comparison) -> None:
             alt="Calls that differ most",
             column_config={n: st.column_config.NumberColumn(format="%.3f") for n in ("a", "b", "difference")},
         )
-        ui.download("Calls (CSV)", lambda: safe_csv(pd.DataFrame(moved)), "calls.csv", "text/csv", key="calls_csv")
+        ui.table_bar(
+            pd.DataFrame(moved), title="Calls that differ most", key="calls", shown=shown, label="Calls (CSV)",
+            about=f"{about} The first {len(shown)} of {len(moved)}.",
+        )  # fmt: skip

@@ -18,7 +18,6 @@ from engine.runs import state_of
 from engine.runs_facts import CAN_GO_ON, facts, problems, unread_of
 from engine.runs_zip import export_run
 from engine.settings import get_settings
-from engine.spreadsheet import safe_csv
 
 KINDS = {"score": "score", "grid": "score"} | {
     k: k for k in ("verify", "refswap", "protocols", "puaudit", "suffix", "detection", "cap", "checkup")
@@ -160,7 +159,10 @@ def _numbers(metrics: pd.DataFrame, run_id: str) -> None:
             **{name: st.column_config.NumberColumn(format="%.2g") for name in ("p_value", "q_value")},
         },
     )
-    ui.download("Metrics (CSV)", lambda: safe_csv(metrics), "metrics.csv", "text/csv", key="run_metrics_csv")
+    ui.table_bar(
+        metrics, title="Metrics of the run", about=f"Run {run_id}.", key="run_metrics", shown=shown,
+        label="Metrics (CSV)", file="metrics.csv",
+    )  # fmt: skip
 
 
 def _details(run: Pin, about: dict[str, str]) -> None:

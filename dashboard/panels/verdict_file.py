@@ -49,7 +49,7 @@ def verdict_file() -> None:
     except EngineError as error:
         ui.show_error(error, "The verdicts cannot be read as they are.")
         return
-    _said(recording)
+    _said(held.name, recording)
 
 
 def _format() -> str:
@@ -81,7 +81,7 @@ def _rows_to_take(name: str, content: bytes, form: str) -> dict[str, str]:
     return where
 
 
-def _said(recording: Recording) -> None:
+def _said(name: str, recording: Recording) -> None:
     read = f"{count(recording.n_read)} of {plural(recording.n_calls, 'verdict')} can be read"
     ui.finding(f"{read}; {count(recording.n_unread)} unread, {count(recording.n_left_out)} left out.")
     metrics = verdicts.recorded_numbers(recording.digest, recording.verdicts)
@@ -94,6 +94,11 @@ def _said(recording: Recording) -> None:
     if recording.protocol is Protocol.POINTWISE and (metrics["metric"] == "shift").any():
         prepared: pd.DataFrame = figures.prepare_forest(metrics)
         ui.show_figure(lambda mode: figures.plot_forest(prepared, mode=mode, note="recorded"), prepared, key="recorded")
+    if len(metrics):
+        ui.table_bar(
+            metrics, title=f"Numbers of the recorded verdicts in {name}", about=f"{read}.",
+            key="recorded_numbers", label="Numbers (CSV)",
+        )  # fmt: skip
     with st.expander("Details: columns, labels, what was left out and why"):
         st.text(recording.describe())
         for problem in recording.problems[:20]:

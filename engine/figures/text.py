@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import textwrap
 import unicodedata
+from collections.abc import Sequence
 
 NO_VARIATION, ONE_CLUSTER = "no variation", "no interval: one item"
 """Methods of the metrics table that stand for a missing interval (a test holds them to engine.metrics)."""
@@ -100,6 +101,11 @@ def why_no_interval(method: str, n_clusters: int) -> str:
 def level_text(level: float) -> str:
     """A confidence level in percent, with a thin space."""
     return f"{100 * level:g}{THIN}%"
+
+
+def listed(parts: Sequence[str]) -> str:
+    """Several things in a sentence: "a", "a and b", "a, b and c"."""
+    return " and ".join(part for part in (", ".join(parts[:-1]), *parts[-1:]) if part)
 
 
 def plural(n: int, noun: str) -> str:

@@ -26,36 +26,38 @@ MOST_TEXT = 8_000
 MOST_LINE = 300
 """Characters of the title and of the authors."""
 MOST_DRAWN = 3_000_000
-"""Characters of a figure that is kept as it was drawn."""
+"""Characters of a figure or a table that is kept as it was."""
 _REMOVED = 20
 _FILE = "report.json"
 Model = TypeVar("Model", bound=BaseModel)
-Kind = Literal["figure", "note"]
+Kind = Literal["figure", "table", "note"]
 Show = Literal["figure", "table", "both"]
 
 
 class Drawn(BaseModel):
-    """A figure kept as it was drawn, since no run folder can make it again.
+    """A figure kept as it was drawn, since no run folder can make it again; or a table, which has no drawing.
 
     Attributes:
-        spec: Plotly's JSON, in light colours.
+        spec: Plotly's JSON, in light colours; empty for a table.
         columns, rows: the table it was drawn from.
+        about: what a table says of itself: of which run, how many rows.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     spec: dict[str, Any]
     columns: list[str]
     rows: list[list[Any]]
+    about: str = Field(default="", max_length=MOST_TEXT)
 
 
 class Piece(BaseModel):
     """One part of a report.
 
     Attributes:
-        kind: a figure, or a note between figures.
+        kind: a figure, a table without one, or a note between them.
         title: what lists call it.
         run, entry, settings: a figure of the gallery; empty where it is kept as drawn.
-        drawn: a figure kept as it was drawn.
+        drawn: a figure kept as it was drawn, or a table.
         show: as a figure, as its table, or both.
         text: the note, or the caption; an empty caption stands for the figure's own.
     """
@@ -72,7 +74,9 @@ class Piece(BaseModel):
     text: str = Field(default="", max_length=MOST_TEXT)
 
     def same(self, other: Piece) -> bool:
-        """Whether both are the same figure of the same run at the same settings."""
+        """Whether both are the same figure of the same run at the same settings, or the same table."""
+        if self.kind == "table":
+            return (other.kind, other.title, other.drawn) == (self.kind, self.title, self.drawn)
         mine, theirs = ((p.run, p.entry, p.settings) for p in (self, other))
         return self.kind == "figure" and bool(self.entry) and mine == theirs
 
@@ -106,7 +110,7 @@ class Report(BaseModel):
         raise InputError("This part is not in the report any more; another window may have taken it out.")
 
     def added(self, piece: Piece) -> Report:
-        """With a piece at the end; the same where that figure is there already.
+        """With a piece at the end; the same where that figure or table is there already.
 
         Raises:
             InputError: the report is full.
@@ -178,8 +182,31 @@ def keep_drawn(figure: go.Figure, table: pd.DataFrame) -> Drawn:
             f"This figure takes {len(spec) / 1e6:.1f} MB, and a report keeps {MOST_DRAWN / 1e6:.0f} MB at most. "
             "Save it as a file instead."
         )
-    rows = [plain(row) for row in table.itertuples(index=False, name=None)]
-    return Drawn(spec=json.loads(spec), columns=[str(c) for c in table.columns], rows=rows)
+    return Drawn(spec=json.loads(spec), columns=[str(c) for c in table.columns], rows=_rows(table))
+
+
+def table_piece(title: str, table: pd.DataFrame, about: str) -> Piece:
+    """A table as it is now, as a part of a report.
+
+    Args:
+        title: what it is called; plain text.
+        table: all its rows.
+        about: of which run, how many rows; plain text.
+
+    Raises:
+        InputError: it is too large to be kept.
+    """
+    held = Drawn(spec={}, columns=[str(c) for c in table.columns], rows=_rows(table), about=about[:MOST_TEXT])
+    if (size := len(dumps(held.rows))) > MOST_DRAWN:
+        raise InputError(
+            f"This table takes {size / 1e6:.1f} MB, and a report keeps {MOST_DRAWN / 1e6:.0f} MB at most. "
+            "Save it as a CSV file instead."
+        )
+    return Piece(kind="table", title=title[:MOST_LINE], drawn=held, show="table")
+
+
+def _rows(table: pd.DataFrame) -> list[list[Any]]:
+    return [plain(row) for row in table.itertuples(index=False, name=None)]
 
 
 def load_report(data_dir: Path) -> Report:

@@ -52,7 +52,7 @@ def script_files(pieces: Sequence[Filled]) -> Iterator[File]:
 
 def caption_file(pieces: Sequence[Filled]) -> File:
     """Every caption as plain text."""
-    said = [f"Figure {p.number}. {p.caption}\n({p.where or p.problem})" for p in pieces if p.number]
+    said = [f"{p.label}. {p.caption}\n({p.where or p.problem})" for p in pieces if p.number]
     return "captions.txt", ("\n\n".join(said) + "\n").encode("utf-8")
 
 

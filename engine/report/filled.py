@@ -19,6 +19,7 @@ from engine.report.basket import Drawn, Piece, Report
 from engine.report.script import remake_script
 
 KEPT = "Kept as it was drawn; not made from a run folder, so there is no script for it."
+TABLE_KEPT = "Kept as it was; there is no script for it."
 Find = Callable[[str], Source]
 
 
@@ -27,7 +28,7 @@ class Filled:
     """A piece with what it stands for.
 
     Attributes:
-        number: of the figure, from 1; 0 for a note.
+        number: of the figure or table, each counted from 1; 0 for a note.
         name: of its files: number and entry.
         caption: the user's, else the figure's own.
         own_caption: the figure's own; empty for a note.
@@ -51,6 +52,11 @@ class Filled:
     problem: str = ""
 
     @property
+    def label(self) -> str:
+        """What a text calls it: "Figure 3", "Table 1", "Note"."""
+        return f"{self.piece.kind.capitalize()} {self.number}" if self.number else "Note"
+
+    @property
     def shows_figure(self) -> bool:
         """Whether the drawing is shown."""
         return self.figure is not None and self.piece.show != "table"
@@ -58,7 +64,7 @@ class Filled:
     @property
     def shows_table(self) -> bool:
         """Whether the table is shown."""
-        return self.table is not None and self.piece.show != "figure"
+        return self.table is not None and (self.figure is None or self.piece.show != "figure")
 
 
 def find_source(run: str) -> Source:
@@ -78,21 +84,28 @@ def fill(report: Report, find: Find = find_source, mode: Mode = "light") -> list
         find: run name to the run; pages pass one that keeps runs in memory.
         mode: theme of the figures.
     """
-    out: list[Filled] = []
-    number = 0
+    return [fill_one(piece, number, find, mode) for piece, number in numbered(report)]
+
+
+def numbered(report: Report) -> list[tuple[Piece, int]]:
+    """Every piece with its number: figures and tables are counted each from 1, notes are 0."""
+    seen = {"figure": 0, "table": 0}
+    out = []
     for piece in report.pieces:
-        if piece.kind == "note":
-            out.append(Filled(piece, 0, f"note-{piece.piece_id}"))
-            continue
-        number += 1
-        out.append(fill_one(piece, number, find, mode))
+        if piece.kind in seen:
+            seen[piece.kind] += 1
+        out.append((piece, seen.get(piece.kind, 0)))
     return out
 
 
 def fill_one(piece: Piece, number: int, find: Find = find_source, mode: Mode = "light") -> Filled:
-    """One figure, drawn."""
+    """One piece, drawn."""
+    if piece.kind == "note":
+        return Filled(piece, 0, f"note-{piece.piece_id}")
     name = f"{number:02d}-{_file_name(piece.entry or piece.title)}"
     try:
+        if piece.kind == "table" and piece.drawn is not None:
+            return _table(piece, piece.drawn, number, f"table-{name}")
         if piece.drawn is not None:
             return _kept(piece, piece.drawn, number, name, mode)
         source = find(piece.run)
@@ -129,6 +142,13 @@ def _kept(piece: Piece, drawn: Drawn, number: int, name: str, mode: Mode) -> Fil
     table = pd.DataFrame(drawn.rows, columns=drawn.columns)
     caption = piece.text.strip() or own
     return Filled(piece, number, name, title, caption, own, KEPT, figure, table)
+
+
+def _table(piece: Piece, held: Drawn, number: int, name: str) -> Filled:
+    own = f"{piece.title}. {held.about}".strip()
+    table = pd.DataFrame(held.rows, columns=held.columns)
+    caption = piece.text.strip() or own
+    return Filled(piece, number, name, piece.title, caption, own, TABLE_KEPT, table=table)
 
 
 def _file_name(text: str) -> str:

@@ -121,11 +121,11 @@ def _json(text: str) -> str:
 def _piece(piece: Filled) -> str:
     if piece.piece.kind == "note":
         return f'<p class="note" dir="auto">{_safe(piece.piece.text)}</p>'
-    name = f"Figure {piece.number}"
+    name = piece.label
     if piece.problem:
         title = _safe(piece.title)
         return f'<figure><p class="problem">{name}, “{title}”, could not be made: {_safe(piece.problem)}</p></figure>'
-    parts = [f'<figure id="figure-{piece.number}">']
+    parts = [f'<figure id="{piece.piece.kind}-{piece.number}">']
     if piece.shows_figure:
         parts.append(_plot(piece))
     if piece.shows_table and piece.table is not None:

@@ -11,7 +11,7 @@ def strict_table(piece: Filled) -> str:
     table = piece.table
     return dumps(
         {
-            "figure": piece.number,
+            piece.piece.kind: piece.number,
             "title": piece.title,
             "caption": piece.caption,
             "run": piece.piece.run or None,

@@ -52,7 +52,7 @@ def test_a_figure_of_a_page_is_picked_with_its_run_and_is_there(app, settings):
     piece = load_report(settings.data_dir).pieces[0]
     assert (piece.run, piece.entry, piece.settings["metric"]) == ("recorded:dialogue/run", "forest", "shift")
     at.switch_page(PAGE).run()
-    assert "1 figure and 0 notes" in html_of(at)
+    assert "1 figure in this report" in html_of(at)
     assert "n = 48 responses of 12 items" in at.text_area[0].value
 
 
@@ -150,3 +150,38 @@ def test_settings_travel_as_they_are(settings):
     assert stored["pieces"][0]["run"] == "recorded:refswap/judge"
     with pytest.raises(InputError):
         picking.change(lambda r: r.without("nothing"))
+
+
+@pytest.mark.parametrize(
+    ("page", "query", "key", "title", "about"),
+    [
+        (
+            "app_pages/runs.py",
+            {"selected": "recorded:dialogue/run"},
+            "run_metrics",
+            "Metrics of the run",
+            "dialogue/run",
+        ),
+        ("app_pages/checkup.py", {}, "checkup_table", "Every arm of the check-up", "Demo: 90 pairs"),
+        (
+            LAB,
+            {"judge": "bundled:judge", "tab": "Whole set"},
+            "records",
+            "Responses by size of shift",
+            "recorded:dialogue/run",
+        ),
+    ],
+)
+def test_a_table_without_a_figure_is_taken_into_the_report_once(app, settings, page, query, key, title, about):
+    at = go(app, page, **query)
+    for _ in range(2):
+        at.button(key=f"{key}_add").click().run()
+        assert not at.exception, at.exception
+    [piece] = load_report(settings.data_dir).pieces
+    assert piece.kind == "table"
+    assert piece.title.startswith(title)
+    assert len(piece.drawn.rows) > 5
+    at.switch_page(PAGE).run()
+    assert "1 table in this report." in html_of(at)
+    assert about in at.text_area[0].value
+    assert not [c for c in at.get("button_group") if "report_show" in c.key]  # there is no figure to show instead

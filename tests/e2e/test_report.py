@@ -35,7 +35,7 @@ def test_from_two_pages_to_one_file(page, server, browser, tmp_path):
     pick_first(page)
 
     open_page(page, server.url, "report")
-    expect(finding(page).first).to_have_text("2 figures and 0 notes in this report.")
+    expect(finding(page).first).to_have_text("2 figures in this report.")
     page.get_by_role("button", name="Add a note").click()
     expect(page.get_by_role("textbox", name="Text")).to_be_visible()
     page.get_by_role("textbox", name="Text").fill(MARKUP)

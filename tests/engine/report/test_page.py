@@ -16,7 +16,7 @@ from engine.errors import InputError
 from engine.figures.export import RenderError
 from engine.gallery import RunFolder, Source, entry_of, find_run
 from engine.report import files
-from engine.report.basket import Piece, Report, keep_drawn
+from engine.report.basket import Piece, Report, keep_drawn, table_piece
 from engine.report.filled import fill
 from engine.report.page import MOST_ROWS, report_html
 from engine.report.tables import strict_table
@@ -168,3 +168,37 @@ def test_everything_without_chrome_says_what_is_missing(made, monkeypatch):
 def test_a_wrong_format_is_refused(made):
     with pytest.raises(InputError):
         list(files.figure_files(made[1], "bmp", "single"))
+
+
+def test_tables_are_counted_apart_from_figures_and_come_out_whole():
+    frame = pd.DataFrame({"arm": ["dsi", MARKUP], "shift": [0.25, float("nan")]})
+    pieces = (
+        table_piece(f"Arms {MARKUP}", frame, f"Run {MARKUP}."),
+        Piece(kind="figure", title="forest", run="recorded:dialogue/run", entry="forest"),
+        table_piece("More", frame, ""),
+    )
+    report = Report(pieces=pieces)
+    made = fill(report)
+    assert [m.label for m in made] == ["Table 1", "Figure 1", "Table 2"]
+    page = report_html(report, made)
+    reader = Seen()
+    reader.feed(page)
+    ids = [attrs.get("id") for tag, attrs in reader.tags if tag == "figure"]
+    assert ids == ["table-1", "figure-1", "table-2"]
+    assert "img" not in [tag for tag, _ in reader.tags]
+    assert sum(tag == "table" for tag, _ in reader.tags) == 3  # two are shown, the figure's is folded
+    held = dict(files.data_files(made))
+    assert held[f"{made[0].name}.csv"].decode("utf-8-sig").splitlines()[0] == '"arm","shift"'
+    assert json.loads(held[f"{made[2].name}.json"])["table"] == 2
+    assert json.loads(held[f"{made[2].name}.json"])["rows"][1][1] is None
+    assert files.caption_file(made)[1].decode().startswith("Table 1. Arms ")
+    assert len({m.name for m in made}) == 3
+
+
+def test_a_table_is_held_once_and_a_large_one_is_refused():
+    frame = pd.DataFrame({"a": [1, 2]})
+    once = Report().added(table_piece("A", frame, "x")).added(table_piece("A", frame, "x"))
+    assert len(once.pieces) == 1
+    assert len(once.added(table_piece("A", frame + 1, "x")).pieces) == 2
+    with pytest.raises(InputError, match=r"table takes 3\.\d MB.*CSV"):
+        table_piece("A", pd.DataFrame({"a": ["x" * 1000] * 3100}), "")
