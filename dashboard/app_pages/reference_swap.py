@@ -7,7 +7,7 @@ import streamlit as st
 from dashboard import data, state, ui
 from dashboard.panels import refswap_data
 from dashboard.panels.refswap_choose import NOBODY, pick_judges, verifier_title
-from dashboard.panels.refswap_run import setup, watched
+from dashboard.panels.refswap_run import RUN, setup, watched
 from dashboard.panels.refswap_view import results
 from engine.data.store import DEMO_VERIFICATION
 from engine.errors import EngineError
@@ -31,15 +31,18 @@ else:
             ui.note("The data on the left have no reference answers; shown are the demo questions.")
             st.button("Use the demo questions", key="swap_demo", on_click=state.choose_data, args=(DEMO_VERIFICATION,))
     first, second = pick_judges()
-    setup(first, dataset, watched(first, dataset.dataset_id))
+    job = watched(first, dataset.dataset_id)
+    setup(first, dataset, job)
     shown = []
     for spec in dict.fromkeys((first, second)):
         found = None if spec == NOBODY else refswap_data.latest(spec, dataset.dataset_id)
         if found:
             shown.append(found)
-        elif spec != NOBODY:
-            ui.nothing_yet(
-                f"“{verifier_title(spec)}” has not been run on these data here yet. Choose it first, then Run."
+        elif spec == first and not (job and job.active):
+            ui.nothing_yet(f"“{verifier_title(spec)}” has not been run on these data here yet: open “{RUN}”, then Run.")
+        elif spec not in (first, NOBODY):
+            ui.note(
+                f"“{verifier_title(spec)}” has not been run on these data here yet; choose it as Verifier to run it."
             )
     if shown:
         results(shown, dataset)

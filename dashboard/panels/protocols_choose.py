@@ -11,6 +11,7 @@ from dashboard.panels import protocols_data as data
 from dashboard.panels.protocols_data import LIKE, MARGIN, MODAL, ProtocolRun
 from engine.figures.text import three_digits
 from engine.gallery.protocols import title
+from engine.metrics.leaderboard import ChosenBy
 from engine.metrics.protocols import View
 from engine.readout.arena import arm_name
 
@@ -21,22 +22,16 @@ WHOSE = {"own": "Each protocol's own lowest", "pairwise": "The pairwise lowest f
 
 @dataclass(frozen=True)
 class Setting:
-    """What the sliders say.
+    """What the sliders above every tab say.
 
     Attributes:
         arm: distractor at the chosen strength.
         view: how verdicts are read.
-        lowest: how many systems are rewritten.
-        chosen_by: `own` or `pairwise`.
-        elo_k: K of the online Elo.
         rule, margin: the tie rule as the gallery of figures names it, and its margin in points.
     """
 
     arm: str
     view: View
-    lowest: int
-    chosen_by: str
-    elo_k: float
     rule: str
     margin: float
 
@@ -46,31 +41,60 @@ class Setting:
         return {"rule": self.rule, "margin": self.margin}
 
 
+@dataclass(frozen=True)
+class BoardSetting:
+    """What the sliders of the leaderboard say.
+
+    Attributes:
+        lowest: how many systems are rewritten.
+        chosen_by: `own` or `pairwise`.
+        elo_k: K of the online Elo.
+    """
+
+    lowest: int
+    chosen_by: ChosenBy
+    elo_k: float
+
+
 def pick_setting(run: ProtocolRun) -> Setting:
     """One row of controls; every number below is read anew from the stored verdicts."""
-    with st.container(border=True, key="protocols_sliders"):
+    with st.container(border=True, key="dials_protocols"):
         one, two, three = st.columns(3, gap="medium")
         with one:
-            arm = _arm(run)
+            style = _style(run)
         with two:
-            rule, margin = _rule(run)
-            own = ui.pick("Rewritten systems", list(WHOSE), key=_seeded(CHOSEN, list(WHOSE)), title=WHOSE.__getitem__)
-            state.publish(CHOSEN, own, "own")
+            arm = _arm(run, style)
         with three:
-            lowest = _lowest(run)
-            elo_k = float(_whole("K of the online Elo", K_ELO, 64, 16))
+            rule, margin = _rule(run)
     view = data.view(run, rule, margin)
     if rule == LIKE:
         ui.note(
             f"Clean pairs tie as often pointwise as pairwise at a margin of {three_digits(view.rule.margin or 0.0)}."
         )
-    return Setting(arm, view, lowest, own, elo_k, rule, margin)
+    return Setting(arm, view, rule, margin)
 
 
-def _arm(run: ProtocolRun) -> str:
+def pick_board(run: ProtocolRun) -> BoardSetting:
+    """The controls that only the leaderboard follows."""
+    one, two, three = st.columns(3, gap="medium")
+    with one:
+        lowest = _lowest(run)
+    with two:
+        own = ui.pick("Rewritten systems", list(WHOSE), key=_seeded(CHOSEN, list(WHOSE)), title=WHOSE.__getitem__)
+        state.publish(CHOSEN, own, "own")
+    with three:
+        elo_k = float(_whole("K of the online Elo", K_ELO, 64, 16))
+    return BoardSetting(lowest, "pairwise" if own == "pairwise" else "own", elo_k)
+
+
+def _style(run: ProtocolRun) -> str:
     styles = run.styles
     style = ui.pick("Distractor", styles, key=_seeded(STYLE, styles), title=title)
     state.publish(STYLE, style, styles[0])
+    return style
+
+
+def _arm(run: ProtocolRun, style: str) -> str:
     strengths = run.strengths(style)
     if len(strengths) == 1:
         ui.note(f"Judged at strength {strengths[0]:g}; run more strengths for a slider.")

@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from dashboard import ui
-from dashboard.panels.protocols_choose import Setting
+from dashboard.panels.protocols_choose import BoardSetting, Setting
 from dashboard.panels.protocols_data import ProtocolRun
 from engine.schema import Protocol
 
@@ -43,9 +43,11 @@ def ladder(run: ProtocolRun, setting: Setting, *, half: bool, key: str) -> list[
     return _clickable(run, "ladder", key=key, arm=setting.arm, ties_are=ties_are, **setting.ties)
 
 
-def board(run: ProtocolRun, name: str, protocol: Protocol, arm: str, setting: Setting, *, key: str) -> list[Any]:
+def board(
+    run: ProtocolRun, name: str, protocol: Protocol, arm: str, setting: Setting, asked: BoardSetting, *, key: str
+) -> list[Any]:
     """Ranks before and after (slope), or the win matrix of the clean comparisons, best system first (matrix)."""
     return _clickable(
-        run, name, key=key, protocol=protocol.value, arm=arm, lowest=setting.lowest, chosen_by=setting.chosen_by,
+        run, name, key=key, protocol=protocol.value, arm=arm, lowest=asked.lowest, chosen_by=asked.chosen_by,
         **setting.ties,
     )  # fmt: skip

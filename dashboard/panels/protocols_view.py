@@ -14,7 +14,7 @@ from dashboard.panels import protocols_cases as cases
 from dashboard.panels import protocols_data as data
 from dashboard.panels import protocols_figures as figures
 from dashboard.panels import protocols_more as more
-from dashboard.panels.protocols_choose import Setting, pick_setting
+from dashboard.panels.protocols_choose import Setting, pick_board, pick_setting
 from dashboard.panels.protocols_data import ProtocolRun
 from dashboard.panels.protocols_words import board_sentence, headline, net_sentence, percent
 from engine import catalog
@@ -113,18 +113,19 @@ def _leaderboard(run: ProtocolRun, dataset: Dataset, setting: Setting) -> None:
         return
     if arm != setting.arm:
         ui.note(f"The leaderboard was measured with {title(arm).lower()} only.")
+    asked = pick_board(run)
     judged = [p for p in PROTOCOLS if (run.arena.has_pairwise if p is Protocol.PAIRWISE else run.arena.has_pointwise)]
     clicked: list[str] = []
     protocol = judged[0]
     for column, p in zip(st.columns(len(judged), gap="medium"), judged, strict=True):
         with column:
-            found = data.board_of(run, p, arm, setting.lowest, setting.view, setting.chosen_by, setting.elo_k)
-            at = figures.board(run, "slope", p, arm, setting, key=f"protocols_slope_{p.value}")
+            found = data.board_of(run, p, arm, asked.lowest, setting.view, asked.chosen_by, asked.elo_k)
+            at = figures.board(run, "slope", p, arm, setting, asked, key=f"protocols_slope_{p.value}")
             ui.note(board_sentence(run, found))
             ui.note(_problems(run, found))
             st.dataframe(_ratings(run, found), hide_index=True, key=f"protocols_ratings_{p.value}")
             ui.note("✎ rewritten; Bradley-Terry with ties as half wins, online Elo averaged over 50 orders.")
-            cell = figures.board(run, "matrix", p, arm, setting, key=f"protocols_win_{p.value}")
+            cell = figures.board(run, "matrix", p, arm, setting, asked, key=f"protocols_win_{p.value}")
             ui.note(_cycles(run, p, setting))
             if at or cell:
                 clicked, protocol = (cell or [at[0], ""]), p

@@ -6,7 +6,7 @@ from dashboard.panels import findings
 from dashboard.panels import protocols_data as data
 from dashboard.panels.protocols_choose import Setting
 from dashboard.panels.protocols_data import ProtocolRun
-from engine.figures.text import count, interval_text
+from engine.figures.text import THIN, count, interval_text
 from engine.gallery.protocols import title
 from engine.metrics.intervals import Interval
 from engine.metrics.leaderboard import Board
@@ -20,7 +20,7 @@ def percent(one: Interval, *, signed: bool = False) -> str:
     if one.value != one.value:
         return "no data"
     if one.value == 0 and not signed and one.upper == one.upper:
-        return f"0 of {count(one.n)}, at most {100 * one.upper:.3g} %"
+        return f"0 of {count(one.n)}, at most {100 * one.upper:.3g}{THIN}%"
     ends = (100 * one.value, 100 * one.lower, 100 * one.upper)
     return interval_text(
         *ends, unit="points" if signed else "%", signed=signed, method=one.method, n_clusters=one.n_clusters

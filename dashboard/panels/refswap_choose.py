@@ -66,13 +66,7 @@ def _pick(name: str, key: str, options: list[str], about: str) -> str:
     state.seed(key, options, DEFAULTS[key])
     chosen = ui.pick(name, options, key=key, title=verifier_title, help=about)
     state.publish(key, chosen, DEFAULTS[key])
-    if chosen != NOBODY:
-        ui.note(catalog.describe_judge(chosen.partition("?")[0]).about if chosen in REGIMES else _about(chosen))
     return chosen
-
-
-def _about(spec: str) -> str:
-    return catalog.describe_judge(spec).about
 
 
 def pick_setting(arms: tuple[str, ...], k_max: int, floor: float) -> Setting:
@@ -83,10 +77,10 @@ def pick_setting(arms: tuple[str, ...], k_max: int, floor: float) -> Setting:
         k_max: most references that were asked.
         floor: p_yes from which a YES was checked.
     """
-    with st.container(border=True, key="swap_setting"):
+    with st.container(border=True, key="dials_swap"):
         left, middle, right = st.columns(3, gap="medium")
         with left:
-            arm = _segments("Swapped references", ARM, list(arms), arms[0], lambda a: SHORT[a])
+            arm = _segments("Swapped references are of", ARM, list(arms), arms[0], lambda a: SHORT[a])
             k = _slider("K, references for each check", K, 1, k_max, min(5, k_max)) if k_max > 1 else 1
         with middle:
             mode = _segments("γ, the least max_p_cf that keeps a YES", MODE, [CALIBRATED, BY_HAND], CALIBRATED, str)
@@ -140,7 +134,7 @@ def _gamma() -> float:
 def _threshold(floor: float) -> float:
     state.seed_number(LEAST_YES, floor, 0.99, floor)
     value = st.slider(
-        "YES from p(YES)",
+        "A response is accepted from p(YES)",
         floor,
         0.99,
         key=LEAST_YES,

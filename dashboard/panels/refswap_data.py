@@ -11,7 +11,7 @@ import streamlit as st
 
 from dashboard.watching import first_readable, named_runs, open_named, version_of
 from engine import catalog
-from engine.figures.text import count, interval_text, plural, three_digits
+from engine.figures.text import THIN, count, interval_text, plural, three_digits
 from engine.gallery import Source
 from engine.gallery.refswap import CALIBRATED, key_title, summary_at
 from engine.gallery.refswap import arms as arms_of
@@ -107,7 +107,7 @@ def percent(one: Interval) -> str:
     if np.isnan(one.value):
         return "undefined"
     if one.value == 0 and np.isfinite(one.upper):
-        return f"0 of {count(one.n)}, at most {100 * one.upper:.3g} %"
+        return f"0 of {count(one.n)}, at most {100 * one.upper:.3g}{THIN}%"
     return interval_text(100 * one.value, 100 * one.lower, 100 * one.upper, unit="%")
 
 
@@ -123,16 +123,9 @@ def headline(run: SwapRun, found: Summary) -> str:
     if not found.n_right:
         return f"{fooled}, and no correct response at all, so nothing can be told apart."
     if found.auc.lower <= 0.5 <= found.auc.upper:
-        return (
-            f"{fooled}. max_p_cf does not measurably tell a key from a correct answer ({_auc(found)}), so γ "
-            f"removes both: {percent(found.pass_right)} of accepted correct responses keep their YES, and "
-            f"{percent(found.pass_fooled)} of accepted keys."
-        )
+        return f"{fooled}, and RefSwap does not measurably tell these from correct answers ({_auc(found)})."
     if found.auc.value < 0.5:
-        return (
-            f"{fooled}. RefSwap would remove correct answers first: their YES survives a swap less often than a key's "
-            f"({_auc(found)})."
-        )
+        return f"{fooled}. RefSwap would remove correct answers first ({_auc(found)})."
     return (
         f"{fooled}; behind RefSwap on {percent(found.after.fpr)}, and accuracy on responses goes from "
         f"{_share(found.before.accuracy)} to {_share(found.after.accuracy)} ({_auc(found)})."
@@ -186,7 +179,8 @@ def mechanism(run: SwapRun, arm: str, found: Summary, threshold: float) -> str:
         f"{three_digits(right)} for accepted correct responses and {three_digits(key)} for accepted keys."
     )
     if found.auc.lower <= 0.5 <= found.auc.upper:
-        return f"{text} Neither of the two survives a swap measurably better."
+        kept = f"{percent(found.pass_right)} of accepted correct responses and {percent(found.pass_fooled)} of keys"
+        return f"{text} Neither survives a swap measurably better, so γ removes both: {kept} keep their YES."
     if right < 0.05 and key < 0.05:
         return f"{text} This verifier follows the reference for both, so a swap leaves neither: it does not self-solve."
     if right < key:

@@ -20,6 +20,7 @@ from engine.schema import Task
 
 KEYS, OWN, POOL, FORM, K_MAX, BOTH = "swap_keys", "swap_own", "swap_pool", "swap_form", "swap_k_max", "swap_both"
 OWN_POOL = "data"
+RUN = "Run this verifier here"
 FORMS = {
     "reference last": "Question, response, reference last",
     "plain": "Question, reference, response",
@@ -41,7 +42,7 @@ def watched(judge: str, dataset_id: str) -> Job | None:
 def setup(judge: str, dataset: Dataset, job: Job | None) -> None:
     """The choices for a run and its button, folded; the progress of a run below."""
     busy = bool(job and job.active)
-    with st.expander("Run this verifier here", expanded=False, key="swap_setup", icon=":material/tune:"):
+    with st.expander(RUN, expanded=False, key="swap_setup", icon=":material/tune:"):
         left, right = st.columns(2, gap="medium")
         with left:
             keys = _keys()

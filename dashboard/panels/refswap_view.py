@@ -12,6 +12,7 @@ from dashboard.panels import findings
 from dashboard.panels import refswap_data as swaps
 from dashboard.panels.refswap_choose import Setting, pick_setting, verifier_title
 from dashboard.panels.refswap_data import SwapRun
+from engine import catalog
 from engine.data.dataset import Dataset
 from engine.figures.text import fixed, interval_text, three_digits
 from engine.metrics.intervals import Interval
@@ -24,14 +25,14 @@ TABS = ("Swapped references", "Keys", "Operating points", "Baselines", "False po
 @st.fragment
 def results(runs: Sequence[SwapRun], dataset: Dataset) -> None:
     """Sliders on top, then a column for each verifier; a slider redraws only this panel."""
+    answer = st.container()  # above the sliders that it follows
     arms = tuple(arm for arm in swaps.ARMS if all(arm in run.arms for run in runs)) or ("other",)
     k_max = min(run.tables[arms[0]].samples.k_max or 1 for run in runs)
     setting = pick_setting(arms, k_max, max(run.threshold for run in runs))
     found = [
         swaps.summary(run, setting.arm, setting.k, setting.delta, setting.gamma, setting.threshold) for run in runs
     ]
-    columns = st.columns(len(runs), gap="large")
-    for column, run, one in zip(columns, runs, found, strict=True):
+    for column, run, one in zip(answer.columns(len(runs), gap="large"), runs, found, strict=True):
         with column:
             _heading(run, one, setting)
     draws: dict[str, Callable[[SwapRun, Summary, Setting, str], None]] = {
@@ -40,7 +41,7 @@ def results(runs: Sequence[SwapRun], dataset: Dataset) -> None:
         TABS[2]: _points,
     }
     wide = {TABS[3]: _baselines, TABS[4]: _false_positives}
-    tabs = st.tabs(TABS, key="swap_tab", on_change="rerun")
+    tabs = st.tabs(TABS, key="swap_tab", on_change="rerun", bind="query-params")
     for name, tab in zip(TABS, tabs, strict=True):
         if not tab.open:
             continue
@@ -60,23 +61,24 @@ def _heading(run: SwapRun, found: Summary, setting: Setting) -> None:
     st.subheader(ui.plain(verifier_title(run.judge)), anchor=False)
     st.badge(findings.provenance(run.manifest, recorded=run.recorded), icon=":material/history:", color="gray")
     ui.finding(swaps.headline(run, found))
-    ui.note(swaps.mechanism(run, setting.arm, found, setting.threshold))
-    ui.facts(_facts(found))
     if unread := swaps.unread_note(found, run):
         ui.warn(unread)
-    if remark := run.manifest.get("judge", {}).get("remark"):
-        ui.note(str(remark))
+    with st.expander("Why, and what it costs"):
+        ui.note(swaps.mechanism(run, setting.arm, found, setting.threshold))
+        ui.facts(_facts(found))
+        ui.note(catalog.describe_judge(run.judge.partition("?")[0]).about)
+        ui.note(str(run.manifest.get("judge", {}).get("remark") or ""))
 
 
 def _facts(found: Summary) -> dict[str, str]:
     clean, key = found.cost_clean, found.cost_key
     facts = {
+        "γ in use": three_digits(found.gamma),
+        "Reach it, correct / keys": f"{_percent(found.pass_right.value)} / {_percent(found.pass_fooled.value)}",
         "AUC (signed)": _text(found.auc),
         "Cohen's d": _text(found.cohens_d),
-        "Reach γ, correct / keys": f"{_percent(found.pass_right.value)} / {_percent(found.pass_fooled.value)}",
-        "γ in use": three_digits(found.gamma),
         "γ* (eq. 5)": f"{three_digits(found.cut.value)} from {found.cut.n} responses",
-        "Passes, clean / key": f"{fixed(clean.passes, 2)} / {fixed(key.passes, 2)}",
+        "Forward passes, clean / key": f"{fixed(clean.passes, 2)} / {fixed(key.passes, 2)}",
     }
     if clean.tokens_ratio == clean.tokens_ratio:
         facts["Tokens, clean / key"] = f"×{fixed(clean.tokens_ratio, 2)} / ×{fixed(key.tokens_ratio, 2)}"

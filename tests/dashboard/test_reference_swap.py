@@ -100,8 +100,7 @@ def test_every_tab_draws(app):
         ("Baselines", 0, 1),
         ("False positives", 0, 1),
     ):
-        app.session_state["swap_tab"] = tab
-        at = swap_page(app, FOOLED)
+        at = swap_page(app, FOOLED, swap_tab=tab)
         assert (len(at.get("plotly_chart")), len(at.dataframe)) == (charts, tables)
         for chart in at.get("plotly_chart"):
             assert chart.proto.alt
@@ -113,8 +112,7 @@ def test_the_gamma_line_moves_in_every_figure_that_has_one(app):
     for tab, charts in (("Swapped references", 1), ("Operating points", 3)):
         seen = []
         for gamma in ("0.1", "0.4"):
-            app.session_state["swap_tab"] = tab
-            at = swap_page(app, FOOLED, swap_mode="by hand")
+            at = swap_page(app, FOOLED, swap_mode="by hand", swap_tab=tab)
             at.select_slider(key="swap_gamma").set_value(float(gamma)).run()
             figures = [chart.proto.spec for chart in at.get("plotly_chart")]
             assert len(figures) == charts
