@@ -65,7 +65,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "engine.transport",
     },
     "engine.methods": {"engine.errors"},
-    "engine.doctor": PLAIN | {"engine.models", "engine.figures"},
+    "engine.doctor": PLAIN | {"engine.models", "engine.figures", "engine.transport"},  # transport: compiled ahead
     "engine.jobs": PLAIN | {"engine.runs"},
 }
 COMPOSERS = {"engine.studies", "engine.worker", "engine.cli", "engine.commands"}

@@ -11,6 +11,7 @@ import argparse
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from engine.models.chat import encode_text
 from engine.models.llama import why_not, written_out
 from engine.models.loader import LoadedModel, load_model
 from engine.settings import Settings, get_settings
-from engine.steering.decode import Row
+from engine.steering.decode import Row, way_for
 from engine.steering.hooks import steered
 from engine.steering.layers import blocks
 from engine.steering.session import Session, slots_for
@@ -195,7 +196,8 @@ def _session(
     import torch
 
     with torch.inference_mode():
-        session = Session(written_out(loaded), prompts, rows, tokens, edit)
+        model = written_out(loaded)
+        session = Session(model, prompts, rows, tokens, edit, way=way_for(model, tokens))
         if loaded.device != "cpu":
             session.capture()
     return session
@@ -227,6 +229,8 @@ def _floor_bytes(loaded: LoadedModel, rows: int, tokens: int) -> int:
     model = written_out(loaded)
     embedded = 0 if model.head is model.embedding else model.embedding.nbytes
     weights = sum(p.nbytes for p in loaded.model.parameters()) - embedded
+    if way_for(model, tokens) == "packed" and model.packed:
+        weights = sum(one.nbytes for one in (*chain(*model.packed.layers), model.packed.head))
     slots = slots_for([[0] * PROMPT_TOKENS], tokens)
     held = 2 * len(model.layers) * model.kv_heads * slots * model.width * loaded.model.dtype.itemsize
     return int(weights + rows * held)
