@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -98,23 +98,26 @@ class Table:
         if missing:
             found = ", ".join(map(str, frame.columns))
             raise InputError(f"The {self.name} table has no column {', '.join(missing)}. It has: {found}.")
-        out = pd.DataFrame({c.name: _coerce(frame, c, self.name) for c in self.columns}, index=range(len(frame)))
+        plain = frame.reset_index(drop=True)
+        out = pd.DataFrame({c.name: _coerce(plain, c, self.name) for c in self.columns}, index=plain.index)
         if self.key and out[self.key].duplicated().any():
             repeated = out.loc[out[self.key].duplicated(), self.key].iloc[0]
             raise InputError(f"{self.key} {repeated!r} stands twice in the {self.name} table; ids must differ.")
         return out
 
 
+_DTYPES: dict[Kind, Any] = {"list": object, "str": "str", "float": "float64", "int": "Int64"}
+
+
 def _coerce(frame: pd.DataFrame, column: Column, table: str) -> pd.Series:
-    values = (
-        frame[column.name].reset_index(drop=True)
-        if column.name in frame.columns
-        else pd.Series([None] * len(frame), dtype=object)
-    )
+    if column.name not in frame.columns:
+        return pd.Series([None] * len(frame), dtype=_DTYPES[column.kind])
+    values = frame[column.name]
     if column.kind == "list":
         return pd.Series([_as_list(v) for v in values], dtype=object)
     if column.kind == "str":
-        text = values.astype("str").where(values.notna(), np.nan).astype("str")
+        done = values.dtype == "str"  # most tables have been through here before
+        text = values if done else values.astype("str").where(values.notna(), np.nan).astype("str")
         return _check_allowed(text, column, table)
     try:
         numbers = pd.to_numeric(values, errors="raise")
@@ -123,7 +126,7 @@ def _coerce(frame: pd.DataFrame, column: Column, table: str) -> pd.Series:
         raise InputError(
             f"Row {bad + 1} of the {table} table has {values.iloc[bad]!r} in {column.name}; a number is expected."
         ) from None
-    return numbers.astype("float64" if column.kind == "float" else "Int64")
+    return numbers.astype(_DTYPES[column.kind])
 
 
 def _as_list(value: object) -> list[float] | None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
 
+from engine.models import loader
 from engine.models.weights import base_record
 from engine.settings import Settings, get_settings
 
@@ -30,12 +32,31 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     return _use_home(tmp_path, monkeypatch)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With several workers: a file stays in one, and whatever reads the bundled weights shares another's memory.
+
+    Those tests are the longest piece, so they begin first.
+    """
+    for item in items:
+        fixtures = getattr(item, "fixturenames", ())
+        real = "weights" in fixtures and "server" not in fixtures
+        item.add_marker(pytest.mark.xdist_group("weights" if real else item.nodeid.partition("::")[0]))
+    items.sort(key=lambda item: item.get_closest_marker("xdist_group").args[0] != "weights")
+
+
 @pytest.fixture(scope="session")
-def weights() -> None:
-    """Skip where the bundled weights were not fetched (`make test` fetches them)."""
+def weights():
+    """Skip where the bundled weights were not fetched (`make test` fetches them); each is loaded once."""
     record = base_record(REAL.assets / "judge")
     if not (REAL.gguf or (REAL.weights / record.gguf_name).is_file()):
         pytest.skip("the bundled judge's weights are absent; run `judgescope doctor --fetch`")
+    load = lru_cache(maxsize=2)(lambda adapter: _LOAD(REAL, adapter))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loader, "_load_bundled", lambda settings, adapter: load(adapter))
+        yield
+
+
+_LOAD = loader._load_bundled
 
 
 @pytest.fixture(scope="session")

@@ -225,7 +225,7 @@ def test_the_dashboard_loads_no_model_library():
     app = f"""import streamlit as st
 from streamlit.testing.v1 import AppTest
 st.config.set_option("client.showErrorDetails", "full")
-at = AppTest.from_file({str(ROOT / "dashboard" / "app.py")!r}, default_timeout=60)
+at = AppTest.from_file({str(ROOT / "dashboard" / "app.py")!r}, default_timeout=300)
 at.query_params["judge"] = "planted:constant?value=3"
 at.run()
 assert not at.exception, at.exception

@@ -32,7 +32,7 @@ def fresh(settings, monkeypatch):
 @pytest.fixture
 def app():
     """The app, not yet run."""
-    return AppTest.from_file(str(APP), default_timeout=60)
+    return AppTest.from_file(str(APP), default_timeout=300)
 
 
 @pytest.fixture

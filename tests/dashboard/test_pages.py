@@ -154,7 +154,7 @@ def test_the_next_response_and_the_own_attack(app):
     assert "<script" not in page
 
 
-def wait_for(job_id: str, states: tuple[str, ...], seconds: float = 60) -> jobs.Job:
+def wait_for(job_id: str, states: tuple[str, ...], seconds: float = 300) -> jobs.Job:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         job = jobs.manager().get(job_id)

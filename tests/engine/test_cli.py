@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from itertools import count
+from types import SimpleNamespace
 
 import pytest
 
 from engine.cli import main
 from engine.runs import open_run
+from engine.studies import plan
 
 PLANTED = "planted:injection?strength=0.8&noise=0.2"
 
@@ -124,9 +127,10 @@ def test_a_dry_run_counts_the_calls_that_a_run_then_makes(capsys, settings, weig
     assert last_json(run(capsys, *args, "--dry-run", "--json")[1])["calls"] == 0
 
 
-def test_a_budget_keeps_what_is_done_and_exits_with_3(capsys, settings):
-    args = ["study", "grid", "--judge", PLANTED + "&delay=3", "--attack", "dsi", "--defense", "none", "--run-id", "g"]
-    code, out, _ = run(capsys, *args, "--budget-seconds", "0.1", "--json")
+def test_a_budget_keeps_what_is_done_and_exits_with_3(capsys, settings, monkeypatch):
+    args = ["study", "grid", "--judge", PLANTED + "&delay=1", "--attack", "dsi", "--defense", "none", "--run-id", "g"]
+    monkeypatch.setattr(plan, "time", SimpleNamespace(monotonic=count().__next__))  # a second passes at each look
+    code, out, _ = run(capsys, *args, "--budget-seconds", "9", "--json")
     assert code == 3
     found = last_json(out)
     assert found["state"] == "stopped"

@@ -27,7 +27,7 @@ def jobs(settings):
     made.close()
 
 
-def wait(jobs: JobManager, job_id: str, *states: str, seconds: float = 60) -> Job:
+def wait(jobs: JobManager, job_id: str, *states: str, seconds: float = 300) -> Job:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         job = jobs.get(job_id)
