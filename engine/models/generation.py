@@ -1,8 +1,9 @@
 """Short replies by greedy decoding, in batches that give the same text as one prompt at a time.
 
-Prompts are padded on the right (left padding gave NaN under SDPA); each row's new tokens take up the positions
-after its own prompt, and a mask hides the gap that the padding leaves in the cache. Models whose attention has
-a window, or a state in place of a cache, would count that gap, so they decode prompts of equal length together.
+Llama-shaped models write through `engine.models.session`, others through their own modules. There prompts are padded
+on the right (left padding gave NaN under SDPA); each row's new tokens take up the positions after its own prompt, and
+a mask hides the gap that the padding leaves in the cache. Models whose attention has a window, or a state in place of
+a cache, would count that gap, so they decode prompts of equal length together.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from typing import Any
 
 from engine.errors import ModelError
 from engine.models.batching import batches, last_logits, pad_right, token_budget
+from engine.models.llama import why_not
 from engine.models.loader import LoadedModel
+from engine.models.session import Row, write
 
 _FULL_ATTENTION = frozenset({"llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3", "gemma3_text"})
 _ENDS = ("<|im_end|>", "<|eot_id|>", "<end_of_turn>", "<|end|>", "<|endoftext|>", "</s>")
@@ -57,11 +60,13 @@ def generate(
     lengths = [len(p) + max_new_tokens for p in prompts]
     budget = batch_tokens or token_budget(loaded.device)
     out = [Reply("", 0)] * len(prompts)
-    for batch in batches(lengths, budget, equal=not _may_pad(loaded, max(lengths, default=0))):
+    seq2seq, own = loaded.kind == "encoder-decoder", not why_not(loaded)
+    decode = _decode_seq2seq if seq2seq else _decode_by_session if own else _decode_causal
+    may_pad = own or _may_pad(loaded, max(lengths, default=0))
+    for batch in batches(lengths, budget, equal=not may_pad):
         chosen = [prompts[i] for i in batch]
         with torch.inference_mode():
-            seq2seq = loaded.kind == "encoder-decoder"
-            rows = (_decode_seq2seq if seq2seq else _decode_causal)(loaded, chosen, max_new_tokens)
+            rows = decode(loaded, chosen, max_new_tokens)
         replies = [Reply(loaded.tokenizer.decode(row, skip_special_tokens=True), len(row)) for row in rows]
         for i, reply in zip(batch, replies, strict=True):
             out[i] = reply
@@ -79,6 +84,10 @@ def _may_pad(loaded: LoadedModel, longest: int) -> bool:
     if not getattr(config, "use_sliding_window", True):
         window = None
     return config.model_type in _FULL_ATTENTION and (not window or longest <= window)
+
+
+def _decode_by_session(loaded: LoadedModel, prompts: Sequence[Sequence[int]], limit: int) -> list[list[int]]:
+    return write(loaded, prompts, [Row(k) for k in range(len(prompts))], limit, end_tokens(loaded))[0]
 
 
 def _decode_causal(loaded: LoadedModel, prompts: Sequence[Sequence[int]], limit: int) -> list[list[int]]:

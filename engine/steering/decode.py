@@ -17,18 +17,16 @@ from engine.errors import InputError, ModelError
 from engine.models.batching import batches
 from engine.models.chat import plain_ids, render_ids
 from engine.models.generation import end_tokens
-from engine.models.llama import Llama, Way, why_not, written_out
+from engine.models.llama import why_not, written_out
 from engine.models.loader import LoadedModel
 from engine.models.memory import SHARE, free_bytes, halving
+from engine.models.session import Row, chooser, slots_for, write
 from engine.steering.hooks import steered
-from engine.steering.session import Row, Session, chooser, slots_for
-from engine.steering.vectors import Edit
+from engine.steering.vectors import Edit, Editor
 
 __all__ = ["Row", "Written", "decode", "prompt_ids"]
 
 CPU_ROWS, GPU_ROWS = 32, 2048
-WORTH_PACKING = 16
-"""Tokens from which packing the weights, once for a model, is worth it; texts of that length come in numbers."""
 _said: set[str] = set()
 
 
@@ -103,8 +101,11 @@ def decode(
 
         chosen, own_edit = [rows[i] for i in batch], edit.rows(batch) if edit else None
         with torch.inference_mode():
-            write = _by_session if own else _by_modules
-            tokens, sizes = write(loaded, prompts, chosen, limit, own_edit)
+            if own:
+                editor = Editor(own_edit, loaded.device) if own_edit else None
+                tokens, sizes = write(loaded, prompts, chosen, limit, end_tokens(loaded), editor)
+            else:
+                tokens, sizes = _by_modules(loaded, prompts, chosen, limit, own_edit)
         for i, row, size in zip(batch, tokens, sizes, strict=True):
             out[i] = _written(loaded, row, size)
         if after_batch:
@@ -156,21 +157,6 @@ def _cut(
     for group in batches(lengths, longest * len(rows), equal=not own):
         cut += [group[k : k + most] for k in range(0, len(group), most)]
     return cut
-
-
-def _by_session(
-    loaded: LoadedModel, prompts: Sequence[Sequence[int]], rows: Sequence[Row], limit: int, edit: Edit | None
-) -> tuple[list[list[int]], list[float]]:
-    model: Llama = written_out(loaded)
-    session = Session(model, prompts, rows, limit, edit, way=way_for(model, limit))
-    if loaded.device != "cpu" and limit > 4:
-        session.capture()
-    return session.run(end_tokens(loaded))
-
-
-def way_for(model: Llama, limit: int) -> Way:
-    """How a batch is written on this device, before a GPU's graph is recorded; `limit` tokens of each row."""
-    return "packed" if model.device == "cpu" and limit >= WORTH_PACKING and model.packed else "fused"
 
 
 def _by_modules(

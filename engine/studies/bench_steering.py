@@ -21,12 +21,11 @@ from engine.errors import InputError
 from engine.models.chat import encode_text
 from engine.models.llama import why_not, written_out
 from engine.models.loader import LoadedModel, load_model
+from engine.models.session import Row, Session, slots_for, way_for
 from engine.settings import Settings, get_settings
-from engine.steering.decode import Row, way_for
 from engine.steering.hooks import steered
 from engine.steering.layers import blocks
-from engine.steering.session import Session, slots_for
-from engine.steering.vectors import Edit, Side, Standards, edit_of
+from engine.steering.vectors import Edit, Editor, Side, Standards, edit_of
 from engine.studies.bench_floor import device_name, note, peak_bytes, reset_peak, synchronise
 
 PROMPT_TOKENS = 128
@@ -196,8 +195,7 @@ def _session(
     import torch
 
     with torch.inference_mode():
-        model = written_out(loaded)
-        session = Session(model, prompts, rows, tokens, edit, way=way_for(model, tokens))
+        session = Session(written_out(loaded), prompts, rows, tokens, Editor(edit, loaded.device))
         if loaded.device != "cpu":
             session.capture()
     return session

@@ -9,9 +9,8 @@ import pytest
 import torch
 
 from engine.models.llama import Llama
-from engine.steering.decode import Row
-from engine.steering.session import Session
-from engine.steering.vectors import Standards, edit_of
+from engine.models.session import Row, Session
+from engine.steering.vectors import Editor, Standards, edit_of
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")]
 TOKENS = 12
@@ -19,7 +18,7 @@ TOKENS = 12
 
 def _session(loaded, prompts, rows, edit):
     with torch.inference_mode():
-        return Session(Llama(loaded), prompts, rows, TOKENS, edit)
+        return Session(Llama(loaded), prompts, rows, TOKENS, Editor(edit, loaded.device))
 
 
 @pytest.mark.parametrize("shape", ["llama", "qwen2", "qwen3"])

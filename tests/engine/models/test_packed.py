@@ -11,9 +11,9 @@ from gguf.quants import dequantize, quantize
 from engine.models.llama import written_out
 from engine.models.loader import load_model
 from engine.models.packed import HAS_NUMBA, compile_ahead, compiled_threads, pack
+from engine.models.session import Row, Session, way_for
 from engine.settings import get_settings
-from engine.steering.decode import decode, way_for
-from engine.steering.session import Row, Session
+from engine.steering.decode import decode
 from engine.steering.vectors import Standards, edit_of
 
 if HAS_NUMBA:

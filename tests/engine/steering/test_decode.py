@@ -9,12 +9,12 @@ from transformers import GenerationConfig
 
 from engine.errors import InputError, ModelError
 from engine.models.llama import why_not, written_out
+from engine.models.session import Session
 from engine.steering.activations import last_activations
 from engine.steering.decode import Row, decode
 from engine.steering.hooks import steered
 from engine.steering.layers import blocks
-from engine.steering.session import Session
-from engine.steering.vectors import edit_of
+from engine.steering.vectors import Editor, edit_of
 
 PROMPTS = [[5, 9, 30, 41, 7], [8, 8, 12], [17], [60, 3, 44, 45, 46, 47, 21, 90]]
 ROWS = [Row(i) for i in range(4)]
@@ -79,7 +79,7 @@ def test_alpha_zero_is_unsteered_text_and_logits(tiny, standards, shape):
     ]
     if not why_not(loaded):
         with torch.inference_mode():
-            both = [Session(written_out(loaded), PROMPTS, ROWS, 2, e) for e in (edit, None)]
+            both = [Session(written_out(loaded), PROMPTS, ROWS, 2, e) for e in (Editor(edit, "cpu"), None)]
             for session in both:
                 session.step()
         assert torch.equal(both[0].logits, both[1].logits)

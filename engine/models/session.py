@@ -11,21 +11,36 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from engine.errors import ModelError
 from engine.models.batching import batches, pad_right, token_budget
-from engine.models.llama import Llama, Way
+from engine.models.llama import Llama, Way, written_out
+from engine.models.loader import LoadedModel
 from engine.models.packed import compiled_threads
-from engine.steering.vectors import Edit, Editor
 
 TOP_K = 50
 _STEP = 16
 """Slots come in so many, so that attention kernels find aligned masks."""
 _LOOK = 8
 """Steps between two looks at whether all rows have ended, on a GPU."""
+
+
+WORTH_RECORDING = 4
+"""Tokens above which recording a GPU's graph is worth it."""
+WORTH_PACKING = 16
+"""Tokens from which packing the weights, once for a model, is worth it; texts of that length come in numbers."""
+
+
+class Editing(Protocol):
+    """Edits the activations of the rows' newest tokens at one layer."""
+
+    layer: int
+
+    def apply(self, hidden: Any) -> tuple[Any, Any]:
+        """Edited activations (B, d), and the relative size (B,) of each edit."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +84,38 @@ def slots_for(prompts: Sequence[Sequence[int]], limit: int) -> int:
     return -(-(max(map(len, prompts)) + limit + 1) // _STEP) * _STEP
 
 
+def way_for(model: Llama, limit: int) -> Way:
+    """How `limit` tokens of each row are written on this device, before a GPU's graph is recorded."""
+    return "packed" if model.device == "cpu" and limit >= WORTH_PACKING and model.packed else "fused"
+
+
+def write(
+    loaded: LoadedModel,
+    prompts: Sequence[Sequence[int]],
+    rows: Sequence[Row],
+    limit: int,
+    ends: frozenset[int],
+    editor: Editing | None = None,
+) -> tuple[list[list[int]], list[float]]:
+    """The tokens of each row and its mean relative edit; see `Session.run`.
+
+    Args:
+        loaded: a model that `engine.models.llama.why_not` has nothing against.
+        prompts: token ids of every prompt.
+        rows: what is written.
+        limit: tokens of a text, at most.
+        ends: tokens that end a text.
+        editor: of the rows, in order.
+
+    Raises:
+        ModelError: the model gave NaN.
+    """
+    session = Session(written_out(loaded), prompts, rows, limit, editor)
+    if loaded.device != "cpu" and limit > WORTH_RECORDING:
+        session.capture()
+    return session.run(ends)
+
+
 class Session:
     """B rows ready to be written.
 
@@ -77,8 +124,8 @@ class Session:
         prompts: token ids of every prompt.
         rows: which prompt each row continues, and how it chooses.
         limit: tokens written for each row, at most.
-        edit: of the rows, in order; None steers nothing.
-        way: how a step is computed; recording a graph chooses the fastest.
+        editor: of the rows, in order; None steers nothing.
+        way: how a step is computed; by default as `way_for` chooses, and recording a graph chooses the fastest.
     """
 
     def __init__(
@@ -87,13 +134,13 @@ class Session:
         prompts: Sequence[Sequence[int]],
         rows: Sequence[Row],
         limit: int,
-        edit: Edit | None = None,
+        editor: Editing | None = None,
         *,
-        way: Way = "fused",
+        way: Way | None = None,
     ) -> None:
         import torch
 
-        self._model, self._limit, self.way = model, limit, way
+        self._model, self._limit, self.way = model, limit, way or way_for(model, limit)
         self._prompts = [prompts[row.prompt] for row in rows]
         device = model.device
         size = len(rows)
@@ -103,7 +150,7 @@ class Session:
         self._cache = model.cache(size, slots)
         self._read(prompts, rows)
         self._choose = chooser(rows, limit, device)
-        self._editor = Editor(edit, device) if edit else None
+        self._editor = editor
         self._tokens = torch.zeros(size, dtype=torch.long, device=device)
         self._place = torch.zeros(size, dtype=torch.long, device=device)
         self._slot = torch.zeros(1, dtype=torch.long, device=device)
