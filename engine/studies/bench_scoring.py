@@ -31,6 +31,7 @@ from engine.models.scoring import Way, label_probabilities
 from engine.models.trie import Tokens, trie_tokens
 from engine.settings import Settings, get_settings
 from engine.studies.bench_floor import causal_flops, device_name, matmul_rate, note, peak_bytes, reset_peak
+from engine.studies.bench_llama_cpp import llama_lines, measure_llama_cpp, require_llama_cpp
 from engine.studies.bench_shapes import SHAPES, model_growth
 from engine.studies.requests import build_requests, with_attack
 
@@ -76,6 +77,12 @@ def add_scoring(kinds: Any) -> None:
     scoring.add_argument(
         "--shapes", nargs="+", default=[], choices=SHAPES, help="also time random models of these sizes (GPU)"
     )
+    scoring.add_argument(
+        "--llama-cpp",
+        type=Path,
+        metavar="PROGRAM",
+        help="also llama.cpp's server with prompt caching: a Python that has xllamacpp, or a llama-server (CPU)",
+    )
     scoring.add_argument("--float32", action="store_true", help="in float32 also on a GPU, to compare the numbers")
     scoring.add_argument("--json", action="store_true", help="last line is one JSON object")
     scoring.set_defaults(run=run_scoring)
@@ -97,9 +104,13 @@ def run_scoring(args: argparse.Namespace) -> dict[str, Any]:
         loaded = replace(
             loaded, model=loaded.model.float(), dtype="float32", fingerprint=f"{loaded.fingerprint}-float32"
         )
+    if args.llama_cpp:
+        require_llama_cpp(args.llama_cpp, loaded, labels)
     if loaded.device != "cpu":
         blocks = [[prompt for block in blocks for prompt in block]]
     result = measure(blocks, loaded, labels, args.repeats)
+    if args.llama_cpp:
+        result |= measure_llama_cpp(args.llama_cpp, blocks, loaded, labels, settings)
     if args.growth:
         result["growth"] = growth([p for block in blocks for p in block], loaded, labels, args.growth)
     if args.shapes:
@@ -270,6 +281,7 @@ def table(result: dict[str, Any]) -> str:
         f"{result['matmul_flops'] / 1e12:.2f} TFLOP/s.",
         f"Largest difference of a probability {result['max_abs_difference']:.1e}; peak memory "
         f"{result['peak_bytes'] / 2**20:,.0f} MiB.",
+        *llama_lines(result),
     ]
     if grown := result.get("growth"):
         pairs = ", ".join(f"{n}: {s:.1f} s" for n, s in zip(grown["items"], grown["seconds"], strict=True))

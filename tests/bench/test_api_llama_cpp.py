@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import socket
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -17,10 +15,10 @@ from engine.judges.pairwise import both_orders
 from engine.judges.registry import make_judge
 from engine.models.weights import base_record, find_gguf
 from engine.schema import Protocol
+from engine.studies.llama_server import llama_server
 from engine.studies.requests import build_requests
 from tests.bench.llama_cpp import write_gguf
 
-ROOT = Path(__file__).parents[2]
 pytestmark = [
     pytest.mark.weights,
     pytest.mark.skipif(
@@ -36,20 +34,9 @@ TOLERANCE = 5e-3
 def llama(bundled, settings, tmp_path, monkeypatch):
     path = tmp_path / "judge.gguf"
     write_gguf(bundled.model, find_gguf(settings, base_record(settings.assets / "judge")), path)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "tests.bench.llama_cpp", str(path), str(port)]
-    process = subprocess.Popen(
-        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    )
-    try:
-        assert process.stdout.readline().startswith("listening")
-        monkeypatch.setenv("JUDGESCOPE_API_BASE_URL", f"http://127.0.0.1:{port}/v1")
+    with llama_server(Path(sys.executable), path, threads=1, slots=1, context=2048) as server:
+        monkeypatch.setenv("JUDGESCOPE_API_BASE_URL", f"{server.url}/v1")
         yield
-    finally:
-        process.stdin.close()
-        process.wait(timeout=20)
 
 
 def test_scores_anchors_pairs_and_checks_agree(llama, settings):
