@@ -69,6 +69,7 @@ class Pass:
     Attributes:
         seconds: from the first request to the last answer.
         cpu_seconds: of the server, all threads.
+        sent: prompt tokens of all prompts.
         computed: prompt tokens it says it computed (the others were in its cache).
         peak_bytes: most memory of the server.
         probabilities: (N, L), of the labels; NaN where no spelling of a label is among the likeliest tokens.
@@ -77,6 +78,7 @@ class Pass:
 
     seconds: float
     cpu_seconds: float
+    sent: int
     computed: int
     peak_bytes: int
     probabilities: NDArray[np.float64]
@@ -98,13 +100,18 @@ def require_llama_cpp(path: Path, loaded: LoadedModel, labels: LabelTokens) -> s
 
 
 def measure_llama_cpp(
-    path: Path, blocks: Sequence[Sequence[Tokens]], loaded: LoadedModel, labels: LabelTokens, settings: Settings
+    path: Path,
+    blocks: Sequence[Sequence[Tokens]],
+    loaded: LoadedModel,
+    labels: LabelTokens,
+    settings: Settings,
+    repeats: int = 1,
 ) -> dict[str, Any]:
-    """Time llama.cpp's server and our shared prefixes in turns, block by block.
+    """Time llama.cpp's server and our shared prefixes in turns, block by block, so many times.
 
     Returns:
-        JSON-ready: `wall_ratio_llama_cpp` (median over the blocks, above 1 where we are faster), the same of processor
-        time, the same against the base without the adapter, and `llama_cpp` with what was measured.
+        JSON-ready: `wall_ratio_llama_cpp` (median over blocks and repeats, above 1 where we are faster), the same of
+        processor time, the same against the base without the adapter, and `llama_cpp` with what was measured.
 
     Raises:
         InputError: what `require_llama_cpp` raises.
@@ -122,9 +129,9 @@ def measure_llama_cpp(
         tried = {one: run_pass(program, blocks[0], labels, one) for one in SETTINGS}
         best = min(tried, key=lambda one: tried[one].seconds)
         label_probabilities(loaded, blocks[0][:4], labels)  # first calls load kernels
-        turns = [_turn(program, block, loaded, labels, best, k) for k, block in enumerate(blocks)]
+        turns = [_turn(program, block, loaded, labels, best, k) for k, block in enumerate([*blocks] * repeats)]
     return _summary(turns) | {
-        "llama_cpp": _facts(turns, program, best, sum(len(p) for block in blocks for p in block))
+        "llama_cpp": _facts(turns, program, best, repeats)
         | {"version": version, "tried": [_tried(one, of_it) for one, of_it in tried.items()]}
     }
 
@@ -175,7 +182,8 @@ def run_pass(program: Program, prompts: Sequence[Tokens], labels: LabelTokens, s
         require_vocabulary(server.url, program.vocabulary)
         cpu = server.cpu_seconds()
         seconds, computed, found, least = ask_all(server.url, prompts, labels, setting)
-        return Pass(seconds, server.cpu_seconds() - cpu, computed, server.peak_bytes(), found, least)
+        sent = sum(map(len, prompts))
+        return Pass(seconds, server.cpu_seconds() - cpu, sent, computed, server.peak_bytes(), found, least)
 
 
 def ask_all(
@@ -243,25 +251,34 @@ def _summary(turns: Sequence[Turn]) -> dict[str, Any]:
     return {name: float(np.median(values)) for name, values in ratios.items()}
 
 
-def _facts(turns: Sequence[Turn], program: Program, best: Setting, sent: int) -> dict[str, Any]:
+def _facts(turns: Sequence[Turn], program: Program, best: Setting, repeats: int) -> dict[str, Any]:
+    """What was measured; seconds and tokens are sums over the blocks (means over the repeats)."""
     difference, unlisted = _difference(turns)
+    sums = {
+        "seconds": [t.theirs.seconds for t in turns],
+        "seconds_without_adapter": [t.base.seconds for t in turns],
+        "seconds_ours": [t.ours for t in turns],
+        "cpu_seconds": [t.theirs.cpu_seconds for t in turns],
+        "cpu_seconds_without_adapter": [t.base.cpu_seconds for t in turns],
+        "cpu_seconds_ours": [t.ours_cpu for t in turns],
+    }
+    tokens = {
+        "prompt_tokens_sent": [t.theirs.sent for t in turns],
+        "prompt_tokens_computed": [t.theirs.computed for t in turns],
+    }
     return {
         "weights": program.gguf.name,
         "adapter": program.adapter is not None,
         "threads": program.threads,
         "order": best.order,
         "slots": best.slots,
-        "seconds": sum(t.theirs.seconds for t in turns),
-        "seconds_without_adapter": sum(t.base.seconds for t in turns),
-        "seconds_ours": sum(t.ours for t in turns),
-        "cpu_seconds": sum(t.theirs.cpu_seconds for t in turns),
-        "cpu_seconds_ours": sum(t.ours_cpu for t in turns),
-        "prompt_tokens_sent": sent,
-        "prompt_tokens_computed": sum(t.theirs.computed for t in turns),
+        **{name: sum(values) / repeats for name, values in sums.items()},
+        **{name: sum(values) // repeats for name, values in tokens.items()},
         "max_abs_difference": difference,
         "labels_not_listed": unlisted,
         "least_probability_listed": max(t.theirs.least for t in turns),
         "peak_bytes": max(t.theirs.peak_bytes for t in turns),
+        "turns": len(turns),
     }
 
 

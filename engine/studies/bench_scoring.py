@@ -110,7 +110,7 @@ def run_scoring(args: argparse.Namespace) -> dict[str, Any]:
         blocks = [[prompt for block in blocks for prompt in block]]
     result = measure(blocks, loaded, labels, args.repeats)
     if args.llama_cpp:
-        result |= measure_llama_cpp(args.llama_cpp, blocks, loaded, labels, settings)
+        result |= measure_llama_cpp(args.llama_cpp, blocks, loaded, labels, settings, args.repeats)
     if args.growth:
         result["growth"] = growth([p for block in blocks for p in block], loaded, labels, args.growth)
     if args.shapes:

@@ -111,7 +111,7 @@ def test_the_comparison_is_reported(tiny, tmp_path, settings, monkeypatch):
     loaded = replace(tiny("llama"), spec="bundled:judge")
     blocks = [PROMPTS, [(*p, 9) for p in PROMPTS]]
     path = scripted_llama(tmp_path, len(loaded.tokenizer))
-    found = measure_llama_cpp(path, blocks, loaded, LABELS, settings)
+    found = measure_llama_cpp(path, blocks, loaded, LABELS, settings, repeats=2)
     facts = found["llama_cpp"]
     assert (facts["adapter"], facts["weights"], facts["version"]) == (True, "weights.gguf", "llama-server 7 (scripted)")
     assert facts["prompt_tokens_sent"] == 8 * 22 + 8 * 23
@@ -127,7 +127,8 @@ def test_the_comparison_is_reported(tiny, tmp_path, settings, monkeypatch):
     ours = [label_probabilities(loaded, block, LABELS) for block in blocks]
     gaps = np.abs(np.concatenate(theirs) - np.concatenate(ours))
     assert facts["max_abs_difference"] == pytest.approx(np.nanmax(gaps), abs=1e-6)
-    assert facts["labels_not_listed"] == 8
+    assert facts["labels_not_listed"] == 16  # of both repeats
+    assert facts["turns"] == 4
     assert all(found[f"{what}_ratio_llama_cpp{of_it}"] >= 0 for what in ("wall", "cpu") for of_it in ("", "_base"))
     text = "\n".join(llama_lines(found | {"floor_seconds": 1.0}))
     assert "with the judge's adapter" in text
