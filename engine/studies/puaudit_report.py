@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from engine.metrics.intervals import cluster_rate
 from engine.metrics.puaudit import (
     Audit,
     best_control,
@@ -81,9 +82,11 @@ def _flip_rows(own: Audit, clean: Judged, arm: Judged, config: AuditConfig) -> l
     undecided = [float(p not in arm.side) if p in arm.texts and p in clean.side else np.nan for p in pairs]
     rows = []
     for metric, values in (("verdict_flips", turned), ("verdict_undecided", undecided)):
-        value, lower, upper, n, g = own.boot.mean(np.array(values), config.level)
-        row = _plain(metric, own.attack, None, value, n, "bootstrap of items")
-        rows.append(row | {"lower": lower, "upper": upper, "level": config.level, "n_clusters": g})
+        rate = cluster_rate(values, own.boot.codes, level=config.level, seed=config.seed)
+        row = _plain(metric, own.attack, None, rate.value, rate.n, rate.method)
+        rows.append(
+            row | {"lower": rate.lower, "upper": rate.upper, "level": rate.level, "n_clusters": rate.n_clusters}
+        )
     return rows
 
 
