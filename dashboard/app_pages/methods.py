@@ -23,10 +23,8 @@ ui.finding(
     f"Of {len(found)} published findings and checks put to the bundled judges, {counts.get('holds', 0)} hold, "
     f"{counts.get('not seen', 0)} are not seen, {counts.get('the other way', 0)} go the other way."
 )
-findings, formulas, benchmarks = st.tabs(["What holds", "Formulas", "Speed"])
-with findings:
-    show_findings(found)
-with formulas:
-    show_formulas(explained)
-with benchmarks:
-    show_benches(speed)
+tabs = st.tabs(["What holds", "Formulas", "Speed"], key="methods_tab", on_change="rerun", bind="query-params")
+for tab, show, table in zip(tabs, (show_findings, show_formulas, show_benches), (found, explained, speed), strict=True):
+    if tab.open:
+        with tab:
+            show(table)

@@ -10,6 +10,10 @@ from dashboard.panels.audit_setup import choose, run_panel, upload
 from dashboard.panels.audit_view import results
 
 st.title("Transport audit", anchor=False)
+ui.note(
+    "Pairs that people have judged show what a human preference looks like. Partial transport keeps the share m of a "
+    "judge's verdicts that look most like them, and flips the rest (PUAudit, paper 002)."
+)
 chosen = choose()
 if chosen:
     pairs, judge = chosen

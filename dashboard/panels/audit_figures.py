@@ -9,6 +9,7 @@ import streamlit as st
 from dashboard import state, ui
 from dashboard.panels.audit_data import AuditRun
 from dashboard.panels.audit_embeddings import short_title
+from dashboard.panels.run_table import run_table
 from engine.figures import puaudit_map as maps
 from engine.figures.text import interval_text, plural
 from engine.metrics.puaudit import Audit
@@ -45,8 +46,10 @@ def lasso_map(run: AuditRun, shown: pd.DataFrame, attack: str, mass: float, kind
     one, two = st.columns(2, gap="small")
     with one:
         chosen = ui.pick("Map", list(maps.MAPS if has_umap else maps.MAPS[:1]), key=MAP, title=str)
+        state.publish(MAP, chosen, "PCA")
     with two:
         colour = ui.pick("Colour", list(maps.COLOURS), key=COLOUR, title=str.capitalize)
+        state.publish(COLOUR, colour, maps.COLOURS[0])
     at = {"attack": attack, "mass": mass, "type": kind, "map": chosen, "colour": colour}
     prepared, draw, pick = ui.from_gallery(run.source, "map", **at)
     figure = draw(ui.mode())
@@ -66,19 +69,20 @@ def _id(point: dict[str, object]) -> object:
 
 def tables(run: AuditRun) -> None:
     """Encoders (paper 002, table 3) and shares of verified positives (table 6)."""
-    left, right = st.columns(2, gap="large")
-    with left:
-        encoders = _wide(run.metrics, "encoder_", ("cons_orig", "cons_adj", "gain", "gain_over_best", "auc_entry_mass"))
-        if len(encoders):
-            ui.note("Encoders, without an attack, each at its estimated mass (PUAudit, table 3).")
-            encoders["Encoder"] = [short_title(e) for e in encoders["Encoder"]]
-            st.dataframe(encoders, hide_index=True, key="audit_encoder_table", alt="Encoders compared")
-    with right:
-        ratios = _wide(run.metrics, "p_ratio_", ("cons_orig", "cons_adj", "gain"))
-        if len(ratios):
-            ui.note("Share of labelled pairs used as positives (PUAudit, table 6).")
-            ratios = ratios.rename(columns={"Encoder": "Share"})
-            st.dataframe(ratios, hide_index=True, key="audit_ratio_table", alt="Shares of positives compared")
+    encoders = _wide(run.metrics, "encoder_", ("cons_orig", "cons_adj", "gain", "gain_over_best", "auc_entry_mass"))
+    if len(encoders):
+        ui.note("Encoders, without an attack, each at its estimated mass (PUAudit, table 3)")
+        encoders["Encoder"] = [short_title(e) for e in encoders["Encoder"]]
+        st.dataframe(encoders, hide_index=True, key="audit_encoder_table", alt="Encoders compared")
+        run_table(run, encoders, title="Encoders compared", key="audit_encoders_kept", file="audit_encoders.csv",
+                  said="Without an attack, each at its estimated mass (PUAudit, table 3).")  # fmt: skip
+    ratios = _wide(run.metrics, "p_ratio_", ("cons_orig", "cons_adj", "gain"))
+    if len(ratios):
+        ui.note("Share of labelled pairs used as positives (PUAudit, table 6)")
+        ratios = ratios.rename(columns={"Encoder": "Share"})
+        st.dataframe(ratios, hide_index=True, key="audit_ratio_table", alt="Shares of positives compared")
+        run_table(run, ratios, title="Share of labelled pairs used as positives", key="audit_ratios_kept",
+                  said="Without an attack (PUAudit, table 6).", file="audit_shares.csv")  # fmt: skip
 
 
 _SHORT = {

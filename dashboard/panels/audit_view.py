@@ -11,79 +11,107 @@ from dashboard.panels.audit_data import AuditRun
 from dashboard.panels.audit_setup import ATTACKS
 from dashboard.panels.findings import judge_name, provenance
 from dashboard.panels.marked import show_verbatim
+from dashboard.panels.run_table import run_table
 from engine.data.comparisons import Comparisons
 from engine.figures.text import interval_text, plural
 from engine.gallery.puaudit import ALL_TYPES, estimate, rows_at, table_at
 from engine.metrics.puaudit import Audit, best_control
 from engine.schema import NONE
-from engine.spreadsheet import safe_csv
 
-ATTACK = "audit_attack"
+ATTACK, TYPE, MASS = "audit_attack", "audit_type", "mass"
 _CLEAN = "No attack"
+_WIDTHS = {"pair": 60, "type": 110, "verdict": 60, "audited": 60, "human": 60, "entry mass": 80}
+"""Of the columns beside the map [px]; the file has more of them."""
 
 
 def results(run: AuditRun, found: Comparisons) -> None:
-    """Badge, dials and figures of one run."""
-    st.badge(provenance(run.manifest, recorded=run.recorded), color="gray")
+    """Badge, answer, dials and figures of one run."""
+    st.badge(provenance(run.manifest, recorded=run.recorded), icon=":material/history:", color="gray")
     st.fragment(_dialled)(run, found)
 
 
 def _dialled(run: AuditRun, found: Comparisons) -> None:
     attacks = list(run.audits)
     state.seed(ATTACK, attacks, NONE)
-    left, middle, right = st.columns([2, 3, 2], gap="medium")
-    with left:
-        attack = ui.pick("Attack", attacks, key=ATTACK, title=lambda a: ATTACKS.get(a, _CLEAN))
-    audit = run.audits[attack]
-    with middle:
-        mass = _mass(run, audit)
-    with right:
-        kinds = [ALL_TYPES, *sorted(audit.pairs["type"].unique())]
-        state.seed("audit_type", kinds, ALL_TYPES)
-        kind = ui.pick("Question type", kinds, key="audit_type", title=ui.plain)
+    answer = st.container(gap="small")  # above the dials that it follows
+    with st.container(border=True, key="dials_audit"):
+        left, middle, right = st.columns([2, 3, 2], gap="medium")
+        with left:
+            attack = ui.pick("Attack", attacks, key=ATTACK, title=lambda a: ATTACKS.get(a, _CLEAN))
+            state.publish(ATTACK, attack, NONE)
+        audit = run.audits[attack]
+        with middle:
+            mass = _mass(run, audit)
+        with right:
+            kinds = [ALL_TYPES, *sorted(audit.pairs["type"].unique())]
+            state.seed(TYPE, kinds, ALL_TYPES)
+            kind = ui.pick("Question type", kinds, key=TYPE, title=ui.plain)
+            state.publish(TYPE, kind, ALL_TYPES)
     table, rows = table_at(run.source, attack, mass), rows_at(run.source, attack, mass)
     shown = rows if kind == ALL_TYPES else rows[rows["type"] == kind]
-    _say(run, audit, table, rows, mass)
+    with answer:
+        _say(run, audit, table, rows, mass)
     _overview(run, attack, mass, kind)
     _look(run, found, shown, attack, mass, kind)
     _more(run, audit, mass)
 
 
 def _mass(run: AuditRun, audit: Audit) -> float:
-    start = estimate(audit)
-    value = st.slider(
-        f"Transported mass m (estimated {start:.2f})",
-        0.01,
-        1.0,
-        start,
-        0.01,
-        key=f"mass_{run.run_id}_{audit.attack}",
-        help="The share of verdicts that is kept: an input, by construction. The estimate is how often the judge "
-        "agrees with people on the positives (PUAudit, section 5.1).",
+    start, key = estimate(audit), f"mass_{run.run_id}_{audit.attack}"
+    state.seed_number(key, 0.01, 1.0, start, param=MASS)
+    value = float(
+        st.slider(
+            f"Transported mass m (estimated {start:.2f})",
+            0.01,
+            1.0,
+            step=0.01,
+            key=key,
+            help="The share of verdicts that is kept: an input, by construction. The estimate is how often the judge "
+            "agrees with people on the positives (PUAudit, section 5.1).",
+        )
     )
-    return float(value)
+    state.publish(MASS, f"{value:g}", f"{start:g}")
+    return value
 
 
 def _say(run: AuditRun, audit: Audit, table: pd.DataFrame, rows: pd.DataFrame, mass: float) -> None:
     flips = int(rows["flip"].sum())
     n = int((rows["role"] == "unlabelled").sum())
-    start = f"At mass {mass:.2f} the audit flips {flips} of {plural(n, 'verdict')} of {_judge(run)}."
+    start = f"At mass {mass:.2f} the audit flips {flips} of {plural(n, 'verdict')} of {_judge(run)}"
     overall = table[table["group"].isna()].set_index("metric") if len(table) else table
     if not len(table) or overall["value"].isna().all():
-        ui.finding(f"{start} No labelled pair was held back, so it cannot be said whether that helps.")
+        ui.finding(f"{start}. No labelled pair was held back, so it cannot be said whether that helps.")
         return
-    best = best_control(table)
-    gain, over = (_number(overall, name) for name in ("gain", "gain_over_best"))
-    ui.finding(
-        f"{start} On labelled pairs held back, agreement with people changes by {gain}; against "
-        f"{draw.CONTROL_WORDS.get(best, best)}, the best control, by {over}."
-    )
+    ui.finding(f"{start}, {helps(overall, best_control(table))}")
     fractional = max(s.path.fractional(mass) for s in audit.shown)
     extra = f" Here {fractional:.0%} of the pairs are used in part, so it can differ." if fractional > 0.02 else ""
     ui.note(
         f"The kept share equals the mass by construction: it is set, not found.{extra} Checked on "
         f"{plural(len({s.number for s in audit.splits}), 'seeded split')} of the labelled pairs; items are resampled."
     )
+
+
+def helps(overall: pd.DataFrame, best: str) -> str:
+    """Whether flipping helps, as far as the intervals of the two gains say so.
+
+    Args:
+        overall: rows of all types together by metric, with value, lower and upper.
+        best: name of the best control.
+    """
+    gain, over = (_number(overall, name) for name in ("gain", "gain_over_best"))
+    sides = [_side(overall, name) for name in ("gain", "gain_over_best")]
+    seen = {1: "which helps", -1: "which hurts", 0: "with no measurable gain or harm"}[sides[0]]
+    text = f"{seen}: on labelled pairs held back, agreement with people changes by {gain}."
+    if best == "nothing":
+        return f"{text} No simpler way to flip did better than leaving them."
+    against = {1: "better than", -1: "worse than", 0: "not measurably better or worse than"}[sides[1]]
+    return f"{text} It is {against} {draw.CONTROL_WORDS.get(best, best)}, the best control ({over})."
+
+
+def _side(overall: pd.DataFrame, name: str) -> int:
+    """1 or -1 where the whole interval is above or below zero."""
+    lower, upper = (float(overall.loc[name, end]) for end in ("lower", "upper"))
+    return int(lower > 0) - int(upper < 0)
 
 
 def _judge(run: AuditRun) -> str:
@@ -112,12 +140,13 @@ def _look(run: AuditRun, found: Comparisons, shown: pd.DataFrame, attack: str, m
     with left:
         chosen = draw.lasso_map(run, shown, attack, mass, kind)
     with right:
-        pair = _reader(shown, chosen)
+        of_type = "" if kind == ALL_TYPES else f", type {kind}"
+        pair = _reader(run, shown, chosen, f"{ATTACKS.get(attack, _CLEAN)}, mass {mass:.2f}{of_type}.")
         if pair:
             _read(run, found, pair, attack)
 
 
-def _reader(shown: pd.DataFrame, chosen: list[str]) -> str:
+def _reader(run: AuditRun, shown: pd.DataFrame, chosen: list[str], said: str) -> str:
     """The pairs in a table; returns the one to be read."""
     flipped = shown[shown["flip"]].sort_values("entry_mass", ascending=False)
     wanted = shown[shown["comparison_id"].isin(chosen)] if chosen else flipped
@@ -128,19 +157,18 @@ def _reader(shown: pd.DataFrame, chosen: list[str]) -> str:
         table,
         key=f"audit_pairs_{len(chosen)}",
         hide_index=True,
+        column_order=["pair", "type", "verdict", "audited", "human", "entry mass"],
+        column_config={name: st.column_config.Column(width=w) for name, w in _WIDTHS.items()},
         height=min(300, 40 + 35 * len(table)),
         on_select="rerun",
         selection_mode="single-row",
         placeholder="",
         alt="Pairs, those that enter last first",
     )
-    ui.download(
-        "Flipped verdicts (CSV)",
-        lambda: safe_csv(flipped_table(flipped)),
-        "flipped_verdicts.csv",
-        "text/csv",
-        key="flipped_csv",
-    )
+    run_table(
+        run, flipped_table(flipped), title="Flipped verdicts", key="flipped", said=said,
+        label="Flipped verdicts (CSV)", file="flipped_verdicts.csv",
+    )  # fmt: skip
     picked = event["selection"]["rows"]
     if table.empty:
         return ""

@@ -10,6 +10,7 @@ import streamlit as st
 from dashboard import state, ui
 from dashboard.panels import cap_findings, findings
 from dashboard.panels.cap_view import CAP, CapView, extended, view_of
+from dashboard.panels.run_table import run_table
 from dashboard.watching import RECORDED, runs_about, version_of
 from engine.data.store import DEMO_NAMES
 from engine.errors import EngineError
@@ -37,7 +38,9 @@ def beside(view: CapView, judge: str, dataset_id: str) -> None:
     other = others[chosen]
     names = _names(view, other)
     _shifts(view, other, names)
-    st.dataframe(pd.DataFrame(_facts(view, other, names)), hide_index=True, key="cap_beside_facts")
+    facts = pd.DataFrame(_facts(view, other, names))
+    st.dataframe(facts, hide_index=True, key="cap_beside_facts")
+    run_table(view, facts, title="Two tutors side by side", key="cap_beside_kept", file="two_tutors.csv")
     first, second = ({one.question: one for one in cap_findings.diagnosis(v)} for v in (view, other))
     rows = [
         {

@@ -8,6 +8,7 @@ import streamlit as st
 from dashboard import state, ui
 from dashboard.panels.cap_view import CapView
 from dashboard.panels.marked import show_verbatim
+from dashboard.panels.run_table import run_table
 from engine.figures.text import plural, three_digits
 from engine.readout.cap import standard_at
 
@@ -97,10 +98,10 @@ def _map(view: CapView) -> None:
     at = {"layer": layer, "method": str(method), "colour": str(colour).lower()}
     prepared, draw, pick = ui.from_gallery(view.source, "map", **at)
     ui.show_figure(draw, prepared, key="cap_map", pick=pick)
-    _texts(prepared)
+    _texts(view, prepared)
 
 
-def _texts(prepared: pd.DataFrame) -> None:
+def _texts(view: CapView, prepared: pd.DataFrame) -> None:
     """The texts behind the points, highest score first."""
     with st.expander(f"The {plural(len(prepared), 'retained text')}", on_change="rerun", key="cap_texts") as texts:
         if not texts.open:
@@ -114,6 +115,7 @@ def _texts(prepared: pd.DataFrame) -> None:
             column_config={"score": st.column_config.NumberColumn(format="%.2f", width="small")},
         )
         if len(table):
+            run_table(view, table, title="Retained texts", key="cap_texts_kept", file="retained_texts.csv")
             ui.note("The highest and the lowest one")
             for which in (0, -1):
                 show_verbatim(str(table["text"].iloc[which]), label=f"Retained text {table['text_id'].iloc[which]}")

@@ -11,13 +11,14 @@ import streamlit as st
 from dashboard import ui
 from engine.figures.text import interval_text
 from engine.methods import Formula
-from engine.spreadsheet import safe_csv
 
 SIGNS = {
-    "holds": ":material/check_circle: holds here",
-    "not seen": ":material/radio_button_unchecked: not seen here",
-    "the other way": ":material/undo: the other way here",
+    "holds": ("holds here", ":material/check_circle:", "green"),
+    "not seen": ("not seen here", ":material/radio_button_unchecked:", "gray"),
+    "the other way": ("the other way here", ":material/undo:", "orange"),
 }
+"""What is said of a finding, its sign and its colour."""
+COMMITTED = "From the result tables that ship with the project; each row names its command."
 PAPERS = {"CAP": "CAP", "PUAudit": "PUAudit", "RefSwap": "RefSwap", "Protocols": "Pairwise or Pointwise"}
 
 
@@ -28,29 +29,29 @@ def show_findings(found: pd.DataFrame) -> None:
         "interval lies. They speak of small judges of 135 million parameters, not of the papers' models."
     )
     for paper, rows in found.groupby("paper", sort=False):
-        st.subheader(PAPERS[str(paper)], anchor=False)
-        for row in rows.to_dict("records"):
-            _finding(row)
-    ui.download("Data (CSV)", lambda: safe_csv(found), "findings.csv", "text/csv", key="findings_csv")
+        held = int((rows["seen"] == "holds").sum())
+        st.subheader(f"{PAPERS[str(paper)]}: {held} of {len(rows)} hold", anchor=False)
+        with st.container(border=True, gap="small"):
+            for row in rows.to_dict("records"):
+                _finding(row)
+    ui.table_bar(found, title="Published findings on the bundled judges", about=COMMITTED, key="findings")
 
 
 def _finding(row: dict[str, object]) -> None:
     unit = "" if row["unit"] in {"share", "of 1"} else str(row["unit"])
-    with st.container(border=True):
-        head, sign = st.columns([4, 1], vertical_alignment="center")
-        with head:
-            ui.finding(str(row["claim"]))
-        sign.markdown(SIGNS[str(row["seen"])])
-        ui.facts(
-            {
-                "Published": str(row["published"]),
-                "Here": f"{interval_text(*(float(str(row[k])) for k in ('value', 'lower', 'upper')))} {unit}".strip(),
-                "n": f"{row['n']:,}",
-                "Null": f"{row['bound']:g}",
-            }
-        )
-        ui.note(f"{row['data']}. {row['remark']}")
-        ui.note(f"{row['command']} ({row['device']})")
+    said, icon, colour = SIGNS[str(row["seen"])]
+    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute", gap="small"):
+        ui.finding(str(row["claim"]))
+        st.badge(said, icon=icon, color=colour)
+    ui.facts(
+        {
+            "Here": f"{interval_text(*(float(str(row[k])) for k in ('value', 'lower', 'upper')))} {unit}".strip(),
+            "No effect at": f"{row['bound']:g}",
+            "n": f"{row['n']:,}",
+            "Published": str(row["published"]),
+        }
+    )
+    ui.note(f"{row['data']}. {row['remark']} Made by {row['command']} ({row['device']}).")
 
 
 def show_formulas(explained: Sequence[Formula]) -> None:
@@ -92,7 +93,7 @@ def show_benches(speed: pd.DataFrame) -> None:
     )
     st.dataframe(shown, hide_index=True, width="stretch")
     ui.note("Each gain is of two times in one run on one machine; the floor is what must be read or computed.")
-    ui.download("Data (CSV)", lambda: safe_csv(speed), "benchmarks.csv", "text/csv", key="benches_csv")
+    ui.table_bar(speed, title="Benchmarks", about=COMMITTED, key="benches", shown=shown, file="benchmarks.csv")
 
 
 def _with_unit(value: float, unit: str) -> str:

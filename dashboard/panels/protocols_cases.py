@@ -11,13 +11,13 @@ import streamlit as st
 from dashboard import ui
 from dashboard.panels.marked import show_marked, show_verbatim
 from dashboard.panels.protocols_data import ProtocolRun
+from dashboard.panels.run_table import run_table
 from engine import catalog
 from engine.data.dataset import Dataset
 from engine.figures.text import plural, three_digits
 from engine.gallery.protocols import title
 from engine.metrics.protocols import View, copy_outcomes, outcomes, pair_flips
 from engine.schema import NONE, Protocol
-from engine.spreadsheet import safe_csv
 
 MOST = 200
 _WORDS = {1.0: "wins", -1.0: "loses", 0.0: "ties"}
@@ -128,7 +128,9 @@ def show_cases(
         chosen = st.dataframe(
             table, key=f"{key}_table", on_select="rerun", selection_mode="single-row", hide_index=True, height=260
         )
-        ui.download("Cases (CSV)", lambda: safe_csv(table), f"{key}_cases.csv", "text/csv", key=f"{key}_csv_cases")
+        run_table(
+            run, table, title=f"Cases: {heading}", key=f"{key}_list", label="Cases (CSV)", file=f"{key}_cases.csv"
+        )
         rows = chosen["selection"]["rows"]
         _one(run, dataset, cases[rows[0] if rows and rows[0] < len(cases) else 0])
 

@@ -12,6 +12,7 @@ from dashboard.panels.marked import show_marked, show_verbatim
 from dashboard.panels.protocols_choose import Setting
 from dashboard.panels.protocols_data import ProtocolRun
 from dashboard.panels.protocols_words import percent
+from dashboard.panels.run_table import run_table
 from engine import catalog
 from engine.data.dataset import Dataset
 from engine.figures.text import fixed, plural
@@ -19,7 +20,6 @@ from engine.gallery.protocols import title
 from engine.metrics.leaderboard import choice_sets, contradictions, ranked_pairs
 from engine.metrics.rewritings import content_checks
 from engine.schema import NONE, Protocol
-from engine.spreadsheet import safe_csv
 
 MOST = 200
 
@@ -37,9 +37,9 @@ def rewritings(run: ProtocolRun, dataset: Dataset, setting: Setting) -> None:
         style=[title(s) for s in checks["style"]], length_ratio=[f"×{fixed(r, 2)}" for r in checks["length_ratio"]]
     )
     names = {"style": "Manner", "rewriter": "By", "n": "Rewritings", "kept": "Kept", "length_ratio": "Length"}
-    st.dataframe(
-        shown.rename(columns={**names, "left_out": "Why others were left out"}), hide_index=True, key="protocols_checks"
-    )
+    listed = shown.rename(columns={**names, "left_out": "Why others were left out"})
+    st.dataframe(listed, hide_index=True, key="protocols_checks")
+    run_table(run, listed, title="What the content checks kept", key="protocols_checks_kept", file="checks.csv")
     own = (
         run.variants[run.variants["style"] == setting.arm]
         .sort_values("kept", ascending=False, kind="stable")
@@ -54,7 +54,7 @@ def rewritings(run: ProtocolRun, dataset: Dataset, setting: Setting) -> None:
             "Length": own["length_ratio"].map(lambda r: f"×{fixed(r, 2)}"),
         }
     ).reset_index(drop=True)
-    at = _chosen(table, f"{title(setting.arm)}: what changed", "protocols_rewritten")
+    at = _chosen(run, table, f"{title(setting.arm)}: what changed", "protocols_rewritten")
     if at is None:
         return
     row = own.iloc[at]
@@ -71,7 +71,7 @@ def circles(run: ProtocolRun, dataset: Dataset, setting: Setting) -> None:
         for item, a, b, c, strict in found[:MOST]
     ]
     table = pd.DataFrame(rows, columns=["Item", "System", "System ", "System  ", "What it is"])
-    at = _chosen(table, "intransitive triads, both orders averaged", "protocols_triads")
+    at = _chosen(run, table, "intransitive triads, both orders averaged", "protocols_triads")
     if at is not None:
         item, *systems, _ = found[at]
         _texts(run, dataset, item, [str(run.arena.responses[item, s]) for s in systems])
@@ -101,7 +101,7 @@ def sets(run: ProtocolRun, dataset: Dataset) -> None:
         for one in listed[:MOST]
     ]
     table = pd.DataFrame(rows, columns=["Item", "Choice set", "Beside C", "Beside D", "Turned round"])
-    at = _chosen(table, "A and B beside C, and beside D", "protocols_sets")
+    at = _chosen(run, table, "A and B beside C, and beside D", "protocols_sets")
     if at is not None:
         _texts(run, dataset, listed[at].item, listed[at].responses)
 
@@ -110,7 +110,7 @@ def _order(gap: float) -> str:
     return "A before B" if gap > 0 else "B before A" if gap < 0 else "undecided" if gap == 0 else "unread"
 
 
-def _chosen(table: pd.DataFrame, heading: str, key: str) -> int | None:
+def _chosen(run: ProtocolRun, table: pd.DataFrame, heading: str, key: str) -> int | None:
     """The row of a list that is to be read; None where the list is empty."""
     st.subheader(ui.plain(f"Cases: {heading}"), anchor=False)
     if table.empty:
@@ -120,7 +120,7 @@ def _chosen(table: pd.DataFrame, heading: str, key: str) -> int | None:
     event = st.dataframe(
         table, key=f"{key}_table", on_select="rerun", selection_mode="single-row", hide_index=True, height=240
     )
-    ui.download("Cases (CSV)", lambda: safe_csv(table), f"{key}_cases.csv", "text/csv", key=f"{key}_csv_cases")
+    run_table(run, table, title=f"Cases: {heading}", key=f"{key}_list", label="Cases (CSV)", file=f"{key}_cases.csv")
     rows = event["selection"]["rows"]
     return rows[0] if rows and rows[0] < len(table) else 0
 

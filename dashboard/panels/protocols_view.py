@@ -15,8 +15,9 @@ from dashboard.panels import protocols_data as data
 from dashboard.panels import protocols_figures as figures
 from dashboard.panels import protocols_more as more
 from dashboard.panels.protocols_choose import Setting, pick_board, pick_setting
-from dashboard.panels.protocols_data import ProtocolRun
+from dashboard.panels.protocols_data import RULES, ProtocolRun
 from dashboard.panels.protocols_words import board_sentence, headline, net_sentence, percent
+from dashboard.panels.run_table import run_table
 from engine import catalog
 from engine.data.dataset import Dataset
 from engine.figures.text import interval_text, plural
@@ -28,6 +29,7 @@ from engine.schema import NONE, Protocol
 
 TABS = ("Flips", "Severity", "Leaderboard", "Ties and order", "Rewritings", "Advice")
 TAB = "protocols_tab"
+MARKED = "✎ rewritten; Bradley-Terry with ties as half wins, online Elo averaged over 50 orders."
 _KINDS = {
     "for pointwise": "Speaks for pointwise",
     "for pairwise": "Speaks for pairwise",
@@ -123,8 +125,15 @@ def _leaderboard(run: ProtocolRun, dataset: Dataset, setting: Setting) -> None:
             at = figures.board(run, "slope", p, arm, setting, asked, key=f"protocols_slope_{p.value}")
             ui.note(board_sentence(run, found))
             ui.note(_problems(run, found))
-            st.dataframe(_ratings(run, found), hide_index=True, key=f"protocols_ratings_{p.value}")
-            ui.note("✎ rewritten; Bradley-Terry with ties as half wins, online Elo averaged over 50 orders.")
+            ratings = _ratings(run, found)
+            st.dataframe(ratings, hide_index=True, key=f"protocols_ratings_{p.value}")
+            ui.note(MARKED)
+            run_table(
+                run, ratings, title=f"Ratings before and after, {p.value}", key=f"protocols_ratings_{p.value}_kept",
+                said=f"{title(arm)}, {plural(asked.lowest, 'system')} rewritten; ties: {RULES[setting.rule].lower()}. "
+                + MARKED,
+                file=f"ratings_{p.value}.csv",
+            )  # fmt: skip
             cell = figures.board(run, "matrix", p, arm, setting, asked, key=f"protocols_win_{p.value}")
             ui.note(_cycles(run, p, setting))
             if at or cell:

@@ -12,12 +12,12 @@ from dashboard.panels import findings
 from dashboard.panels import refswap_data as swaps
 from dashboard.panels.refswap_choose import Setting, pick_setting, verifier_title
 from dashboard.panels.refswap_data import SwapRun
+from dashboard.panels.run_table import run_table
 from engine import catalog
 from engine.data.dataset import Dataset
 from engine.figures.text import fixed, interval_text, three_digits
 from engine.metrics.intervals import Interval
 from engine.metrics.refswap import Summary
-from engine.spreadsheet import safe_csv
 
 TABS = ("Swapped references", "Keys", "Operating points", "Baselines", "False positives")
 
@@ -119,7 +119,7 @@ def _points(run: SwapRun, found: Summary, setting: Setting, key: str) -> None:
         _figure(run, name, setting, key=f"{key}_{name}")
 
 
-def _baselines(_: SwapRun, found: Summary, setting: Setting, __: Dataset, key: str) -> None:
+def _baselines(run: SwapRun, found: Summary, setting: Setting, __: Dataset, key: str) -> None:
     """The defenses that RefSwap is compared with, all calibrated on the same items with the same δ."""
     cuts = {
         "Undefended": ("", found.before),
@@ -138,13 +138,24 @@ def _baselines(_: SwapRun, found: Summary, setting: Setting, __: Dataset, key: s
         }
         for name, (cut, rates) in cuts.items()
     ]
-    st.dataframe(pd.DataFrame(rows), hide_index=True, key=f"{key}_baselines")
+    table = pd.DataFrame(rows)
+    st.dataframe(table, hide_index=True, key=f"{key}_baselines")
     dev = f"{swaps.percent(found.dev_before.accuracy)} before, {swaps.percent(found.dev_after.accuracy)} behind RefSwap"
     ui.note(
         f"Rates of the test part. On the calibration part, where eq. 5 holds, accuracy is {dev}. The s-score is p(YES) "
         f"under the true reference minus p(YES) under one other (eq. 3); its AUC is {_text(found.s_auc)}. A length "
         "filter knows nothing of content: any key longer than its threshold passes."
     )
+    run_table(
+        run, table, title=f"RefSwap beside its baselines, {verifier_title(run.judge)}", key=f"{key}_baselines_kept",
+        said=f"Rates of the test part, {_said(setting)}.", file="baselines.csv",
+    )  # fmt: skip
+
+
+def _said(setting: Setting) -> str:
+    """The setting of the sliders in words."""
+    gamma = f"δ = {setting.delta:g} points" if setting.gamma is None else f"γ = {setting.gamma:g}"
+    return f"K = {setting.k}, {gamma}, references of {swaps.ARMS[setting.arm]}, accepted from {setting.threshold:g}"
 
 
 def _false_positives(run: SwapRun, found: Summary, setting: Setting, dataset: Dataset, key: str) -> None:
@@ -160,4 +171,7 @@ def _false_positives(run: SwapRun, found: Summary, setting: Setting, dataset: Da
         key=f"{key}_false",
         column_config=numbers | {"Question": st.column_config.TextColumn("Question", width="medium")},
     )
-    ui.download("Data (CSV)", lambda: safe_csv(table), "false_positives.csv", "text/csv", key=f"{key}_false_csv")
+    run_table(
+        run, table, title=f"Accepted keys and wrong responses, {verifier_title(run.judge)}", key=f"{key}_false_kept",
+        said=f"{_said(setting)}.", file="false_positives.csv",
+    )  # fmt: skip

@@ -7,7 +7,7 @@ import re
 import pandas as pd
 import pytest
 
-from dashboard.panels.audit_view import flipped_table
+from dashboard.panels.audit_view import flipped_table, helps
 from engine.data.comparisons import read_comparisons, save_comparisons
 from engine.jobs import JobManager
 from engine.judges.base import no_checkpoint
@@ -90,6 +90,39 @@ def test_sentence_figures_and_slider_agree(app, audited):
     assert not at.exception
     for chart in at.get("plotly_chart"):
         assert chart.proto.alt
+
+
+def test_a_link_brings_attack_mass_type_and_map_colour(app):
+    at = open_page(app, audit_attack="length", mass="0.3", audit_type="B reasoning", audit_colour="decision")
+    assert "At mass 0.30 the audit flips" in html_of(at)
+    assert at.selectbox(key="audit_attack").value == "length"
+    assert at.selectbox(key="audit_type").value == "B reasoning"
+    assert at.selectbox(key="audit_colour").value == "decision"
+    slider = next(s for s in at.slider if s.label.startswith("Transported mass"))
+    slider.set_value(0.4).run()
+    assert at.query_params["mass"] in ("0.4", ["0.4"])
+    assert "At mass 0.40 the audit flips" in html_of(at)
+
+
+def gains(gain, over):
+    rows = [{"metric": m, "value": sum(ends) / 2, "lower": ends[0], "upper": ends[1]}
+            for m, ends in (("gain", gain), ("gain_over_best", over))]  # fmt: skip
+    return pd.DataFrame(rows).set_index("metric")
+
+
+@pytest.mark.parametrize(
+    ("gain", "over", "best", "said"),
+    [
+        ((0.1, 0.3), (0.02, 0.1), "centroid", ("which helps: ", "better than flipping by the cosine")),
+        ((0.1, 0.3), (-0.1, 0.1), "all", ("which helps: ", "not measurably better or worse than flipping everything")),
+        ((-0.3, -0.1), (-0.4, -0.1), "random", ("which hurts: ", "worse than flipping at random")),
+        ((-0.2, 0.1), (-0.2, 0.1), "nothing", ("no measurable gain or harm: ", "No simpler way to flip did better")),
+    ],
+    ids=["helps", "not more than a control", "hurts", "unclear"],
+)  # fmt: skip
+def test_the_verdict_says_no_more_than_the_intervals(gain, over, best, said):
+    text = helps(gains(gain, over), best)
+    assert all(part in text for part in said)
 
 
 def test_text_of_the_user_reaches_no_parser(app, audited):
