@@ -11,8 +11,8 @@ ends, so stopping loses nothing but the run under way, and judge calls are cache
 
 `suffix` saves its two phrases as `topicalchat` and `topicalchat-random`, in place of saved phrases of these names.
 Only the test side is judged, since the judge was trained on the training and the tuning side. In `assets/results`
-the rows of `protocols` are older: their PandaLM and IFEval prompts are partly of the tuning side, as the column `data`
-or the page *Methods* says.
+the PandaLM rows of `puaudit_bundled` are of one CPU thread (11 minutes of its time). The rows of `protocols` are older:
+their PandaLM and IFEval prompts are partly of the tuning side, as the column `data` or the page *Methods* says.
 """
 
 from __future__ import annotations
