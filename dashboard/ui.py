@@ -16,6 +16,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from dashboard import picking
 from dashboard.picking import Pick
+from dashboard.watching import version_of
 from engine.errors import EngineError
 from engine.figures import export
 from engine.figures.palette import Mode
@@ -112,7 +113,25 @@ def show_entry(source: Source, name: str, *, key: str, caption: str = "", **sett
         EngineError: the run has nothing for this figure, or a setting is not allowed.
     """
     prepared, draw, pick = from_gallery(source, name, **settings)
-    show_figure(draw, prepared, key=key, caption=caption, pick=pick)
+    show_figure(_once(draw, pick), prepared, key=key, caption=caption, pick=pick)
+
+
+def _once(draw: Draw, pick: Pick) -> Draw:
+    """Draw a figure of a finished run once for each theme; what is shown is never edited."""
+    source = pick.source
+    if source.manifest.get("state") != "done":
+        return draw
+    named = (str(source.folder.path), version_of(source.manifest), pick.entry.study, pick.entry.name)
+    settings = tuple(sorted(pick.settings.items()))
+    return lambda mode: draw(mode) if mode == "print" else _drawn(named, settings, mode, draw)
+
+
+@st.cache_resource(max_entries=96, show_spinner=False)
+def _drawn(
+    named: tuple[str, ...], settings: tuple[tuple[str, float | int | str], ...], mode: Mode, _draw: Draw
+) -> go.Figure:
+    del named, settings  # the cache key, with the theme
+    return _draw(mode)
 
 
 def from_gallery(source: Source, name: str, **settings: object) -> tuple[pd.DataFrame, Draw, Pick]:

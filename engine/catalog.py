@@ -5,6 +5,8 @@ The dashboard and the command line read this; it is the one module besides `stud
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from engine.attacks.base import word_diff
 from engine.attacks.distractors import DISTRACTORS, PLACEBO
 from engine.attacks.master_keys import KEY_TEXTS, key_name, key_text
@@ -29,6 +31,7 @@ from engine.judges.card_files import (
 )
 from engine.judges.card_specs import DEFAULT_MODEL, card_spec, split_spec
 from engine.judges.cards import MAX_PROMPT, PLACEHOLDERS, Card, make_card, read_cards
+from engine.judges.planted import planted_problem
 from engine.judges.registry import JUDGES, JudgeCard
 from engine.schema import Protocol
 from engine.settings import get_settings
@@ -65,6 +68,7 @@ __all__ = [
     "describe_attack",
     "describe_defense",
     "describe_judge",
+    "describe_judges",
     "forget_model",
     "judges_for",
     "key_name",
@@ -75,6 +79,7 @@ __all__ = [
     "make_card",
     "parse_api",
     "parse_attack",
+    "planted_problem",
     "prompt_notices",
     "remember_model",
     "rename_card",
@@ -117,14 +122,23 @@ def built_in_cards() -> dict[str, Card]:
     return {card.name: card for card in read_cards(get_settings().assets / "cards")}
 
 
+def describe_judges(specs: Iterable[str]) -> dict[str, JudgeCard]:
+    """By spec: the card of a listed judge, or a plain one for any other; the lists are read once for all."""
+    listed = {found: card for protocol in Protocol for found, card in registry.judges_for(protocol).items()}
+
+    def describe(spec: str) -> JudgeCard:
+        if spec in listed:
+            return listed[spec]
+        if name := split_spec(spec).name:
+            return _saved_judge(spec, name, ())
+        return JudgeCard(spec, spec, "A judge named by its spec.", not spec.startswith("planted:"))
+
+    return {spec: describe(spec) for spec in specs}
+
+
 def describe_judge(spec: str) -> JudgeCard:
     """The card of a listed judge, or a plain one for any other spec."""
-    listed = {found: card for protocol in Protocol for found, card in registry.judges_for(protocol).items()}
-    if spec in listed:
-        return listed[spec]
-    if name := split_spec(spec).name:
-        return _saved_judge(spec, name, ())
-    return JudgeCard(spec, spec, "A judge named by its spec.", not spec.startswith("planted:"))
+    return describe_judges([spec])[spec]
 
 
 def _saved_judge(spec: str, name: str, protocols: tuple[Protocol, ...]) -> JudgeCard:

@@ -31,7 +31,7 @@ elif found:
 elif recorded := checkup_data.any_recorded():
     ui.warn(
         f"{upper_first(findings.judge_name(judge))} has not been checked on these data here yet: press “Check up”. "
-        f"Below is a recorded check-up of {findings.judge_name(recorded.judge)}."
+        f"Below is a recorded check-up of {findings.judge_name(recorded.judge)} on other data."
     )
     results(recorded)
 else:

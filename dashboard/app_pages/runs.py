@@ -19,7 +19,5 @@ if len(chosen) == 1:
     one_run(chosen[0])
 elif len(chosen) == 2:
     comparison(*chosen)
-else:
-    ui.nothing_yet("Select one run to see what it rests on, or two to compare them.")
 bring_in()
 trash()

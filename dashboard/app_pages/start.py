@@ -27,14 +27,12 @@ with st.container(horizontal=True, gap="small"):
 st.header(f"{ui.plain(catalog.describe_judge(judge).title)} at a glance", anchor=False)
 at_a_glance(judge, chosen_data)
 
+next_step(judge, chosen_data)
 api_judges()
 
 st.header("Lessons", anchor=False)
 ui.note("For a class or for yourself: guess first, try it with one click, then look at what was measured.")
 lessons()
-
-st.header("What next?", anchor=False)
-next_step(judge, chosen_data)
 
 st.header("A recorded example", anchor=False)
 demo = data.demo_run()

@@ -9,8 +9,8 @@ from engine import catalog
 from engine.errors import InputError
 from engine.schema import NONE
 
-RAISE, LOWER = "Raise the score", "Lower the score"
-AFTER, BEFORE = "After the response", "Before the response"
+RAISE, LOWER = "Raise", "Lower"
+AFTER, BEFORE = "After", "Before"
 
 
 def pick_arm() -> tuple[str, str]:
@@ -64,7 +64,7 @@ def _options(card: catalog.AttackCard) -> str:
             deflate = _choice("Aim", (RAISE, LOWER), _key("direction", card.name), RAISE) == LOWER
         if card.has_position:
             at = BEFORE if card.before else AFTER
-            before = _choice("Place", (AFTER, BEFORE), _key("position", card.name), at) == BEFORE
+            before = _choice("Place by the response", (AFTER, BEFORE), _key("position", card.name), at) == BEFORE
     if card.phrases:
         key, phrases = _key("phrase", card.name), catalog.known_phrases()
         state.seed(key, phrases, phrases[0])

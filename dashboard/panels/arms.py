@@ -90,9 +90,10 @@ def _worst_first(view: RunView, dataset: Dataset, attack: str, defense: str, *, 
         },
         **options,
     )
+    origin = upper_first(findings.provenance(view.manifest, recorded=view.recorded))
     ui.table_bar(
         worst, title=f"Responses by size of shift under {findings.arm_name(attack, defense)}",
-        about=f"{upper_first(findings.provenance(view.manifest, recorded=view.recorded))}. Run {name_of(view.source.folder)}.",
+        about=f"{origin}. Run {name_of(view.source.folder)}.",
         key="records", shown=table, file=f"records_{attack}_{defense}.csv",
     )  # fmt: skip
     if not live and (opened := state.take_record()) and opened in ids:

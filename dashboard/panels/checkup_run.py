@@ -10,7 +10,7 @@ from dashboard.panels.checkup_cost import cost
 from dashboard.panels.checkup_data import STUDY, CheckupRun
 from dashboard.panels.progress import progress
 from dashboard.watching import newest_job
-from engine import jobs
+from engine import catalog, jobs
 from engine.errors import EngineError
 from engine.gallery.words import upper_first
 from engine.jobs import Job
@@ -35,7 +35,7 @@ def choose() -> tuple[str, str]:
         own = findings.judge_name(state.text(state.JUDGE))
         judges = {LEFT: f"The judge on the left: {own}"} | {s: _short(s) for s in checkup_data.judges()}
         named = str(st.session_state.get(JUDGE) or st.query_params.get(JUDGE, ""))
-        judges |= {named: named} if named.startswith("planted:") and named not in judges else {}
+        judges |= {named: named} if named not in judges and not catalog.planted_problem(named) else {}
         judge = _pick("Judge", JUDGE, judges, "Whose verdicts are checked.")
     with right:
         titles = data.dataset_titles()

@@ -13,6 +13,7 @@ from dashboard.panels import checkup_data, checkup_thresholds, findings
 from dashboard.panels.checkup_data import CheckupRun
 from dashboard.panels.checkup_links import link_of
 from dashboard.panels.lesson_view import open_preset
+from engine import catalog
 from engine.figures.text import plural
 from engine.gallery.words import upper_first
 from engine.metrics.checkup import (
@@ -42,7 +43,7 @@ def results(run: CheckupRun) -> None:
     decisions = checkup_data.decisions(run, thresholds)
     with top:
         st.badge(findings.provenance(run.manifest, recorded=run.recorded), icon=":material/history:", color="gray")
-        ui.finding(summary(decisions))
+        ui.finding(summary(decisions, name_undecided=False))
         verdict_row(decisions)
         ui.note(_about(run))
     _figure(run, thresholds)
@@ -61,7 +62,7 @@ def _so_far(run_id: str) -> None:
         ui.note("The first numbers stand here in a few seconds.")
         return
     decisions = checkup_data.decisions(run, run.thresholds)
-    ui.finding(summary(decisions))
+    ui.finding(summary(decisions, name_undecided=False))
     verdict_row(decisions)
     ui.note(_about(run))
     _figure(run, run.thresholds, "checkup_so_far")
@@ -120,9 +121,14 @@ def _card(run: CheckupRun, decision: Decision) -> None:
 def _arm(decision: Decision) -> str:
     row = decision.row
     deciding = [r for r in decision.rows if r["role"] == "decides"]
-    named = [str(row[c]) for c in ("arm", "protocol") if isinstance(row[c], str)]
+    named = [_arm_title(row[c]) for c in ("arm", "protocol") if isinstance(row[c], str)]
     what = f" ({', '.join(named)})" if named else ""
     return what if len(deciding) < 2 else f"{what}; of {len(deciding)} arms the one that decides"
+
+
+def _arm_title(arm: object) -> str:
+    """An attack by its title; every other arm by the probe's own word for it."""
+    return findings.attack_name(arm) if isinstance(arm, str) and arm in catalog.ATTACKS else str(arm or "")
 
 
 def _facts(decision: Decision) -> dict[str, str]:
@@ -138,8 +144,6 @@ def _facts(decision: Decision) -> dict[str, str]:
     if row["base_rate"] == row["base_rate"]:
         facts["Base rate"] = f"{100 * row['base_rate']:.0f} %"
         facts["Agree"] = f"{100 * row['observed']:.0f} %"
-    if decision.items_needed:
-        facts["Items that would decide"] = f"about {decision.items_needed:,}"
     return facts
 
 
@@ -153,7 +157,7 @@ def _table(run: CheckupRun, decisions: Sequence[Decision]) -> None:
             rows.append(
                 {
                     "Probe": d.card.title,
-                    "Arm": "" if missing else (r["arm"] or ""),
+                    "Arm": "" if missing else _arm_title(r["arm"]),
                     "Asked": r["protocol"] if isinstance(r["protocol"], str) else "",
                     "Against": r["against"] if isinstance(r["against"], str) else "",
                     "Effect [interval]": r["missing"] if missing else interval_words(d.card, r),

@@ -134,9 +134,10 @@ def arm_details(metrics: pd.DataFrame, attack: str, defense: str) -> str:
     row = own.loc["shift"]
     if math.isfinite(row["q_value"]):
         grid = plural(int((metrics["metric"] == "shift").sum()), "arm")
-        parts.append(f"q = {three_digits(row['q_value'])} over {grid} (Benjamini-Hochberg).")
+        parts.append(f"Against chance over {grid}: q = {three_digits(row['q_value'])} (Benjamini-Hochberg).")
     if math.isfinite(row["detectable"]):
-        verdict = "" if power_verdict(row["detectable"]) == "enough" else f": underpowered for a shift of {EFFECT:g}"
+        weak = power_verdict(row["detectable"]) != "enough" and _unclear(row)  # what was found was not too small
+        verdict = f": underpowered for a shift of {EFFECT:g}" if weak else ""
         parts.append(f"This arm could detect a shift of {three_digits(row['detectable'])} (80 % power){verdict}.")
     return " ".join(parts)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -130,7 +130,19 @@ def flips(protocol: str, attack: str, name: str, *, net: bool = False) -> Measur
     )  # fmt: skip
 
 
-def find(measure: Measure, judge: str, data: str = "", *, recorded_only: bool = False) -> Measured | None:
+Run = tuple[Path, dict[str, Any]]
+"""The folder a run lies in, and its manifest."""
+
+
+def own_runs() -> list[Run]:
+    """The user's runs, newest first; listed once for several measures."""
+    mine = get_settings().runs
+    return [(mine, manifest) for manifest in runs.list_runs(mine)]
+
+
+def find(
+    measure: Measure, judge: str, data: str = "", *, recorded_only: bool = False, own: Sequence[Run] | None = None
+) -> Measured | None:
     """The measure in the newest finished run of a judge that has it; the recorded runs come after the user's own.
 
     Args:
@@ -138,21 +150,20 @@ def find(measure: Measure, judge: str, data: str = "", *, recorded_only: bool = 
         judge: the judge's spec.
         data: the data it should be on; empty takes any.
         recorded_only: whether only runs that ship with the project count.
+        own: from `own_runs`, where several measures are looked for.
     """
 
-    def read(found: tuple[Path, dict[str, Any]]) -> Measured | None:
+    def read(found: Run) -> Measured | None:
         root, manifest = found
         metrics = _metrics(str(root), str(manifest["run_id"]), version_of(manifest))
         row = _row(measure, metrics)
         return None if row is None else Measured(row, manifest)
 
-    return first_readable(_candidates(measure.studies, judge, data, recorded_only=recorded_only), read)
+    mine = [] if recorded_only else own_runs() if own is None else own
+    return first_readable(_candidates(measure.studies, judge, data, mine), read)
 
 
-def _candidates(
-    studies: tuple[str, ...], judge: str, data: str, *, recorded_only: bool
-) -> Iterator[tuple[Path, dict[str, Any]]]:
-    own = [] if recorded_only else [(get_settings().runs, m) for m in runs.list_runs(get_settings().runs)]
+def _candidates(studies: tuple[str, ...], judge: str, data: str, own: Sequence[Run]) -> Iterator[Run]:
     for root, manifest in [*own, *_recorded(str(get_settings().assets))]:
         config = manifest.get("config", {})
         fits = manifest.get("study") in studies and manifest.get("state") == "done" and config.get("judge") == judge
@@ -161,7 +172,7 @@ def _candidates(
 
 
 @st.cache_resource(max_entries=1, show_spinner=False)
-def _recorded(assets: str) -> list[tuple[Path, dict[str, Any]]]:
+def _recorded(assets: str) -> list[Run]:
     """Every run that ships with the project, with the folder it lies in."""
     folders = [f for f in sorted((Path(assets) / "demo").iterdir()) if f.is_dir()]
     return [(folder, m) for folder in folders for m in runs.list_runs(folder) if "config" in m]

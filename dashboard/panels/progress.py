@@ -24,6 +24,10 @@ def _progress(job_id: str, was_active: bool) -> None:
         return
     if was_active and not job.active:
         st.rerun()
+    if job.state == "done":
+        took = (job.finished or 0) - (job.started or job.finished or 0)
+        ui.note(f"The run is done: {job.total:,} judge calls in {findings.duration(took)}.")
+        return
     with st.container(border=True, key="job"):
         if job.active:
             _going(job)
@@ -56,10 +60,6 @@ def _line(job: Job) -> str:
 
 
 def _ended(job: Job) -> None:
-    if job.state == "done":
-        took = (job.finished or 0) - (job.started or job.finished or 0)
-        ui.note(f"The run is done: {job.total:,} judge calls in {findings.duration(took)}.")
-        return
     if job.state == "cancelled":
         ui.note(f"Stopped at {job.done:,} of {job.total:,} judge calls. What is done is kept, see below.")
     else:

@@ -38,16 +38,17 @@ def _judge() -> None:
     options = _judge_options()
     _renew_card(options)
     state.seed(state.JUDGE, options, state.DEFAULT_JUDGE)
+    cards = catalog.describe_judges(options)
     chosen = ui.pick(
         "Judge",
         options,
         key=state.JUDGE,
-        title=lambda spec: catalog.describe_judge(spec).title,
+        title=lambda spec: cards[spec].title if spec in cards else spec,
         help="Whose verdicts are put to the test. Planted judges have a known bias and need no model.",
         on_change=lambda: state.forget_unknown(state.JUDGE),
     )
     state.publish(state.JUDGE, chosen, state.DEFAULT_JUDGE)
-    ui.note(catalog.describe_judge(chosen).about)
+    ui.note(cards[chosen].about)
     _mention_unknown(state.JUDGE, "judge")
 
 
@@ -60,7 +61,7 @@ def _judge_options() -> list[str]:
     saved = [spec for spec, card in catalog.saved_judges().items() if Protocol.PAIRWISE in card.protocols]
     options = list(dict.fromkeys([*listed, *saved]))
     named = str(st.session_state.get(state.JUDGE) or st.query_params.get(state.JUDGE, ""))
-    known = [named] if named.startswith("planted:") else []
+    known = [] if catalog.planted_problem(named) else [named]
     return list(dict.fromkeys([*options, *known, *pinned.judges()]))  # that of a run which was made here
 
 
@@ -99,8 +100,11 @@ def _forget_response() -> None:
 
 
 def _mention_unknown(key: str, noun: str) -> None:
-    if state.unknown(key):
-        ui.note(f"The link asks for the {noun} {state.unknown(key)!r}, which is not on this machine.")
+    asked = state.unknown(key)
+    if asked.startswith("planted:"):
+        ui.note(f"The link's judge cannot be used. {catalog.planted_problem(asked)}")
+    elif asked:
+        ui.note(f"The link asks for the {noun} {asked!r}, which is not on this machine.")
 
 
 def _machine() -> None:

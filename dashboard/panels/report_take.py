@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from dashboard import picking, ui
+from dashboard.panels.runs_words import study_title
 from dashboard.picking import Pick
 from engine.errors import EngineError
 from engine.figures.text import plural
@@ -76,4 +77,4 @@ def _title(row: RunRow) -> str:
     when = (row.finished or row.begun)[:10]
     kept = "recorded" if row.recorded else row.state
     name = f"{row.title}, " if row.title else ""
-    return f"{name}{row.study}: {row.judge or 'no judge'} on {row.data or row.data_id} ({kept}, {when})"
+    return f"{name}{study_title(row.study)}: {row.judge or 'no judge'} on {row.data or row.data_id} ({kept}, {when})"

@@ -6,7 +6,8 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import data, pinned, state, ui
-from engine import runs_kept
+from dashboard.panels.runs_words import study_title
+from engine import catalog, runs_kept
 from engine.figures.text import plural
 from engine.runs_kept import RunRow
 from engine.settings import get_settings
@@ -23,9 +24,10 @@ def choose() -> list[str]:
     rows = runs_kept.all_runs(get_settings().runs, get_settings().assets / "demo")
     shown = _filtered(rows)
     own = sum(not r.recorded for r in rows)
-    ui.finding(f"{plural(own, 'run')} made here and {len(rows) - own} recorded ones; {_fit(len(shown))} the filters.")
+    fit = f"; {_fit(len(shown))} the filters" if len(shown) < len(rows) else ""
+    ui.finding(f"{plural(own, 'run')} made here and {len(rows) - own} recorded ones{fit}.")
     if not own:
-        ui.nothing_yet("None has been made here yet. The recorded ones can be looked at and compared.")
+        ui.note("None has been made here yet. The recorded ones can be looked at and compared.")
     if shown:
         _table(shown[:MOST_ROWS])
     if len(shown) > MOST_ROWS:
@@ -35,14 +37,16 @@ def choose() -> list[str]:
 
 def _filtered(rows: list[RunRow]) -> list[RunRow]:
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="runs_filters"):
-        text = str(st.text_input("Find", key=FIND, placeholder="title, id, judge, data, tag") or "")
+        text = str(st.text_input("Find", key=FIND, placeholder="title, id, judge …", width=160) or "")
         chosen: dict[str, str] = {}
         for name, title in FILTERS.items():
             held = sorted({value for row in rows for value in _values(row, name) if value})
             key = f"runs_{name}"
             if st.session_state.get(key) not in held:
                 st.session_state.pop(key, None)
-            chosen[name] = str(st.selectbox(title, held, index=None, key=key, placeholder="any", width=170) or "")
+            said = study_title if name == "study" else str
+            box = st.selectbox(title, held, index=None, key=key, placeholder="any", width=110, format_func=said)
+            chosen[name] = str(box or "")
     return runs_kept.select(rows, text=text, **chosen)
 
 
@@ -55,13 +59,14 @@ def _values(row: RunRow, name: str) -> tuple[str, ...]:
 
 
 def _table(rows: list[RunRow]) -> None:
+    cards = catalog.describe_judges({r.judge for r in rows if r.judge})
     table = pd.DataFrame(
         {
             "Run": [r.name for r in rows],
-            "Study": [r.study for r in rows],
+            "Study": [study_title(r.study) for r in rows],
             "State": [r.state for r in rows],
             "Begun (UTC)": [r.begun[:16].replace("T", " ") for r in rows],
-            "Judge": [r.judge for r in rows],
+            "Judge": [cards[r.judge].title if r.judge else "" for r in rows],
             "Data": [r.data for r in rows],
             "Tags": [", ".join(r.tags) for r in rows],
             "Made": ["recorded" if r.recorded else "here" for r in rows],
@@ -106,7 +111,7 @@ def _picked(rows: list[RunRow]) -> list[str]:
 
 def _title(row: RunRow) -> str:
     what = row.title or row.run_id
-    return f"{what} · {row.study} · {row.judge}" if not row.recorded else f"{what} · {row.judge}"
+    return f"{what} · {study_title(row.study)} · {row.judge}" if not row.recorded else f"{what} · {row.judge}"
 
 
 def _pick(name: str, key: str, titles: dict[str, str]) -> str:

@@ -10,6 +10,7 @@ import streamlit as st
 
 from dashboard import pinned, state, ui
 from dashboard.panels.progress import progress
+from dashboard.panels.runs_words import study_title, with_titles
 from dashboard.pinned import Pin
 from engine import jobs, runs_kept
 from engine.errors import EngineError
@@ -39,6 +40,8 @@ def one_run(run_id: str) -> None:
         return
     st.subheader(ui.plain(run.title or run_id), anchor=False)
     about = facts(run.manifest)
+    if "Study" in about:
+        about["Study"] = study_title(about["Study"])
     ui.facts({"Id": run_id, "Link": f"/?run={run_id}"} | {name: about[name] for name in _MAIN if name in about})
     for what, fix in wrong:
         ui.show_problem("Before you trust it", what, fix, is_error=False)
@@ -70,7 +73,7 @@ def job_of(run_id: str) -> Job | None:
 
 def _actions(run: Pin, unread: int, job: Job | None) -> None:
     busy = bool(job and job.active)
-    with st.container(horizontal=True, gap="small", key="run_actions"):
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="run_actions"):
         ui.download(
             "Export (zip)", lambda: export_run(run.folder), f"{run.run_id.rpartition(':')[2].replace('/', '-')}.zip",
             "application/zip", key="export_run",
@@ -145,6 +148,7 @@ def _numbers(metrics: pd.DataFrame, run_id: str) -> None:
         return
     shown = metrics.dropna(axis="columns", how="all").drop(columns=["level", "method"], errors="ignore")
     ui.note(f"{len(metrics)} metrics, with n and a 95 % interval where one is defined.")
+    shown = with_titles(shown)
     st.dataframe(
         shown,
         key=f"metrics_{run_id}",
@@ -154,9 +158,9 @@ def _numbers(metrics: pd.DataFrame, run_id: str) -> None:
         alt="Metrics of the run",
         column_config={
             **{
-                name: st.column_config.NumberColumn(format="%.3f") for name in ("value", "lower", "upper", "detectable")
+                name: st.column_config.NumberColumn(format="%.3f") for name in ("Value", "Lower", "Upper", "Detectable")
             },
-            **{name: st.column_config.NumberColumn(format="%.2g") for name in ("p_value", "q_value")},
+            **{name: st.column_config.NumberColumn(format="%.2g") for name in ("p", "q")},
         },
     )
     ui.table_bar(

@@ -26,9 +26,9 @@ def setup(judge: str, dataset: Dataset, *, busy: bool) -> None:
         with left:
             attacks = _attacks()
             own_text = _own_text() if _has_own(attacks) else ""
+            limit = _limit(len(dataset.responses))
         with right:
             defenses = _defenses()
-            limit = _limit(len(dataset.responses))
         calls = limit * (1 + len(attacks)) * len(defenses)
         missing = _missing(attacks, defenses, own_text)
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):

@@ -8,7 +8,7 @@ from dashboard import ui
 from dashboard.panels import findings
 from dashboard.panels.lesson_texts import LESSONS
 from dashboard.panels.lesson_view import LESSON, answered
-from dashboard.panels.measured import FIRST_SLOT, KEYS, STRONGEST, Measure, Measured, find, flips, missing
+from dashboard.panels.measured import FIRST_SLOT, KEYS, STRONGEST, Measure, Measured, find, flips, missing, own_runs
 from engine import catalog
 from engine.figures.glance import plot_glance, prepare_glance
 
@@ -18,6 +18,10 @@ ROWS: tuple[Measure, ...] = (
     KEYS,
     flips("pairwise", "all distractors", "Distracted losers that win, pairwise"),
     flips("pointwise", "all distractors", "Distracted losers that win, pointwise"),
+)
+HINT = (
+    "DSI and BED are sentences that ask for a high score; a master key is a text without content, such as a colon; a "
+    "distracted loser is the worse response, rewritten to sound sure, wordy or flattering."
 )
 PAGES = {
     "app_pages/attack_lab.py": ("Attack lab", "how far attacks move its scores"),
@@ -33,7 +37,8 @@ def at_a_glance(judge: str, data: str) -> None:
         judge: the judge of the rail.
         data: the data of the rail; runs on others are shown where there is none on these.
     """
-    found = [find(measure, judge, data) or find(measure, judge) for measure in ROWS]
+    own = own_runs()
+    found = [find(measure, judge, data, own=own) or find(measure, judge, own=own) for measure in ROWS]
     known = [one for one in found if one]
     card = catalog.split_spec(judge).name
     name = f"your judge card “{card}”" if card else findings.judge_name(judge)
@@ -45,7 +50,7 @@ def at_a_glance(judge: str, data: str) -> None:
         rows = [one.row if one else missing(m) for one, m in zip(found, ROWS, strict=True)]
         prepared = prepare_glance(rows)
         ui.show_figure(
-            lambda mode: plot_glance(prepared, mode=mode, title="What can this judge be trusted with?", note=kind),
+            lambda mode: plot_glance(prepared, mode=mode, title="How far is this judge moved?", note=kind),
             prepared, key="start_glance", caption=_words(found),
         )  # fmt: skip
     _where_missing([m.page for m, one in zip(ROWS, found, strict=True) if one is None])
@@ -58,7 +63,7 @@ def _words(found: list[Measured | None]) -> str:
         when = findings.origin(one.manifest, recorded=one.recorded)
         origins.setdefault(f"{when[:1].upper()}{when[1:]}", {})[one.data] = None
     parts = [f"{when}: {'; '.join(data)}." for when, data in origins.items()]
-    return " ".join(["The dotted line is where no effect would stand.", *parts])
+    return " ".join(["The dotted line is where no effect would stand.", HINT, *parts])
 
 
 def _where_missing(pages: list[str]) -> None:

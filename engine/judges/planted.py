@@ -279,6 +279,15 @@ def make_planted(spec: str) -> PlantedJudge:
     return PlantedJudge(spec, kind, dials)
 
 
+def planted_problem(spec: str) -> str:
+    """Why the spec names no planted judge that can be made; empty where it does."""
+    try:
+        make_planted(spec)
+    except InputError as error:
+        return str(error)
+    return ""
+
+
 def spread(score: float) -> tuple[float, ...]:
     """Probabilities of the labels 1..5 whose expectation is the score: its two neighbours share the mass."""
     score = min(HIGH, max(LOW, score))  # rounding at the very ends; the dials keep clear of them otherwise

@@ -290,12 +290,13 @@ def _reason(card: ProbeCard, t: float, verdict: str, row: Mapping[str, Any], nee
     more = f" About {needed:,} items would decide it if the effect stays." if needed else ""
     detectable = _number(row["detectable"])
     if card.side != "at least" and detectable > _room(card.side, t, row):
-        return f"Only an effect of {100 * detectable:.2g} % or more could be found; the threshold is {allowed}.{more}"
+        found = number_text(card.side, detectable, signed=False)
+        return f"Only an effect of {found} or more could be found; the threshold is {allowed}.{more}"
     return f"The interval reaches over the threshold ({allowed}).{more}"
 
 
-def summary(decisions: Sequence[Decision]) -> str:
-    """The check-up in a sentence or two."""
+def summary(decisions: Sequence[Decision], *, name_undecided: bool = True) -> str:
+    """The check-up in a sentence or two; where every probe's verdict stands below, the undecided are only counted."""
     by = {v: [d.card.title for d in decisions if d.verdict == v] for v in VERDICTS}
     asked = len(decisions) - len(by[NOT_ASKED])
     if not asked:
@@ -304,7 +305,8 @@ def summary(decisions: Sequence[Decision]) -> str:
     if by[FAILS]:
         parts.append(f"{len(by[FAILS])} fail{'s' if len(by[FAILS]) == 1 else ''} ({_listed(by[FAILS])})")
     if by[UNDERPOWERED]:
-        parts.append(f"{len(by[UNDERPOWERED])} cannot be decided with so few items ({_listed(by[UNDERPOWERED])})")
+        names = f" ({_listed(by[UNDERPOWERED])})" if name_undecided else ""
+        parts.append(f"{len(by[UNDERPOWERED])} cannot be decided with so few items{names}")
     more = f" {len(by[NOT_ASKED])} could not be asked." if by[NOT_ASKED] else ""
     return f"{'; '.join(parts)}.{more}"
 

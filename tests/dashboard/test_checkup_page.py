@@ -32,7 +32,8 @@ def test_the_page_opens_on_the_recorded_check_up(app):
     at = go(app, PAGE)
     html = html_of(at)
     assert "has not been checked on these data here yet" in html
-    assert "probes hold" in html
+    assert "8 cannot be decided with so few items." in html  # their names stand in the row below
+    assert "(BED, pointwise)" in html
     assert any("recorded on 20" in m.value for m in at.markdown)
     assert len(at.get("plotly_chart")) == 1
     assert all(card.title in html for card in BY_NAME.values())

@@ -101,3 +101,12 @@ def test_marked_text_is_escaped_piece_by_piece():
     assert "<script" not in shown
     assert shown.count("</div>") == 1
     assert '<ins class="js-added">&lt;script&gt;' in shown
+
+
+@pytest.mark.parametrize(("lower", "upper", "weak"), [(-1.0, -0.6, False), (-0.3, 0.3, True)])
+def test_only_an_arm_that_shows_nothing_is_called_underpowered(lower, upper, weak):
+    row = {"metric": "shift", "attack": "dsi", "defense": "none", "value": (lower + upper) / 2, "lower": lower}
+    row |= {"upper": upper, "n": 9, "n_clusters": 9, "n_unread": 0, "method": "t", "q_value": 0.01, "detectable": 0.4}
+    said = findings.arm_details(METRICS.conform(pd.DataFrame([row])), "dsi", "none")
+    assert "could detect a shift of 0.400 (80 % power)" in said
+    assert ("underpowered" in said) is weak

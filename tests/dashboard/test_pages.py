@@ -197,10 +197,18 @@ def test_a_record_opens_in_the_drawer(app, saved):
     assert any(b.key == "open_live" for b in at.button)
 
 
-def test_a_judge_that_cannot_be_asked_is_explained(app):
-    at = go(app, PAGES[2], judge="planted:injection?strength=99")
-    assert "The judge could not be asked" in html_of(at)
+def test_a_link_to_a_planted_judge_that_does_not_exist_says_why_and_shows_the_default(app):
+    at = go(app, PAGES[0], judge="planted:injection?strength=99")
+    assert at.session_state[state.JUDGE] == state.DEFAULT_JUDGE
+    assert "cannot be used" in html_of(at)
     assert "strength" in html_of(at)
+
+
+def test_a_judge_that_cannot_be_asked_is_explained(app):
+    at = go(app, PAGES[2], judge="planted:position")  # pairwise alone
+    at.session_state[state.JUDGE] = "planted:position"
+    at.run()
+    assert "The judge could not be asked" in html_of(at)
 
 
 def test_a_run_the_server_left_behind_can_be_resumed(app, settings):

@@ -236,3 +236,14 @@ def test_a_run_whose_data_are_gone_stays_on_the_page_runs(settings):
     run.write_table("verdicts", VERDICTS.conform(pd.DataFrame(columns=VERDICTS.names)))
     (run.path / "verdicts.parquet").unlink()
     assert "resume it first" in pinned.place_of(pinned.read("one")).why
+
+
+def test_studies_judges_and_metrics_are_called_what_the_pages_call_them(app):
+    on_runs(app, selected="recorded:pairs/run")
+    listed = app.dataframe[0].value
+    assert {"Attacks", "Check-up", "Transport audit"} <= set(listed["Study"])
+    assert "Bundled judge" in set(listed["Judge"])
+    assert "Transport audit" in texts(app)
+    metrics = app.dataframe[1].value
+    assert {"Metric", "Value", "Items"} <= set(metrics.columns)
+    assert not [c for c in metrics.columns if "_" in c]

@@ -12,7 +12,7 @@ from tests.e2e.steps import PLANTED, open_page
 def test_an_attack_is_given_options_and_two_defenses_and_the_link_shows_the_same(page, server):
     open_page(page, server.url, "attack-lab", judge=PLANTED, attack="adaptive")
     expect(page.locator(".js-finding").first).to_contain_text("Adaptive lifts this response")
-    page.get_by_text("After the response", exact=True).click()
+    page.get_by_text("After", exact=True).click()
     expect(page.locator(".js-finding").first).to_contain_text("Adaptive (after the response) lifts")
     expect(page).to_have_url(re.compile(r"attack=adaptive%40after"))
     box = page.get_by_role("combobox", name=re.compile("Defenses, the first nearest"))
