@@ -17,8 +17,9 @@ from importlib.util import find_spec
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
+from engine.models import packed
 from engine.models.loader import LoadedModel
-from engine.models.packed import PackedModel, pack_all
+from engine.models.packed import PackedModel
 
 SHAPES = frozenset({"llama", "mistral", "qwen2", "qwen3"})
 _MOVING_ROPE = frozenset({"dynamic", "longrope"})
@@ -104,7 +105,7 @@ class Llama:
     def packed(self) -> PackedModel | None:
         """The weights in the few bits they came in, made on first use; None where there are no such bits."""
         maps = [(layer.qkv, layer.out, layer.gate_up, layer.down) for layer in self.layers]
-        return pack_all(maps, self.head)
+        return packed.pack_all(maps, self.head)
 
     def is_of(self, model: Any) -> bool:
         """Whether the model's own weights are still views of these."""
@@ -215,6 +216,8 @@ class Llama:
         """From query, key and value of a layer to its attention's output; rotates and stores on the way."""
         steps, group = int(shape[1]), self.heads // self.kv_heads
         rows = mask.repeat(1, 1, group, 1) if steps > 1 else mask  # the queries of a group are rows of one head
+        if way == "packed" and steps == 1 and self.layers[0].q_norm is None:
+            return lambda qkv, _, held: packed.attend_one(qkv, cos, sin, slots, mask, held, self.heads)
         if way == "kernels":
             from engine.models.kernels import attend_one, turn_and_store
 

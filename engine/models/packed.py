@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 try:
     import numba
 
-    from engine.models.packed_kernels import GROUP, LANES, find_grid, product_4, product_8
+    from engine.models import packed_kernels as kernels
+    from engine.models.packed_kernels import GROUP, LANES
 
     HAS_NUMBA = True
 except ImportError:  # numba is missing: torch's products remain
@@ -54,9 +55,9 @@ class Packed:
         out = torch.empty((len(x), self.rows), dtype=torch.float32)
         rows = x.contiguous().numpy()
         if self.low is None:
-            product_8(rows, self.codes, self.scale, out.numpy())
+            kernels.product_8(rows, self.codes, self.scale, out.numpy())
         else:
-            product_4(rows, self.codes, self.scale, self.low, out.numpy())
+            kernels.product_4(rows, self.codes, self.scale, self.low, out.numpy())
         return out
 
     @property
@@ -107,6 +108,26 @@ def compiled_threads() -> Iterator[None]:
         torch.set_num_threads(count)
 
 
+def attend_one(qkv: Any, cos: Any, sin: Any, slots: Any, mask: Any, held: Any, heads: int) -> Any:
+    """Attention (B, heads * D) of one new token of each row; its rotated key and its value go to the cache.
+
+    Args:
+        qkv: (B, (heads + 2 key heads) * D).
+        cos: of each row's position (B, 1, D).
+        sin: likewise, signed.
+        slots: where the token stands (1,).
+        mask: added to the scores (B, 1, 1, S).
+        held: the layer's cache (B, 2 key heads, S, D).
+        heads: query heads.
+    """
+    import torch
+
+    out = torch.empty((len(qkv), heads * held.shape[3]), dtype=torch.float32)
+    turn, sight = (cos[:, 0].numpy(), sin[:, 0].numpy()), mask[:, 0, 0].numpy()
+    kernels.attend_one(qkv.numpy(), *turn, int(slots), sight, held.numpy(), heads, out.numpy())
+    return out
+
+
 def compile_ahead() -> None:
     """Compile the loops, which takes some seconds the first time on a machine, so that no user waits for it."""
     import torch
@@ -114,6 +135,8 @@ def compile_ahead() -> None:
     for weight in (torch.arange(32.0)[None] % 16, torch.arange(-127.0, 128.0, 8)[None]):  # on a grid of each kind
         if found := pack(weight):
             found(weight)
+    turn, room = torch.ones(1, 1, 2), torch.zeros(1, 2, 1, 2)
+    attend_one(torch.ones(1, 6), turn, turn, torch.zeros(1, dtype=torch.long), torch.zeros(1, 1, 1, 1), room, 1)
 
 
 def pack(weight: Any) -> Packed | None:
@@ -129,13 +152,13 @@ def pack(weight: Any) -> Packed | None:
 def _four_bits(values: Floats) -> Packed | None:
     """Q4_1: the lowest weight of a group has code 0 and the highest 15; scale and lowest are half floats."""
     codes, scale, low = _room(values.shape, GROUP // 2, np.uint8)
-    return Packed(len(values), codes, scale, low) if find_grid(values, codes, scale, low, 15) else None
+    return Packed(len(values), codes, scale, low) if kernels.find_grid(values, codes, scale, low, 15) else None
 
 
 def _eight_bits(values: Floats) -> Packed | None:
     """Q8_0: the weight of a group furthest from zero has code 127 or -127; the scale is a half float."""
     codes, scale, low = _room(values.shape, GROUP, np.int8)
-    return Packed(len(values), codes, scale, None) if find_grid(values, codes, scale, low, 127) else None
+    return Packed(len(values), codes, scale, None) if kernels.find_grid(values, codes, scale, low, 127) else None
 
 
 def _room(shape: tuple[int, ...], height: int, dtype: Any) -> tuple[NDArray[Any], Floats, Floats]:

@@ -153,3 +153,62 @@ def _one_8(x: Any, codes: Any, scale: Any, out: Any) -> None:  # pragma: no cove
                 found += np.float32(code[k, lane]) * part[k]
             total[lane] += found * scale[group, lane]
     out[:] = total[: len(out)]
+
+
+@_compiled(parallel=True, fastmath=_SUMS)
+def attend_one(
+    qkv: Any, cos: Any, sin: Any, slot: int, mask: Any, held: Any, heads: int, out: Any
+) -> None:  # pragma: no cover - compiled
+    """Rotate and store one new token of each row, and let it look at what the row has.
+
+    Args:
+        qkv: queries, keys and values (B, (heads + 2 key heads) * D).
+        cos: of each row's position (B, D).
+        sin: likewise, signed.
+        slot: where the token stands; nothing behind it is read.
+        mask: added to the scores (B, S).
+        held: keys and, behind them, values (B, 2 key heads, S, D).
+        heads: query heads.
+        out: room for the result (B, heads * D).
+    """
+    kv_heads, width = held.shape[1] // 2, held.shape[3]
+    group, scale = heads // kv_heads, np.float32(1 / math.sqrt(width))
+    for place in prange(len(held) * kv_heads):
+        row, head = place // kv_heads, place % kv_heads
+        keys, values = held[row, head, : slot + 1], held[row, kv_heads + head, : slot + 1]
+        key, value = (heads + head) * width, (heads + kv_heads + head) * width
+        _turn(qkv[row, key : key + width], cos[row], sin[row], np.float32(1), keys[slot])
+        values[slot] = qkv[row, value : value + width]
+        q, p = np.empty(width, np.float32), np.empty(slot + 1, np.float32)
+        for one in range(head * group, (head + 1) * group):
+            _turn(qkv[row, one * width : (one + 1) * width], cos[row], sin[row], scale, q)
+            _look(q, keys, values, mask[row], p, out[row, one * width : (one + 1) * width])
+
+
+@_compiled(parallel=False, fastmath=_SUMS)
+def _turn(x: Any, cos: Any, sin: Any, scale: Any, out: Any) -> None:  # pragma: no cover - compiled
+    half = len(x) // 2
+    for d in range(half):
+        out[d] = (x[d] * cos[d] + x[d + half] * sin[d]) * scale
+        out[d + half] = (x[d + half] * cos[d + half] + x[d] * sin[d + half]) * scale
+
+
+@_compiled(parallel=False, fastmath=_SUMS)
+def _look(q: Any, keys: Any, values: Any, mask: Any, p: Any, out: Any) -> None:  # pragma: no cover - compiled
+    """Attention of one query (D,) over keys and values (S, D); `p` is room for the scores (S,)."""
+    most = np.float32(-np.inf)
+    for s in range(len(keys)):
+        found = np.float32(0)
+        for d in range(len(q)):
+            found += q[d] * keys[s, d]
+        p[s] = found + mask[s]
+        most = max(most, p[s])
+    total = np.float32(0)
+    out[:] = 0
+    for s in range(len(keys)):
+        weight = np.exp(p[s] - most)
+        total += weight
+        for d in range(len(q)):
+            out[d] += weight * values[s, d]
+    for d in range(len(q)):
+        out[d] /= total

@@ -17,7 +17,7 @@ from engine.steering.decode import decode
 from engine.steering.vectors import Standards, edit_of
 
 if HAS_NUMBA:
-    from engine.models.packed_kernels import find_grid, product_4, product_8
+    from engine.models.packed_kernels import attend_one, find_grid, product_4, product_8
 
 pytestmark = pytest.mark.skipif(not HAS_NUMBA, reason="numba is not installed")
 KINDS = [Kind.Q4_1, Kind.Q8_0]
@@ -67,7 +67,7 @@ def test_weights_that_were_never_packed_are_left_alone():
 
 def test_all_loops_are_compiled_ahead():
     compile_ahead()
-    assert all(loop.signatures for loop in (find_grid, product_4, product_8))
+    assert all(loop.signatures for loop in (attend_one, find_grid, product_4, product_8))
 
 
 def test_nan_stays_nan():

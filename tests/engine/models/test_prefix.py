@@ -57,7 +57,7 @@ def test_shared_equals_plain_and_single_on_every_shape(tiny, shape, labels):
 
 
 @pytest.mark.parametrize("shape", ["llama", "gemma2"])
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(prompts=families(), row_tokens=st.sampled_from([1, 8, 40]), budget=st.sampled_from([16, 100, 4000]))
 def test_any_trie_and_any_cut_give_the_same_logits(tiny, shape, prompts, row_tokens, budget):
     loaded = tiny(shape)
