@@ -19,10 +19,14 @@ def next_steps(dataset: Dataset) -> None:
                 st.switch_page("app_pages/reference_swap.py")
         else:
             if st.button("Attack one response", type=kind, icon=":material/bolt:", key="next_one"):
-                state.put(state.TAB, state.TAB_ONE)
-                st.switch_page("app_pages/attack_lab.py")
+                _attack(state.TAB_ONE)
             if st.button("Attack the whole set", icon=":material/grid_on:", key="next_set"):
-                state.put(state.TAB, state.TAB_SET)
-                st.switch_page("app_pages/attack_lab.py")
+                _attack(state.TAB_SET)
         if st.button("Check up the judge", icon=":material/stethoscope:", key="next_checkup"):
             st.switch_page("app_pages/checkup.py")
+
+
+def _attack(tab: str) -> None:
+    """Open the Attack lab at a tab that a reload keeps; the address has it only if it is given one."""
+    state.put(state.TAB, tab)
+    st.switch_page("app_pages/attack_lab.py", query_params={state.TAB: tab})

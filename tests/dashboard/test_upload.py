@@ -182,6 +182,7 @@ def test_a_file_under_names_of_its_own_is_saved_with_one_press_and_leads_on(app)
     click(at, "next_set")
     assert at.title[0].value == "Attack lab"
     assert at.session_state["tab"] == "Whole set"
+    assert at.query_params["tab"] in ("Whole set", ["Whole set"])  # so that a reload stays there
     assert "6 responses × 9 arms = 54 judge calls" in html_of(at)
 
 
