@@ -34,8 +34,9 @@ def attacks(run: AuditRun) -> None:
     """Before and after by question type under every attack, each at its own estimated mass."""
     if len(run.audits) < 2:
         return
-    with st.expander("Question types under every attack"):
-        ui.show_entry(run.source, "attacks", key="audit_attacks_fig")
+    with st.expander("Question types under every attack", on_change="rerun", key="audit_every_attack") as every:
+        if every.open:
+            ui.show_entry(run.source, "attacks", key="audit_attacks_fig")
 
 
 def lasso_map(run: AuditRun, shown: pd.DataFrame, attack: str, mass: float, kind: str) -> list[str]:

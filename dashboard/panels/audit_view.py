@@ -20,7 +20,7 @@ from engine.schema import NONE
 
 ATTACK, TYPE, MASS = "audit_attack", "audit_type", "mass"
 _CLEAN = "No attack"
-_WIDTHS = {"pair": 60, "type": 110, "verdict": 60, "audited": 60, "human": 60, "entry mass": 80}
+_WIDTHS = {"pair": 60, "type": 110, "verdict": 60, "audited": 60, "entry mass": 80}
 """Of the columns beside the map [px]; the file has more of them."""
 
 
@@ -28,6 +28,8 @@ def results(run: AuditRun, found: Comparisons) -> None:
     """Badge, answer, dials and figures of one run."""
     st.badge(provenance(run.manifest, recorded=run.recorded), icon=":material/history:", color="gray")
     st.fragment(_dialled)(run, found)
+    draw.attacks(run)  # these two follow no dial, so they are not made anew with each
+    draw.tables(run)
 
 
 def _dialled(run: AuditRun, found: Comparisons) -> None:
@@ -157,7 +159,7 @@ def _reader(run: AuditRun, shown: pd.DataFrame, chosen: list[str], said: str) ->
         table,
         key=f"audit_pairs_{len(chosen)}",
         hide_index=True,
-        column_order=["pair", "type", "verdict", "audited", "human", "entry mass"],
+        column_order=["pair", "type", "verdict", "audited", "entry mass"],
         column_config={name: st.column_config.Column(width=w) for name, w in _WIDTHS.items()},
         height=min(300, 40 + 35 * len(table)),
         on_select="rerun",
@@ -218,7 +220,8 @@ def _more(run: AuditRun, audit: Audit, mass: float) -> None:
         )  # fmt: skip
     with right:
         ui.show_entry(run.source, "ranking", key="audit_ranking", attack=audit.attack)
-    draw.attacks(run)
-    draw.tables(run)
-    with st.expander("Details: what was left out, and how this is computed"):
-        draw.method(run, audit)
+    with st.expander(
+        "Details: what was left out, and how this is computed", on_change="rerun", key="audit_details"
+    ) as details:
+        if details.open:
+            draw.method(run, audit)

@@ -31,9 +31,10 @@ def show_findings(found: pd.DataFrame) -> None:
     for paper, rows in found.groupby("paper", sort=False):
         held = int((rows["seen"] == "holds").sum())
         st.subheader(f"{PAPERS[str(paper)]}: {held} of {len(rows)} hold", anchor=False)
-        with st.container(border=True, gap="small"):
+        with st.container(border=True, gap="large"):
             for row in rows.to_dict("records"):
-                _finding(row)
+                with st.container(gap="xsmall"):
+                    _finding(row)
     ui.table_bar(found, title="Published findings on the bundled judges", about=COMMITTED, key="findings")
 
 

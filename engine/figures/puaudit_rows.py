@@ -102,8 +102,11 @@ def prepare_types(metrics: pd.DataFrame, titles: Mapping[str, str] | None = None
     """
     own = metrics[metrics["group"].notna() & metrics["metric"].isin(["cons_orig", "cons_adj", "gain"])]
     made: list[dict[str, Any]] = []
-    for (attack, kind), cell in own.groupby(["attack", "group"], sort=False):
-        by = {str(r["metric"]): r for r in cell.to_dict("records")}
+    cells: dict[tuple[Any, Any], dict[str, Any]] = {}
+    for row in own.to_dict("records"):
+        cells.setdefault((row["attack"], row["group"]), {})[str(row["metric"])] = row
+    alone = len({attack for attack, _ in cells}) == 1
+    for (attack, kind), by in cells.items():
         if len(by) < 3:
             continue
         orig, adj = by["cons_orig"], by["cons_adj"]
@@ -112,7 +115,7 @@ def prepare_types(metrics: pd.DataFrame, titles: Mapping[str, str] | None = None
             {
                 "attack": str(attack),
                 "type": str(kind),
-                "name": str(kind) if own["attack"].nunique() == 1 else f"{kind}, {called}",
+                "name": str(kind) if alone else f"{kind}, {called}",
                 "orig": orig["value"], "orig_lower": orig["lower"], "orig_upper": orig["upper"],
                 "adj": adj["value"], "adj_lower": adj["lower"], "adj_upper": adj["upper"],
                 "gain": by["gain"]["value"], "level": orig["level"], "n": int(orig["n"]),

@@ -33,7 +33,12 @@ _MARKS = {"mass_clean": "estimated", "mass_attacked": "from attacked labels", "m
 
 def attacks(source: Source) -> tuple[str, ...]:
     """Attacks audited, the clean arm first."""
-    return tuple(str(a) for a in dict.fromkeys(source.table("audit")["attack"]))
+    return source.memo("attacks", lambda: tuple(str(a) for a in source.table("audit")["attack"].unique()))
+
+
+def kinds(source: Source) -> tuple[str, ...]:
+    """What stands for all question types together, then the types."""
+    return source.memo("kinds", lambda: (ALL_TYPES, *sorted(source.table("audit")["type"].unique())))
 
 
 def audit(source: Source, attack: str) -> Audit:
@@ -95,7 +100,7 @@ ATTACK = Dial("attack", "attack", "choice", lambda s: attacks(s)[0], choices=att
 MASS = Dial("mass", "mass", "number", lambda _: 0.0, words={0.0: "estimated"})
 KIND = Dial(
     "type", "question type", "choice", lambda _: ALL_TYPES,
-    choices=lambda s: (ALL_TYPES, *sorted(dict.fromkeys(s.table("audit")["type"]))),
+    choices=kinds,
 )  # fmt: skip
 MAP = Dial("map", "map", "choice", lambda _: "PCA", choices=lambda s: maps.MAPS if _has_umap(s) else maps.MAPS[:1])
 COLOUR = Dial("colour", "colour", "choice", lambda _: maps.COLOURS[0], choices=lambda _: maps.COLOURS)
@@ -103,7 +108,7 @@ AT = (ATTACK, MASS)
 
 
 def _has_umap(source: Source) -> bool:
-    return bool(source.table("audit")["umap_x"].notna().any())
+    return source.memo("has_umap", lambda: bool(source.table("audit")["umap_x"].notna().any()))
 
 
 def _mass(source: Source, at: Values) -> float:
