@@ -6,6 +6,7 @@ import os
 from functools import lru_cache
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from engine.models import loader
@@ -13,6 +14,15 @@ from engine.models.weights import base_record
 from engine.settings import Settings, get_settings
 
 REAL = get_settings()
+# The same examples in every run, and no limit of time: a busy machine is slow, not wrong.
+hypothesis.settings.register_profile(
+    "suite",
+    derandomize=True,
+    deadline=None,
+    database=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.load_profile("suite")
 
 
 def _use_home(folder: Path, patch: pytest.MonkeyPatch) -> Settings:

@@ -130,7 +130,7 @@ def test_a_dry_run_counts_the_calls_that_a_run_then_makes(capsys, settings, weig
 def test_a_budget_keeps_what_is_done_and_exits_with_3(capsys, settings, monkeypatch):
     args = ["study", "grid", "--judge", PLANTED + "&delay=1", "--attack", "dsi", "--defense", "none", "--run-id", "g"]
     monkeypatch.setattr(plan, "time", SimpleNamespace(monotonic=count().__next__))  # a second passes at each look
-    code, out, _ = run(capsys, *args, "--budget-seconds", "9", "--json")
+    code, out, _ = run(capsys, *args, "--budget-seconds", "90", "--json")
     assert code == 3
     found = last_json(out)
     assert found["state"] == "stopped"

@@ -183,6 +183,7 @@ def test_an_access_log_shows_the_address_without_the_token(caplog):
         thread.start()
         found = Running(port, "", 0, None)
         while not server.started:
+            thread.join(timeout=0.01)
             assert thread.is_alive()
         assert found.ask(f"/data?token={TOKEN}&attack=dsi")[0] == 303
         server.should_exit = True

@@ -115,7 +115,7 @@ def test_the_sample_is_short_and_starts_where_it_matters():
     assert all("é" in line and len(line) < 160 for _, line in candidate.lines)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(content=st.binary(min_size=1, max_size=40), encoding=st.sampled_from([None, *CHOICES]))
 def test_decoding_loses_nothing(content, encoding):
     try:

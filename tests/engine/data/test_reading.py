@@ -217,7 +217,7 @@ ANY_TEXT = st.text(st.characters(exclude_characters="\x00", exclude_categories=[
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(texts=st.lists(ANY_TEXT, min_size=1, max_size=8), delimiter=st.sampled_from(",;\t"), bom=st.booleans())
 def test_any_text_comes_back_identical(texts, delimiter, bom):
     out = io.StringIO(newline="")
@@ -231,14 +231,14 @@ def test_any_text_comes_back_identical(texts, delimiter, bom):
     assert sniffed.delimiter == delimiter
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(texts=st.lists(ANY_TEXT, min_size=1, max_size=8), ascii_only=st.booleans())
 def test_any_text_comes_back_from_jsonl(texts, ascii_only):
     content = "\n".join(json.dumps({"response": t}, ensure_ascii=ascii_only) for t in texts).encode()
     assert read_table("a.jsonl", content).frame["response"].tolist() == texts
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(content=st.binary(max_size=60), ending=st.sampled_from(EXTENSIONS))
 def test_arbitrary_bytes_give_a_table_or_an_input_error(content, ending):
     try:

@@ -64,7 +64,7 @@ def test_overlap_is_jaccard(a, b, share):
 REFERENCES = [text for texts in TYPED.values() for text in texts if text and len(text) < 100]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.sampled_from(REFERENCES), st.integers(1, 10), st.integers(0, 9), st.text(max_size=5))
 def test_draws_are_nested_seeded_and_of_another_type(reference, k, seed, key):
     pool = make_pool(REFERENCES, "all")

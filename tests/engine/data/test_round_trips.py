@@ -130,14 +130,14 @@ TEXTS = st.lists(
 
 
 @pytest.mark.parametrize("name", [n for n in WRITERS if n != "a.xlsx"])
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(texts=TEXTS)
 def test_any_text_comes_back(name, texts):
     raw = read_table(name, WRITERS[name]([{"id": str(i), "response": t} for i, t in enumerate(texts)]))
     assert raw.frame["response"].tolist() == texts
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(texts=TEXTS)
 def test_any_text_that_xml_can_hold_comes_back_from_a_workbook(texts):
     held = [t for t in texts if not ILLEGAL_CHARACTERS_RE.search(t) and not {"\r", "\ufffe", "\uffff", "_"} & set(t)]

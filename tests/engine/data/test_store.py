@@ -49,7 +49,7 @@ def test_round_trip(root):
     assert_same(load_dataset(ds.dataset_id, root), ds)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     texts=st.lists(
         st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"]), max_size=9),

@@ -340,7 +340,7 @@ def test_calls_run_side_by_side_and_answers_keep_their_order():
             arrived.append(n)
             if len(arrived) == 4:
                 server.gate.set()
-            assert server.gate.wait(20)
+            assert server.gate.wait(120)
         return completion("4", {str(1 + int(body["messages"][0]["content"][10])): 1.0})
 
     with serving(script) as server:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import InputError
@@ -88,7 +88,6 @@ def test_the_items_named_would_decide():
     assert hopeless.items_needed is None
 
 
-@settings(deadline=None)
 @given(
     st.sampled_from([c.name for c in CARDS]),
     st.floats(-1, 1),
@@ -130,7 +129,6 @@ def test_wrong_thresholds_are_named():
     assert set(check_thresholds({})) == set(BY_NAME)
 
 
-@settings(deadline=None)
 @given(st.floats(-1, 1), st.integers(2, 80), st.data())
 def test_the_bound_of_rows_all_alike_holds_what_could_have_gone_unseen(value, n, data):
     """Whatever a share w of the items, Wilson's bound for none seen, would have given."""

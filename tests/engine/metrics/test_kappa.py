@@ -30,7 +30,7 @@ def test_the_textbook_example():
     assert found.interval.upper - found.interval.lower == pytest.approx(2 * 1.96 * error, rel=0.12)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(LABELS)
 def test_a_second_method_agrees(pairs):
     judge, human = zip(*pairs, strict=True)

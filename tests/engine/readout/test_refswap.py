@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import mannwhitneyu
 
@@ -67,7 +67,6 @@ def test_cohens_d_of_a_textbook_pair():
     assert cohens_d(np.arange(3.0, 8), np.arange(1.0, 6)) == pytest.approx(2 / np.sqrt(2.5))
 
 
-@settings(deadline=None)
 @given(st.integers(0, 10_000), st.sampled_from([0.0, 0.02, 0.1, 0.5, 1.0]))
 def test_calibration_is_the_largest_of_all_thresholds(seed, delta):
     s = samples(np.random.default_rng(seed))
@@ -114,7 +113,6 @@ def test_an_unread_check_is_no_answer():
     assert s_score(s)[:2].tolist() == pytest.approx([0.0, 0.8])
 
 
-@settings(deadline=None)
 @given(st.integers(0, 10_000))
 def test_every_point_of_the_frontier_is_what_deciding_gives(seed):
     s = samples(np.random.default_rng(seed))

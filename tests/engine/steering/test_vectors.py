@@ -40,7 +40,7 @@ def test_the_edit_is_the_equation_of_its_side(standards, side, form):
         assert relative == pytest.approx(np.linalg.norm(wanted - s) / np.linalg.norm(s), abs=1e-5)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(alpha=st.floats(0, 1e4), seed=st.integers(0, 999))
 def test_length_is_kept_at_any_strength(alpha, seed):
     rng = np.random.default_rng(seed)

@@ -166,7 +166,7 @@ def test_cost_at_full_mass_is_balanced_transport():
     assert transport_path(cost).cost(1.0) == pytest.approx(cost[rows, columns].mean(), rel=1e-12)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(p=st.integers(1, 9), u=st.integers(1, 9), seed=st.integers(0, 10**6), ties=st.booleans())
 def test_every_small_problem_closes_its_gap(p, u, seed, ties):
     cost = np.random.default_rng(seed).random((p, u))
