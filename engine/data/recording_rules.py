@@ -229,7 +229,7 @@ def choose_layout(fields: Mapping[str, str], wanted: str = "") -> Layout:
     )
     raise InputError(
         f"The file is no recording of verdicts as it stands (columns understood: {', '.join(fields) or 'none'}).\n"
-        f"{listed}\nRename columns, or say which holds what with map.FIELD=COLUMN."
+        f"{listed}\nRename the file's columns; a judge's spec can also say which holds what: map.FIELD=COLUMN."
     )
 
 

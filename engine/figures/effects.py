@@ -58,7 +58,9 @@ def effect_notes(prepared: pd.DataFrame, note: str) -> tuple[str, ...]:
         level = rows["level"].dropna()
         if methods and len(level):
             parts.append(f"{level_text(float(level.iloc[0]))} intervals ({label('; '.join(methods), 60)})")
-        parts.append(f"n = {span(rows['n'])} responses of {span(rows['n_clusters'])} items")
+        nouns = {"n": "response", "n_clusters": "item"}
+        counted = (f"{span(rows[c])} {noun}{'' if rows[c].max() == 1 else 's'}" for c, noun in nouns.items())
+        parts.append(f"n = {' of '.join(counted)}")
     if len(run):
         parts.append(f"{plural(int(run['n_unread'].fillna(0).sum()), 'pair')} unread")
     parts.append(label(note, 80) if note else "")

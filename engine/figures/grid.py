@@ -70,7 +70,7 @@ def prepare_grid(
     out = cells.merge(rows, on=["attack", "defense"], how="left")
     out["metric"] = metric
     out["attack_title"] = [called.get(a, a) for a in out["attack"]]
-    out["defense_title"] = [called.get(d, d) if d != "none" else called.get(d, "no defense") for d in out["defense"]]
+    out["defense_title"] = [called.get(d, d) if d != "none" else called.get(d, "No defense") for d in out["defense"]]
     spans = (out["lower"] <= 0) & (out["upper"] >= 0)
     out["covers_zero"] = spans | (out["lower"].isna() & (out["value"] == 0))
     return out[COLUMNS]

@@ -198,7 +198,7 @@ class TestGrid:
             ("bed", "sandwich"): False,
         }
         assert math.isnan(cells.loc[("bed", "sandwich"), "value"])
-        assert cells.loc[("dsi", "none"), "defense_title"] == "no defense"
+        assert cells.loc[("dsi", "none"), "defense_title"] == "No defense"
 
     def test_cells(self):
         fig = plot_grid(prepare_grid(ARMS, titles=TITLES))
@@ -313,3 +313,8 @@ def test_every_figure_brings_its_template_title_and_alt_text(mode):
         assert len(fig.layout.title.text) <= 45
         assert len(fig.layout.meta["alt"]) > 20
         json.loads(fig.to_json())
+
+
+def test_one_item_is_one_item_in_the_small_print():
+    fig = plot_grid(prepare_grid(ARMS.assign(n=1, n_clusters=1)))
+    assert "n = 1 response of 1 item" in fig.layout.meta["notes"]
