@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from engine.models.trie import Node, Row
 
 Ints = NDArray[np.int64]
+_NONE: Ints = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class Slots:
     def __init__(self, nodes: Sequence[Node], rows: Sequence[Row]) -> None:
         self._nodes = nodes
         self._first: dict[int, int] = {}
-        self._paths: dict[int, Ints] = {0: np.zeros(0, dtype=np.int64)}
+        self._paths: dict[int, Ints] = {0: _NONE}
         self.count = 0
         for parent in dict.fromkeys(row.parent for row in rows):
             while parent and parent not in self._first:
@@ -73,7 +74,7 @@ class Slots:
     def of(self, node: int) -> Ints:
         """The places of a node's own tokens; none if no row looks back at them."""
         first = self._first.get(node)
-        return np.arange(first, first + len(self._nodes[node].tokens)) if first is not None else self._paths[0]
+        return np.arange(first, first + len(self._nodes[node].tokens)) if first is not None else _NONE
 
     def path(self, node: int) -> Ints:
         """The places of all tokens from the root to the end of a node."""
@@ -94,17 +95,19 @@ def lay(row: Row, nodes: Sequence[Node], slots: Slots) -> Laid:
         first[v] = count
         count += len(nodes[v].tokens)
     own = [nodes[v] for v in row.nodes]
+    lengths = [len(node.tokens) for node in own]
+    shift = [node.start - at for node, at in zip(own, first.values(), strict=True)]
     reads = [v for v in row.nodes if nodes[v].ends]
-    stored = [(v, slots.of(v)) for v in row.nodes]
+    stored = [(v, places) for v in row.nodes if len(places := slots.of(v))]
     return Laid(
         ids=np.array([token for node in own for token in node.tokens], dtype=np.int64),
-        positions=np.concatenate([np.arange(node.start, node.stop) for node in own]),
-        last=np.repeat(_last(row, nodes, first), [len(node.tokens) for node in own]),
+        positions=np.arange(count) + np.repeat(shift, lengths),
+        last=np.repeat(_last(row, nodes, first), lengths),
         reads=np.array([first[v] + len(nodes[v].tokens) - 1 for v in reads], dtype=np.int64),
         ends=tuple(tuple(nodes[v].ends) for v in reads),
         path=slots.path(row.parent),
-        kept=np.concatenate([first[v] + np.arange(len(s)) for v, s in stored]),
-        slots=np.concatenate([s for _, s in stored]),
+        kept=np.concatenate([first[v] + np.arange(len(s)) for v, s in stored] or [_NONE]),
+        slots=np.concatenate([s for _, s in stored] or [_NONE]),
     )
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -24,7 +25,7 @@ from engine.models.batching import token_budget
 from engine.models.layout import Batch, Laid, Slots, lay, pack, visible
 from engine.models.loader import LoadedModel
 from engine.models.memory import SHARE, Footprint, footprint, free_bytes, halving
-from engine.models.trie import Tokens, build_trie, chunks, cut
+from engine.models.trie import Lexical, Tokens, build_trie, chunks, cut
 
 Take = Callable[[list[int], Any], None]
 """Gets indices of sequences and their next-token logits (n, V), as float32; none at all after a pass that only
@@ -76,6 +77,7 @@ def read_shared(
     take: Take,
     batch_tokens: int | None = None,
     row_tokens: int | None = None,
+    ordered: Lexical | None = None,
 ) -> None:
     """Next-token logits after each sequence.
 
@@ -85,6 +87,7 @@ def read_shared(
         take: gets the logits after each pass.
         batch_tokens: most padded tokens of a pass; by default set by the device.
         row_tokens: tokens a row is filled to (see `engine.models.trie`); by default set by the device.
+        ordered: the sequences' lexical order, where it is known.
 
     Raises:
         ModelError: one sequence alone does not fit the memory.
@@ -94,22 +97,25 @@ def read_shared(
     needs = footprint(loaded.model)
     room = int(POOL_SHARE * free_bytes(loaded.device) / needs.kv)
 
-    def run(chunk: Sequence[int]) -> None:
-        _Chunk(loaded, [sequences[i] for i in chunk], min(row_tokens, budget)).read(
+    def run(own: Lexical, chunk: Sequence[int]) -> None:
+        known = own if len(chunk) == len(own.order) else None  # after a halving it is found anew
+        _Chunk(loaded, [sequences[i] for i in chunk], min(row_tokens, budget), known).read(
             budget, needs, lambda found, logits: take([chunk[i] for i in found], logits)
         )
 
-    for chunk in chunks(sequences, max(1, min(PASSES_PER_CHUNK * budget, room))):
-        halving(run, chunk, loaded.device)
+    for chunk, own in chunks(sequences, max(1, min(PASSES_PER_CHUNK * budget, room)), ordered):
+        halving(partial(run, own), chunk, loaded.device)
 
 
 class _Chunk:
     """Sequences whose shared keys and values are held at the same time."""
 
-    def __init__(self, loaded: LoadedModel, sequences: Sequence[Tokens], row_tokens: int) -> None:
+    def __init__(
+        self, loaded: LoadedModel, sequences: Sequence[Tokens], row_tokens: int, ordered: Lexical | None
+    ) -> None:
         import torch
 
-        nodes = build_trie(sequences)
+        nodes = build_trie(sequences, ordered)
         rows = cut(nodes, row_tokens)
         slots = Slots(nodes, rows)
         self._loaded = loaded

@@ -25,7 +25,7 @@ from engine.models.labels import LabelTokens, Spelling, label_tokens
 from engine.models.loader import LoadedModel
 from engine.models.memory import halving
 from engine.models.prefix import Take, can_share, read_shared
-from engine.models.trie import Tokens, trie_tokens
+from engine.models.trie import Lexical, Tokens, lexical, trie_tokens
 
 __all__ = ["AfterBatch", "LabelTokens", "Spelling", "Way", "label_probabilities", "label_tokens", "way_for"]
 
@@ -80,19 +80,22 @@ def label_probabilities(
     unique = list(asked)
     sequences = [(*prompt, *beginning) for prompt in unique for beginning in labels.beginnings]
     budget = batch_tokens or token_budget(loaded.device)
-    chosen = way or way_for(loaded, sequences)
+    ordered = lexical(sequences)
+    chosen = way or way_for(loaded, sequences, ordered)
     if chosen == "encoder-decoder":
         _read_encoded(loaded, unique, labels.beginnings, take, budget)
+    elif chosen == "shared":
+        read_shared(loaded, sequences, take, budget, ordered=ordered)
     else:
-        (read_shared if chosen == "shared" else _read_plain)(loaded, sequences, take, budget)
+        _read_plain(loaded, sequences, take, budget)
     return out
 
 
-def way_for(loaded: LoadedModel, sequences: Sequence[Tokens]) -> Way:
+def way_for(loaded: LoadedModel, sequences: Sequence[Tokens], ordered: Lexical | None = None) -> Way:
     """The way that is likely to be fastest."""
     if loaded.kind == "encoder-decoder":
         return "encoder-decoder"
-    if len(sequences) < 2 or sum(map(len, sequences)) < WORTH_SHARING * trie_tokens(sequences):
+    if len(sequences) < 2 or sum(map(len, sequences)) < WORTH_SHARING * trie_tokens(sequences, ordered):
         return "plain"
     return "shared" if can_share(loaded) else "plain"
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 Tokens = tuple[int, ...]
 ROOT = 0
@@ -59,41 +60,52 @@ class Row:
     tokens: int
 
 
-def lexical(sequences: Sequence[Tokens]) -> tuple[list[int], list[int]]:
-    """Indices in lexical order, and how many first tokens each shares with the one before it."""
+class Lexical(NamedTuple):
+    """Indices of sequences in lexical order, and how many first tokens each shares with the one before it."""
+
+    order: Sequence[int]
+    shared: Sequence[int]
+
+    def part(self, start: int, stop: int) -> Lexical:
+        """Of the sequences from `start` to before `stop`, for a list that holds them in this order."""
+        return Lexical(range(stop - start), [0, *self.shared[start + 1 : stop]])
+
+
+def lexical(sequences: Sequence[Tokens]) -> Lexical:
+    """The lexical order of sequences."""
     order = sorted(range(len(sequences)), key=lambda i: sequences[i])
     shared = [0] * len(order)
     for k in range(1, len(order)):
         shared[k] = _common(sequences[order[k - 1]], sequences[order[k]])
-    return order, shared
+    return Lexical(order, shared)
 
 
-def trie_tokens(sequences: Sequence[Tokens]) -> int:
+def trie_tokens(sequences: Sequence[Tokens], ordered: Lexical | None = None) -> int:
     """Tokens of the trie: what must be computed if nothing is computed twice."""
-    _, shared = lexical(sequences)
-    return sum(len(s) for s in sequences) - sum(shared)
+    return sum(map(len, sequences)) - sum((ordered or lexical(sequences)).shared)
 
 
-def chunks(sequences: Sequence[Tokens], most_tokens: int) -> Iterator[list[int]]:
-    """Neighbours in lexical order whose trie has at most `most_tokens` tokens (or one sequence)."""
-    chunk: list[int] = []
-    held = 0
-    for i, shared in zip(*lexical(sequences), strict=True):
+def chunks(
+    sequences: Sequence[Tokens], most_tokens: int, ordered: Lexical | None = None
+) -> Iterator[tuple[list[int], Lexical]]:
+    """Neighbours in lexical order whose trie has at most `most_tokens` tokens (or one sequence), and their order."""
+    ordered = ordered or lexical(sequences)
+    start = held = 0
+    for place, (i, shared) in enumerate(zip(*ordered, strict=True)):
         added = len(sequences[i]) - shared
-        if chunk and held + added > most_tokens:
-            yield chunk
-            chunk, held, added = [], 0, len(sequences[i])
-        chunk.append(i)
+        if place > start and held + added > most_tokens:
+            yield list(ordered.order[start:place]), ordered.part(start, place)
+            start, held, added = place, 0, len(sequences[i])
         held += added
-    if chunk:
-        yield chunk
+    if start < len(ordered.order):
+        yield list(ordered.order[start:]), ordered.part(start, len(ordered.order))
 
 
-def build_trie(sequences: Sequence[Tokens]) -> list[Node]:
+def build_trie(sequences: Sequence[Tokens], ordered: Lexical | None = None) -> list[Node]:
     """The nodes of the compressed trie of non-empty sequences, the root first; others in no particular order."""
     nodes = [Node(ROOT, 0, ())]
     stack = [ROOT]
-    for i, shared in zip(*lexical(sequences), strict=True):
+    for i, shared in zip(*(ordered or lexical(sequences)), strict=True):
         while nodes[stack[-1]].stop > shared:
             top = stack.pop()
             if nodes[top].start < shared:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.models.layout import Slots, lay, pack, visible
-from engine.models.trie import ROOT, build_trie, chunks, cut, trie_tokens
+from engine.models.trie import ROOT, build_trie, chunks, cut, lexical, trie_tokens
 
 SEQUENCES = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=12).map(tuple), min_size=1, max_size=24)
 
@@ -48,7 +48,11 @@ def test_rows_cover_the_trie_once_and_wait_for_their_path(sequences, row_tokens)
 
 @given(SEQUENCES, st.integers(1, 60))
 def test_chunks_cover_the_sequences_and_keep_to_their_size(sequences, most):
-    made = list(chunks(sequences, most))
+    found = list(chunks(sequences, most))
+    made = [chunk for chunk, _ in found]
+    for chunk, ordered in found:  # its members stand in their lexical order
+        order, shared = lexical([sequences[i] for i in chunk])
+        assert (list(ordered.order), list(ordered.shared)) == (order, shared)
     assert sorted(i for chunk in made for i in chunk) == list(range(len(sequences)))
     for chunk in made:
         assert len(chunk) == 1 or trie_tokens([sequences[i] for i in chunk]) <= most
