@@ -10,6 +10,7 @@ Sixty-four outputs are one block and stand side by side, so that the compiled lo
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ except ImportError:  # numba is missing: torch's products remain
     HAS_NUMBA = False
 
 Floats = NDArray[np.float32]
+_ALONE = threading.RLock()
+"""Held while compiled loops run in parallel: not every pool of threads that numba can have takes two callers."""
 
 
 @dataclass(frozen=True)
@@ -100,12 +103,13 @@ def compiled_threads() -> Iterator[None]:
     import torch
 
     count = torch.get_num_threads()
-    numba.set_num_threads(min(count, numba.config.NUMBA_NUM_THREADS))
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(count)
+    with _ALONE:
+        numba.set_num_threads(min(count, numba.config.NUMBA_NUM_THREADS))
+        torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(count)
 
 
 def attend_one(qkv: Any, cos: Any, sin: Any, slots: Any, mask: Any, held: Any, heads: int) -> Any:
@@ -146,7 +150,8 @@ def pack(weight: Any) -> Packed | None:
     if not HAS_NUMBA or weight.dtype != torch.float32 or weight.device.type != "cpu" or weight.shape[1] % GROUP:
         return None
     values = weight.detach().contiguous().numpy()
-    return _four_bits(values) or _eight_bits(values)
+    with _ALONE:
+        return _four_bits(values) or _eight_bits(values)
 
 
 def _four_bits(values: Floats) -> Packed | None:
