@@ -103,18 +103,19 @@ def _names(rows: pd.DataFrame, side: int, mode: Mode) -> list[dict[str, Any]]:
     """System and rating beside each end; systems that share a rank stand in one label."""
     rank, rating = ("rank_after", "rating_after") if side else ("rank_before", "rating_before")
     out = []
-    for value, group in rows.groupby(rank, sort=True):
-        names = "<br>".join(
-            f"<b>{label(r.system, 16)}</b> {fixed(getattr(r, rating), 0)}" if r.distracted
-            else f"{label(r.system, 16)} {fixed(getattr(r, rating), 0)}"
-            for r in group.itertuples(index=False)
-        )  # fmt: skip
+    sharing: dict[float, list[str]] = {}
+    for row in rows.sort_values(rank, kind="stable").itertuples(index=False):
+        name, points = label(row.system, 16), fixed(getattr(row, rating), 0)
+        sharing.setdefault(getattr(row, rank), []).append(
+            f"<b>{name}</b> {points}" if row.distracted else f"{name} {points}"
+        )
+    for value, names in sharing.items():
         out.append(
             {
                 "x": side,
                 "y": value,
                 "xshift": 14 if side else -14,
-                "text": names,
+                "text": "<br>".join(names),
                 "showarrow": False,
                 "xanchor": "left" if side else "right",
                 "align": "left" if side else "right",
@@ -156,12 +157,10 @@ def plot_matrix(
         note: a last part of the small print; any text.
     """
     systems = list(dict.fromkeys(prepared["row"])) or ["–"]
-    table = prepared.pivot_table(index="row", columns="column", values="share", dropna=False)
-    z = (
-        table.reindex(index=systems, columns=systems).to_numpy(dtype=float)
-        if len(prepared)
-        else np.full((1, 1), np.nan)
-    )
+    at = {system: i for i, system in enumerate(systems)}
+    z = np.full((len(systems), len(systems)), np.nan)
+    for row, column, share in _cells(prepared):
+        z[at[row], at[column]] = share
     names = [label(s, 14) for s in systems]
     fig = go.Figure(
         go.Heatmap(
@@ -181,14 +180,14 @@ def plot_matrix(
             ygap=2,
         )
     )
-    at = [(i, j) for i in range(len(systems)) for j in range(len(systems)) if i != j]
+    cells = [(i, j) for i in range(len(systems)) for j in range(len(systems)) if i != j]
     fig.add_trace(  # a heat map's cells cannot be selected; nearly clear squares over them can
         go.Scatter(
-            x=[j for _, j in at],
-            y=[i for i, _ in at],
+            x=[j for _, j in cells],
+            y=[i for i, _ in cells],
             mode="markers",
             marker={"symbol": "square", "size": 34, "opacity": 0.01, "color": ROLES[mode]["background"]},
-            customdata=[[systems[i], systems[j]] for i, j in at],
+            customdata=[[systems[i], systems[j]] for i, j in cells],
             hovertemplate="%{customdata[0]} against %{customdata[1]}, click for the cases<extra></extra>",
             showlegend=False,
         )

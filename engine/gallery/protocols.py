@@ -15,7 +15,7 @@ from engine.figures import protocols_rates as rates
 from engine.gallery.base import Dial, Entry, Shown, Source, Values, has_table
 from engine.metrics.flips import FlipComparison, TieRule
 from engine.metrics.intervals import Interval
-from engine.metrics.leaderboard import Board, ChosenBy, board, win_table
+from engine.metrics.leaderboard import Board, ChosenBy, board, win_table, with_elo
 from engine.metrics.protocols import PROTOCOLS, LadderRow, View, copy_rates, flips, ladder, margin_like_pairwise
 from engine.readout.arena import Arena, arm_parts, build_arena
 from engine.schema import NONE, Protocol
@@ -70,10 +70,11 @@ def board_of(
     source: Source, protocol: Protocol, arm: str, k: int, view: View, chosen: ChosenBy, elo_k: float = ELO_K
 ) -> Board:
     """The leaderboard before and after the k lowest systems are rewritten."""
-    return source.memo(
-        ("board", protocol, arm, k, view, chosen, elo_k),
-        lambda: board(arena(source), protocol, arm, k, view, chosen_by=chosen, elo_k=elo_k),
-    )
+    key = ("board", protocol, arm, k, view, chosen)
+    found = source.memo(key, lambda: board(arena(source), protocol, arm, k, view, chosen_by=chosen, elo_k=ELO_K))
+    if elo_k == ELO_K:
+        return found
+    return source.memo((*key, elo_k), lambda: with_elo(found, arena(source), view, elo_k))
 
 
 def view_of(found: Arena, rule: str, margin: float, average: str = "probability") -> View:

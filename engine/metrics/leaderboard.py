@@ -7,7 +7,7 @@ start and order of its Elo open.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -95,10 +95,7 @@ def board(
     """
     choosing = Protocol.PAIRWISE if chosen_by == "pairwise" else protocol
     chosen = lowest(arena, choosing, k, view)
-    clean = outcomes(arena, protocol, view)
-    after = distracted_outcomes(arena, protocol, arm, chosen, view) if chosen else clean
-    read = ~np.isnan(clean) & ~np.isnan(after)
-    clean, after = np.where(read, clean, np.nan), np.where(read, after, np.nan)
+    clean, after, read = _paired(arena, protocol, arm, chosen, view)
     size = len(arena.systems)
     first, second = (rate(outcome_wins(x, arena.pairs, size), level=view.level, seed=view.seed) for x in (clean, after))
     elo_first, elo_second = (elo(x, arena.pairs, size, k=elo_k, seed=view.seed) for x in (clean, after))
@@ -118,6 +115,23 @@ def board(
         int(read.sum()),
         int((asked & ~read).sum()),
     )
+
+
+def _paired(
+    arena: Arena, protocol: Protocol, arm: str, chosen: Sequence[int], view: View
+) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
+    """Outcomes before and after, NaN where one of the two is missing, and where both are read; each shape (I, P)."""
+    clean = outcomes(arena, protocol, view)
+    after = distracted_outcomes(arena, protocol, arm, chosen, view) if chosen else clean
+    read = ~np.isnan(clean) & ~np.isnan(after)
+    return np.where(read, clean, np.nan), np.where(read, after, np.nan), read
+
+
+def with_elo(found: Board, arena: Arena, view: View, elo_k: float) -> Board:
+    """The same leaderboard with the online Elo at another K; Bradley-Terry knows no K, so it is not fitted again."""
+    clean, after, _ = _paired(arena, found.protocol, found.arm, found.distracted, view)
+    first, second = (elo(x, arena.pairs, len(arena.systems), k=elo_k, seed=view.seed) for x in (clean, after))
+    return replace(found, elo_before=first, elo_after=second)
 
 
 def _shift_bounds(before: Ratings, after: Ratings, level: float) -> tuple[Floats, Floats]:

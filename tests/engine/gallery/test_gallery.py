@@ -5,6 +5,7 @@ import re
 import runpy
 import subprocess
 import sys
+from functools import cache
 from itertools import combinations, pairwise
 from pathlib import Path
 
@@ -15,8 +16,21 @@ import pytest
 
 from engine.errors import InputError, RunError
 from engine.figures.print_layout import COLUMNS, LEAST_PT, PT_PER_PX, fitting, for_print, reduction
-from engine.gallery import STUDIES, RunFolder, Source, entries, entry_of, find_run, name_of, recorded_runs, study_of
+from engine.gallery import (
+    STUDIES,
+    RunFolder,
+    Source,
+    entries,
+    entry_of,
+    find_run,
+    name_of,
+    protocols,
+    recorded_runs,
+    study_of,
+)
+from engine.metrics.leaderboard import board
 from engine.report.script import remake_script
+from engine.schema import Protocol
 
 ROOT = Path(__file__).parents[3]
 SOURCES = {name_of(run): Source(run) for run in recorded_runs()}
@@ -45,7 +59,14 @@ OTHER = {
 def made(name: str, figure: str, **settings):
     source = SOURCES[name]
     entry = entry_of(source, figure)
-    return entry, entry.prepare(source, **settings)
+    return entry, entry.prepare(source, **settings) if settings else plain(name, figure).copy()
+
+
+@cache
+def plain(name: str, figure: str) -> pd.DataFrame:
+    """A figure's table at the default settings, which seven tests look at."""
+    source = SOURCES[name]
+    return entry_of(source, figure).prepare(source)
 
 
 def test_every_kind_of_study_has_a_recorded_run_that_shows_all_its_figures():
@@ -313,3 +334,17 @@ def test_panels_of_a_figure_do_not_lie_on_one_another(name, figure):
     layout = entry.plot(table).layout
     rows = sorted(tuple(layout[key].domain) for key in layout if key.startswith("yaxis") and layout[key].domain)
     assert all(below[1] <= above[0] for below, above in pairwise(rows)), rows
+
+
+@pytest.mark.parametrize("protocol", ["pairwise", "pointwise"])
+def test_another_k_of_the_elo_gives_the_board_computed_from_scratch(protocol):
+    source = SOURCES["recorded:protocols/instruction"]
+    view = protocols.view_of(protocols.arena(source), protocols.MODAL, 0.0)
+    asked = (Protocol(protocol), "assertiveness", 2, view)
+    quick = protocols.board_of(source, *asked, "own", 37.0)
+    full = board(protocols.arena(source), *asked, chosen_by="own", elo_k=37.0)
+    for name in ("elo_before", "elo_after", "before", "after"):
+        np.testing.assert_array_equal(getattr(quick, name).rating, getattr(full, name).rating)
+    np.testing.assert_array_equal(quick.shift_lower, full.shift_lower)
+    other = protocols.board_of(source, *asked, "own")
+    assert not np.array_equal(other.elo_before.rating, quick.elo_before.rating)
