@@ -94,7 +94,7 @@ def server(tmp_path_factory) -> Iterator[Server]:
 
 
 def _wait(url: str, process: subprocess.Popen, log: Path) -> None:
-    end = time.monotonic() + 60
+    end = time.monotonic() + 180
     while time.monotonic() < end:
         if process.poll() is not None:
             raise RuntimeError(f"The dashboard ended: {log.read_text()[-2000:]}")
@@ -103,7 +103,7 @@ def _wait(url: str, process: subprocess.Popen, log: Path) -> None:
                 return
         except OSError:
             time.sleep(0.2)
-    raise RuntimeError("The dashboard did not answer within a minute.")
+    raise RuntimeError("The dashboard did not answer within three minutes.")
 
 
 @pytest.fixture(scope="session")
@@ -111,7 +111,7 @@ def browser(tmp_path_factory):
     """One browser with a fresh profile; a request that leaves the machine fails the test that caused it."""
     from playwright.sync_api import expect, sync_playwright
 
-    expect.set_options(timeout=30_000)  # a busy machine is slow, not wrong
+    expect.set_options(timeout=60_000)  # a busy machine is slow, not wrong
     with sync_playwright() as play:
         context = play.chromium.launch_persistent_context(
             str(tmp_path_factory.mktemp("profile")),
@@ -119,7 +119,7 @@ def browser(tmp_path_factory):
             args=FLAGS,
             viewport={"width": 1280, "height": 900},
         )
-        context.set_default_timeout(30_000)
+        context.set_default_timeout(60_000)
         yield context
         context.close()
 

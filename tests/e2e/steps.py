@@ -5,10 +5,10 @@ import re
 from pathlib import Path
 from urllib.parse import urlencode
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, TimeoutError, expect
 
 PLANTED = "planted:injection"
-SETTLED = 60_000
+SETTLED = 120_000
 """Longest wait for a page to come to rest on a busy machine [ms]."""
 
 
@@ -21,6 +21,31 @@ def open_page(page: Page, url: str, path: str = "", **query: str) -> None:
 def settle(page: Page) -> None:
     """Wait until no script run is going."""
     expect(page.locator('[data-testid="stApp"][data-test-script-state="notRunning"]')).to_be_visible(timeout=SETTLED)
+
+
+def data_id(page: Page) -> str:
+    """The id of the data in use, once the address has it."""
+    expect(page).to_have_url(re.compile(r"data=[0-9a-f]{16}"))
+    return re.search(r"data=([0-9a-f]{16})", page.url)[1]
+
+
+STANDS = """async own => {
+  const place = () => { const b = own.getBoundingClientRect(); return [b.x, b.y, b.width, b.height].join(); };
+  const end = performance.now() + 30000;
+  for (let before = '', same = 0; same < 10 && performance.now() < end; ) {
+    await new Promise(requestAnimationFrame);
+    const now = place();
+    same = now === before ? same + 1 : 0;
+    before = now;
+  }
+}"""
+
+
+def still_box(piece: Locator) -> dict:
+    """Where a piece of a figure is, once it has not moved for ten frames: for what only the mouse can reach [px]."""
+    piece.scroll_into_view_if_needed()
+    piece.evaluate(STANDS)
+    return piece.bounding_box()
 
 
 def finding(page: Page):
@@ -56,10 +81,23 @@ def drop_file(page: Page, name: str, content: bytes) -> None:
 
 def choose(page: Page, label: str, option: str) -> None:
     """Pick an option of a selectbox by its label."""
-    box = page.get_by_role("combobox", name=re.compile(rf"{re.escape(label)}"))
-    box.first.click()
-    page.get_by_role("option", name=option, exact=True).click()
-    settle(page)
+    pick(page, re.compile(re.escape(label)), option)
+
+
+def pick(page: Page, label: re.Pattern, option: str) -> None:
+    """Pick an option by mouse; a page that is drawn anew closes an open list, which is then opened again."""
+    box = page.get_by_role("combobox", name=label).first
+    for _ in range(3):
+        settle(page)
+        box.click()
+        try:
+            page.get_by_role("option", name=option, exact=True).click(timeout=20_000)
+        except TimeoutError:
+            page.keyboard.press("Escape")
+        else:
+            settle(page)
+            return
+    raise AssertionError(f"{label.pattern} offers no {option!r}")
 
 
 def pages() -> list[str]:

@@ -79,9 +79,9 @@ def assert_accessible(page) -> None:
     assert not found, "\n".join(found)
 
 
-# Evaluated in one go, since the page's policy forbids what Playwright's own waiting does; ten seconds at most.
+# Evaluated in one go, since the page's policy forbids what Playwright's own waiting does; thirty seconds at most.
 UNTIL = """async () => {
-  const end = performance.now() + 10000;
+  const end = performance.now() + 30000;
   const seen = SEEN, done = DONE;
   while (!done(seen()) && performance.now() < end) await new Promise(requestAnimationFrame);
   return seen();

@@ -6,7 +6,7 @@ import re
 
 from playwright.sync_api import expect
 
-from tests.e2e.steps import SETTLED, choose, finding, open_page, settle
+from tests.e2e.steps import SETTLED, choose, finding, open_page, settle, still_box
 
 JUDGE = "planted:assertiveness?strength=1&points=0"
 PATH = "protocols"
@@ -14,9 +14,7 @@ PATH = "protocols"
 
 def click_point(page, trace, number):
     """Plotly takes clicks on a layer above its points, so the mouse goes to where the point is."""
-    point = trace.locator("path.point").nth(number)
-    point.scroll_into_view_if_needed()
-    box = point.bounding_box()
+    box = still_box(trace.locator("path.point").nth(number))
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
     page.mouse.move(x - 2, y)
     page.mouse.move(x, y)
@@ -42,6 +40,7 @@ def test_from_a_run_to_the_advice(page, server):
     expect(page.get_by_role("slider", name="Tie margin (points)")).to_be_visible()
     expect(finding(page).first).not_to_have_text(before)
 
+    settle(page)
     # a click on a bar lists its cases: the circle of the second block is pointwise assertiveness
     click_point(page, page.locator(".js-plotly-plot").first.locator(".scatterlayer .trace").nth(1), 1)
     expect(page.get_by_role("heading", name="Cases: Assertiveness, pointwise")).to_be_visible(timeout=SETTLED)

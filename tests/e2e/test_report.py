@@ -8,9 +8,12 @@ from pathlib import Path
 from playwright.sync_api import expect
 
 from tests.e2e.steps import SETTLED, finding, open_page, settle
-from tests.e2e.test_access import assert_accessible, assert_nothing_is_cut_off
+from tests.e2e.test_access import UNTIL, assert_accessible, assert_nothing_is_cut_off
 
 MARKUP = "<script>window.hit=1</script><img src='http://127.0.0.9/p.png' onerror='window.hit=1'> **b**"
+
+
+FITS = UNTIL.replace("SEEN", "() => document.documentElement.scrollWidth - innerWidth").replace("DONE", "n => n <= 1")
 
 
 def pick_first(page) -> None:
@@ -45,12 +48,9 @@ def test_from_two_pages_to_one_file(page, server, browser, tmp_path):
     page.keyboard.press("Tab")
     settle(page)
     # by keyboard: the second figure goes up, then out, and comes back
-    up = page.get_by_role("button", name="Up", exact=True).nth(1)
-    up.focus()
-    page.keyboard.press("Enter")
+    page.get_by_role("button", name="Up", exact=True).nth(1).press("Enter")
     expect(page.get_by_role("textbox", name="Caption").nth(1)).to_have_value(re.compile("My caption"))
-    page.get_by_role("button", name="Remove", exact=True).first.focus()
-    page.keyboard.press("Enter")
+    page.get_by_role("button", name="Remove", exact=True).first.press("Enter")
     back = page.get_by_role("button", name="Put back")
     expect(back).to_be_visible()
     back.click()
@@ -89,7 +89,7 @@ def the_page_stands_alone(browser, tmp_path, content: bytes) -> None:
     assert tab.locator("main img").count() == 0
     expect(tab.get_by_text(MARKUP).first).to_be_visible()
     tab.set_viewport_size({"width": 390, "height": 844})
-    tab.wait_for_function("document.documentElement.scrollWidth - innerWidth <= 1")  # once the figures follow
+    assert tab.evaluate(FITS) <= 1  # once the figures follow
     tab.close()
 
 

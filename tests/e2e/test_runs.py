@@ -75,6 +75,8 @@ def test_an_interrupted_run_goes_on_and_unread_calls_are_asked_alone_at_390_px(p
     expect(page.get_by_text("It is interrupted")).to_be_visible(timeout=SETTLED)
     expect(page.get_by_text("3 of 16 calls are unread")).to_be_visible()
     page.get_by_role("button", name="Ask 3 unread again").click()
+    state = page.get_by_role("definition").filter(has_text=re.compile("^done$"))
+    expect(state).to_be_visible(timeout=SETTLED)  # the page is drawn anew when the job has ended
     expect(page.get_by_text("calls are unread")).to_have_count(0, timeout=SETTLED)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     after = run.table("verdicts")
@@ -83,5 +85,6 @@ def test_an_interrupted_run_goes_on_and_unread_calls_are_asked_alone_at_390_px(p
     run.update_manifest(state="stopped")
     page.reload()
     page.get_by_role("button", name="Resume", exact=True).click(timeout=SETTLED)
+    expect(state).to_be_visible(timeout=SETTLED)
     expect(page.get_by_text("It is stopped")).to_have_count(0, timeout=SETTLED)
     assert len(run.manifest()["resumed"]) == 2

@@ -16,7 +16,7 @@ from engine.report.basket import Piece, Report
 from engine.report.filled import fill
 from engine.report.page import report_html
 from engine.settings import get_settings
-from tests.e2e.steps import PLANTED, SETTLED, drop_file, finding, open_page, pages, settle
+from tests.e2e.steps import PLANTED, SETTLED, data_id, drop_file, finding, open_page, pages, settle
 
 BIDI = "\u2067left\u2069 \u202egnissecorp"  # the last sign is left open
 MARKUP = (
@@ -111,7 +111,7 @@ def hostile(browser, server) -> str:
     assert_inert(page)
     page.get_by_role("button", name="Save and use this data").click()
     expect(finding(page)).to_contain_text("In use")
-    found = re.search(r"data=([0-9a-f]{16})", page.url)[1]
+    found = data_id(page)
     page.close()
     return found
 
@@ -130,7 +130,7 @@ def test_markup_is_text_in_results_and_a_formula_is_text_in_their_files(page, se
     settle(page)
     assert_inert(page)
     buttons = page.get_by_role("button", name="Data (CSV)")
-    assert buttons.count() > 0
+    expect(buttons.first).to_be_visible()
     for i in range(buttons.count()):
         with page.expect_download() as got:
             buttons.nth(i).click()
@@ -164,20 +164,19 @@ def test_the_policy_stops_a_script_that_a_page_did_not_bring(browser, server):
     blocked: list[str] = []
     page.on("console", lambda m: blocked.append(m.text) if "Content Security Policy" in m.text else None)
     open_page(page, server.url, "data")
-    page.evaluate(
-        """() => {
-            const script = document.createElement('script');
-            script.textContent = 'window.hit = 1';
-            const image = new Image();
-            image.src = 'http://127.0.0.9/p.png';
-            document.body.append(script, image);
-        }"""
-    )
-    page.wait_for_function("() => document.images.length > 0")
+    with page.expect_event("console", lambda _: len(blocked) >= 2):  # what every journey's collection relies on
+        page.evaluate(
+            """() => {
+                const script = document.createElement('script');
+                script.textContent = 'window.hit = 1';
+                const image = new Image();
+                image.src = 'http://127.0.0.9/p.png';
+                document.body.append(script, image);
+            }"""
+        )
     assert page.evaluate("window.hit") is None
     expect(page.locator("body")).to_be_visible()
     page.close()
-    assert len(blocked) >= 2, blocked  # the collection that every journey relies on hears of them
 
 
 def test_a_report_full_of_markup_shows_it_as_text(page, tmp_path):
@@ -193,5 +192,5 @@ def test_a_report_full_of_markup_shows_it_as_text(page, tmp_path):
     )
     page.goto(file.as_uri())
     expect(page.locator(".js-plotly-plot").first).to_be_visible(timeout=SETTLED)
-    assert page.get_by_text("<script>window.hit=1</script>").count() >= 3
+    expect(page.get_by_text("<script>window.hit=1</script>").nth(2)).to_be_attached()
     assert page.evaluate(MADE) == []

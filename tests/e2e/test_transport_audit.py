@@ -6,7 +6,7 @@ from pathlib import Path
 
 from playwright.sync_api import expect
 
-from tests.e2e.steps import SETTLED, finding, open_page, settle
+from tests.e2e.steps import SETTLED, finding, open_page, settle, still_box
 
 
 def pairs_file() -> bytes:
@@ -29,7 +29,7 @@ def test_upload_pairs_run_the_audit_slide_the_mass_and_take_the_flips(page, serv
     page.get_by_role("button", name="Use these pairs").click()
     expect(page).to_have_url(re.compile("pairs=[0-9a-f]{16}"))
     page.get_by_role("button", name="Run the audit").click()
-    expect(finding(page).first).to_contain_text("the audit flips", timeout=90_000)
+    expect(finding(page).first).to_contain_text("the audit flips", timeout=180_000)
     settle(page)
     slider = page.get_by_role("slider", name=re.compile("Transported mass"))
     slider.focus()
@@ -53,8 +53,8 @@ def _lasso(page):
     drag = page.locator(".st-key-audit_map_chart .nsewdrag").first
     drag.scroll_into_view_if_needed()
     settle(page)
-    drag.hover()  # waits until the map stands still and takes the mouse
-    box = drag.bounding_box()
+    box = still_box(drag)
+    drag.hover()  # waits until the map takes the mouse
     left, top, right, low = box["x"] + 4, box["y"] + 4, box["x"] + box["width"] - 4, box["y"] + box["height"] - 4
     page.mouse.move(left, top)
     page.mouse.down()
@@ -66,7 +66,7 @@ def _lasso(page):
 def test_embeddings_of_ones_own_and_the_lesson_on_planted_directions(page, server):
     open_page(page, server.url, "transport-audit", planted="wrong-labels")
     lesson = finding(page).filter(has_text="planted verdicts")
-    expect(lesson).to_contain_text("goes from 0.900 to 0.8", timeout=90_000)
+    expect(lesson).to_contain_text("goes from 0.900 to 0.8", timeout=180_000)
     slider = page.get_by_role("slider", name="Transported mass m in this lesson")
     slider.press("End")
     expect(lesson).to_contain_text("At mass 1.00 the audit flips 0 of 300", timeout=SETTLED)
