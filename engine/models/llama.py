@@ -17,9 +17,8 @@ from importlib.util import find_spec
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
-from engine.models import packed
 from engine.models.loader import LoadedModel
-from engine.models.packed import PackedModel
+from engine.models.packed import PackedModel, pack_all
 
 SHAPES = frozenset({"llama", "mistral", "qwen2", "qwen3"})
 _MOVING_ROPE = frozenset({"dynamic", "longrope"})
@@ -103,9 +102,11 @@ class Llama:
 
     @cached_property
     def packed(self) -> PackedModel | None:
-        """The weights in the few bits they came in, made on first use; None where there are no such bits."""
-        maps = [(layer.qkv, layer.out, layer.gate_up, layer.down) for layer in self.layers]
-        return packed.pack_all(maps, self.head)
+        """The weights in the few bits they came in, made on first use; None where they did not come in such."""
+        if any(layer.qkv_bias is not None or layer.q_norm is not None for layer in self.layers):
+            return None
+        maps = [(one.norm_in, one.qkv, one.out, one.norm_mid, one.gate_up, one.down) for one in self.layers]
+        return pack_all(maps, self.head)
 
     def is_of(self, model: Any) -> bool:
         """Whether the model's own weights are still views of these."""
@@ -144,7 +145,7 @@ class Llama:
             mask: added to the scores: (B, 1, T, S) of the model's dtype. With one token and our kernels, only what
                 stands before the token is read.
             after: edits the output of each block.
-            way: one of `ways`, or "packed" where `packed` is there.
+            way: one of `ways`, or "packed" for one token a row where `packed` is there.
 
         Returns:
             (B * T, d).
@@ -154,9 +155,9 @@ class Llama:
         x = F.embedding(ids.reshape(-1), self.embedding)
         if way == "kernels" and ids.shape[1] == 1 and len(x) <= FEW_ROWS:
             return self._few(x, cos, sin, cache, slots, mask, after)
+        if way == "packed" and self.packed:
+            return self.packed.forward(x, cos, sin, cache, slots, mask, after, self.heads, self.eps)
         mix = self._mixer(ids.shape, cos, sin, slots, mask, way)
-        if way == "packed":
-            return self._packed(x, mix, cache, after)
         for number, layer in enumerate(self.layers, start=1):
             qkv = F.linear(self._norm(x, layer.norm_in, way), layer.qkv, layer.qkv_bias)
             x.addmm_(mix(qkv, layer, cache[number - 1]), layer.out.t())
@@ -176,19 +177,6 @@ class Llama:
             vector_product(mixed, layer.out, to=x)
             inner = vector_product(x, layer.gate_up, norm=layer.norm_mid, eps=self.eps, gated=True)
             vector_product(inner, layer.down, to=x)
-            if after:
-                x = after(number, x)
-        return x
-
-    def _packed(self, x: Any, mix: Callable[..., Any], cache: Any, after: After | None) -> Any:
-        """The pass with packed weights."""
-        assert self.packed is not None
-        for number, (layer, maps) in enumerate(zip(self.layers, self.packed.layers, strict=True), start=1):
-            qkv = maps.qkv(self._norm(x, layer.norm_in, "packed"))
-            if layer.qkv_bias is not None:
-                qkv += layer.qkv_bias
-            x += maps.out(mix(qkv, layer, cache[number - 1]))
-            x += maps.down(self._gated(maps.gate_up(self._norm(x, layer.norm_mid, "packed")), "packed"))
             if after:
                 x = after(number, x)
         return x
@@ -216,8 +204,6 @@ class Llama:
         """From query, key and value of a layer to its attention's output; rotates and stores on the way."""
         steps, group = int(shape[1]), self.heads // self.kv_heads
         rows = mask.repeat(1, 1, group, 1) if steps > 1 else mask  # the queries of a group are rows of one head
-        if way == "packed" and steps == 1 and self.layers[0].q_norm is None:
-            return lambda qkv, _, held: packed.attend_one(qkv, cos, sin, slots, mask, held, self.heads)
         if way == "kernels":
             from engine.models.kernels import attend_one, turn_and_store
 
@@ -232,7 +218,7 @@ class Llama:
             turned = self._turned(qkv.view(*shape, -1, self.width), layer, every_cos, every_sin)
             held.index_copy_(2, slots, turned[:, :, self.heads :].transpose(1, 2))
             q = turned[:, :, : self.heads].transpose(1, 2).reshape(shape[0], self.kv_heads, group * steps, -1)
-            return self._attend(q, held, rows, steps, fused=way != "products")
+            return self._attend(q, held, rows, steps, fused=way == "fused")
 
         return mix
 

@@ -30,6 +30,8 @@ except ImportError:  # numba is missing: torch's products remain
     HAS_NUMBA = False
 
 Floats = NDArray[np.float32]
+Map4 = tuple[NDArray[np.uint8], Floats, Floats]
+"""Codes, scales and lowest values of a map in 4 bits; see `Packed`."""
 _ALONE = threading.RLock()
 """Held while compiled loops run in parallel: not every pool of threads that numba can have takes two callers."""
 
@@ -70,31 +72,82 @@ class Packed:
 
 
 class PackedLayer(NamedTuple):
-    """The linear maps of a block."""
+    """The weights of a block: its maps in 4 bits as arrays of codes, scales and lowest values, and its norms (d,)."""
 
-    qkv: Packed
-    out: Packed
-    gate_up: Packed
-    down: Packed
+    norm_in: Floats
+    qkv: Map4
+    out: Map4
+    norm_mid: Floats
+    gate_up: Map4
+    down: Map4
 
 
 class PackedModel(NamedTuple):
-    """The linear maps of a model."""
+    """The weights of a model."""
 
     layers: tuple[PackedLayer, ...]
     head: Packed
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes that a step reads."""
+        maps = (array for layer in self.layers for one in layer[1:3] + layer[4:] for array in one)
+        return self.head.nbytes + sum(array.nbytes for array in maps)
+
+    def forward(
+        self, x: Any, cos: Any, sin: Any, cache: Any, slots: Any, mask: Any, after: Any, heads: int, eps: float
+    ) -> Any:
+        """Hidden states (B, d) after the last block, of one new token for each of B rows.
+
+        Args:
+            x: embeddings of the tokens (B, d); changed in place.
+            cos: of each row's position (B, 1, D).
+            sin: likewise, signed.
+            cache: (layers, B, 2 key heads, S, D); the tokens' keys and values are written to it.
+            slots: where the tokens stand (1,); nothing behind that is read.
+            mask: added to the scores (B, 1, 1, S).
+            after: edits the output of each block, or None.
+            heads: query heads.
+            eps: of the norms.
+        """
+        import torch
+        from torch.nn import functional as F  # noqa: N812 - its usual name
+
+        sight = (cos[:, 0].numpy(), sin[:, 0].numpy(), int(slots), mask[:, 0, 0].numpy())
+        both = torch.empty((len(x), 2 * GROUP * self.layers[0].down[0].shape[1]), dtype=torch.float32)
+        gate, up = both.chunk(2, dim=-1)
+        small, room = np.float32(eps), both.numpy()
+        for number, (layer, held) in enumerate(zip(self.layers, cache.numpy(), strict=True), start=1):
+            own = x.numpy()
+            kernels.mix(own, layer.norm_in, small, layer.qkv, layer.out, *sight, held, heads)
+            kernels.widen(own, layer.norm_mid, small, layer.gate_up, room)
+            kernels.narrow(F.silu(gate).mul_(up).numpy(), layer.down, own)
+            if after:
+                x = after(number, x)
+        return x
+
 
 def pack_all(layers: Sequence[Sequence[Any]], head: Any) -> PackedModel | None:
-    """A model's maps (four of each layer, in the order of `PackedLayer`); None where one of them has no grid."""
+    """A model's weights; None where one of its maps has no grid, or not that of 4 bits within a block.
+
+    Args:
+        layers: of each block, what `PackedLayer` lists, as tensors: norms are vectors, maps matrices (out, in).
+        head: the last map.
+    """
     made = []
-    for maps in layers:
-        packed = [found for weight in maps if (found := pack(weight)) is not None]
-        if len(packed) < len(maps):
+    for norm_in, qkv, out, norm_mid, gate_up, down in layers:
+        maps = [found for weight in (qkv, out, gate_up, down) if (found := _map4(weight))]
+        if len(maps) < 4:
             return None
-        made.append(PackedLayer(*packed))
+        norms = (norm_in.detach().numpy(), norm_mid.detach().numpy())
+        made.append(PackedLayer(norms[0], maps[0], maps[1], norms[1], maps[2], maps[3]))
     last = pack(head)
     return None if last is None else PackedModel(tuple(made), last)
+
+
+def _map4(weight: Any) -> Map4 | None:
+    found = pack(weight)
+    return None if found is None or found.low is None else (found.codes, found.scale, found.low)
 
 
 @contextmanager
@@ -112,35 +165,20 @@ def compiled_threads() -> Iterator[None]:
             torch.set_num_threads(count)
 
 
-def attend_one(qkv: Any, cos: Any, sin: Any, slots: Any, mask: Any, held: Any, heads: int) -> Any:
-    """Attention (B, heads * D) of one new token of each row; its rotated key and its value go to the cache.
-
-    Args:
-        qkv: (B, (heads + 2 key heads) * D).
-        cos: of each row's position (B, 1, D).
-        sin: likewise, signed.
-        slots: where the token stands (1,).
-        mask: added to the scores (B, 1, 1, S).
-        held: the layer's cache (B, 2 key heads, S, D).
-        heads: query heads.
-    """
-    import torch
-
-    out = torch.empty((len(qkv), heads * held.shape[3]), dtype=torch.float32)
-    turn, sight = (cos[:, 0].numpy(), sin[:, 0].numpy()), mask[:, 0, 0].numpy()
-    kernels.attend_one(qkv.numpy(), *turn, int(slots), sight, held.numpy(), heads, out.numpy())
-    return out
-
-
 def compile_ahead() -> None:
     """Compile the loops, which takes some seconds the first time on a machine, so that no user waits for it."""
     import torch
 
-    for weight in (torch.arange(32.0)[None] % 16, torch.arange(-127.0, 128.0, 8)[None]):  # on a grid of each kind
-        if found := pack(weight):
-            found(weight)
-    turn, room = torch.ones(1, 1, 2), torch.zeros(1, 2, 1, 2)
-    attend_one(torch.ones(1, 6), turn, turn, torch.zeros(1, dtype=torch.long), torch.zeros(1, 1, 1, 1), room, 1)
+    def four(rows: int, columns: int) -> Any:  # a map on the grid of 4 bits
+        return (torch.arange(rows * columns) % 16).float().view(rows, columns)
+
+    norm, width = torch.ones(GROUP), GROUP // 2
+    block = [norm, four(3 * GROUP, GROUP), four(GROUP, GROUP), norm, four(2 * GROUP, GROUP), four(GROUP, GROUP)]
+    model = pack_all([block], torch.arange(-127.0, 128.0, 8)[None])  # 8 bits: one output of 32 inputs
+    if model:
+        turn, cache, mask = torch.ones(1, 1, width), torch.zeros(1, 1, 4, 1, width), torch.zeros(1, 1, 1, 1)
+        slots = torch.zeros(1, dtype=torch.long)
+        model.head(model.forward(torch.ones(1, GROUP), turn, turn, cache, slots, mask, None, 2, 1e-5))
 
 
 def pack(weight: Any) -> Packed | None:

@@ -212,3 +212,44 @@ def _look(q: Any, keys: Any, values: Any, mask: Any, p: Any, out: Any) -> None: 
             out[d] += weight * values[s, d]
     for d in range(len(q)):
         out[d] /= total
+
+
+@_compiled(parallel=False, fastmath=_SUMS)
+def _normed(x: Any, weight: Any, eps: Any) -> Any:  # pragma: no cover - compiled
+    """Rows (N, d) brought to a mean square of one, times the weights (d,)."""
+    out = np.empty(x.shape, np.float32)
+    for row in range(len(x)):
+        total = np.float32(0)
+        for d in range(x.shape[1]):
+            total += x[row, d] * x[row, d]
+        scale = np.float32(1) / np.sqrt(total / np.float32(x.shape[1]) + eps)
+        for d in range(x.shape[1]):
+            out[row, d] = x[row, d] * scale * weight[d]
+    return out
+
+
+@_compiled(parallel=False, fastmath=_SUMS)
+def mix(
+    x: Any, norm: Any, eps: Any, qkv: Any, out: Any, cos: Any, sin: Any, slot: int, mask: Any, held: Any, heads: int
+) -> None:  # pragma: no cover - compiled
+    """The first half of a block, added to x (B, d): norm, queries, keys and values, attention, output map."""
+    width = held.shape[3]
+    each = np.empty((len(x), (heads + held.shape[1]) * width), np.float32)
+    product_4(_normed(x, norm, eps), qkv[0], qkv[1], qkv[2], each)
+    mixed = np.empty((len(x), heads * width), np.float32)
+    attend_one(each, cos, sin, slot, mask, held, heads, mixed)
+    narrow(mixed, out, x)
+
+
+@_compiled(parallel=False, fastmath=_SUMS)
+def widen(x: Any, norm: Any, eps: Any, gate_up: Any, both: Any) -> None:  # pragma: no cover - compiled
+    """Gate and, behind it, up (B, 2 I) of the second half of a block."""
+    product_4(_normed(x, norm, eps), gate_up[0], gate_up[1], gate_up[2], both)
+
+
+@_compiled(parallel=False, fastmath=_SUMS)
+def narrow(inner: Any, back: Any, x: Any) -> None:  # pragma: no cover - compiled
+    """Add what a map makes of `inner` to x (B, d)."""
+    made = np.empty(x.shape, np.float32)
+    product_4(inner, back[0], back[1], back[2], made)
+    x += made

@@ -11,7 +11,6 @@ import argparse
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -228,7 +227,7 @@ def _floor_bytes(loaded: LoadedModel, rows: int, tokens: int) -> int:
     embedded = 0 if model.head is model.embedding else model.embedding.nbytes
     weights = sum(p.nbytes for p in loaded.model.parameters()) - embedded
     if way_for(model, tokens) == "packed" and model.packed:
-        weights = sum(one.nbytes for one in (*chain(*model.packed.layers), model.packed.head))
+        weights = model.packed.nbytes
     slots = slots_for([[0] * PROMPT_TOKENS], tokens)
     held = 2 * len(model.layers) * model.kv_heads * slots * model.width * loaded.model.dtype.itemsize
     return int(weights + rows * held)

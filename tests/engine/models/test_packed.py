@@ -17,7 +17,7 @@ from engine.steering.decode import decode
 from engine.steering.vectors import Standards, edit_of
 
 if HAS_NUMBA:
-    from engine.models.packed_kernels import attend_one, find_grid, product_4, product_8
+    from engine.models.packed_kernels import find_grid, mix, narrow, product_4, product_8, widen
 
 pytestmark = pytest.mark.skipif(not HAS_NUMBA, reason="numba is not installed")
 KINDS = [Kind.Q4_1, Kind.Q8_0]
@@ -67,7 +67,7 @@ def test_weights_that_were_never_packed_are_left_alone():
 
 def test_all_loops_are_compiled_ahead():
     compile_ahead()
-    assert all(loop.signatures for loop in (attend_one, find_grid, product_4, product_8))
+    assert all(loop.signatures for loop in (find_grid, mix, narrow, product_4, product_8, widen))
 
 
 def test_nan_stays_nan():
@@ -113,9 +113,13 @@ PROMPTS = [[5, 9, 40], [7, 100, 30, 8, 60, 12], [11]]
 ROWS = [Row(0), Row(1), Row(2), Row(1, temperature=1.0, seed=3), Row(0)]
 
 
-@pytest.mark.parametrize("shape", ["llama", "qwen2", "qwen3"])
-def test_packed_steps_have_the_models_logits(quantised, shape):
-    loaded = quantised(shape)
+@pytest.mark.parametrize("shape", ["qwen2", "qwen3"])
+def test_shapes_with_biases_or_norms_of_queries_are_left_to_torch(quantised, shape):
+    assert way_for(written_out(quantised(shape)), 64) == "fused"
+
+
+def test_packed_steps_have_the_models_logits(quantised):
+    loaded = quantised("llama")
     model = written_out(loaded)
     assert way_for(model, 64) == "packed"
     assert way_for(model, 2) == "fused"
