@@ -4,6 +4,8 @@ VENV   ?= .venv
 PORT   ?= 8501
 # TORCH=system uses the torch of the machine's Python; TORCH_INDEX=URL takes torch from that index (a CPU build, say).
 TORCH  ?= pinned
+# WORKERS=2 runs the unit tests in two processes, on one thread each; the journeys always run in one.
+WORKERS ?= 0
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
@@ -13,7 +15,9 @@ run: fetch
 	$(BIN)/judgescope dashboard --port $(PORT)
 
 test: fetch
-	$(BIN)/python -m pytest
+	JUDGESCOPE_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest --ignore tests/e2e \
+		-n $(WORKERS) --dist loadgroup --no-loadscope-reorder
+	$(BIN)/python -m pytest tests/e2e
 
 check: setup
 	$(BIN)/ruff check .
