@@ -29,6 +29,7 @@ _MAIN = ("Study", "State", "Begun", "Ended", "Judge", "Data", "Counts", "Device"
 
 def one_run(run_id: str) -> None:
     """Everything about one run."""
+    job = job_of(run_id)  # before the run is read: one that ends in between is watched, and the page drawn anew
     try:
         run = pinned.read(run_id)
         wrong = problems(run.folder)
@@ -46,7 +47,6 @@ def one_run(run_id: str) -> None:
     for what, fix in wrong:
         ui.show_problem("Before you trust it", what, fix, is_error=False)
     _open(run)
-    job = job_of(run_id)
     if job and (job.active or job.state != "done"):
         progress(job)
     _actions(run, unread_of(verdicts).total, job)

@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 from dashboard import pinned
+from dashboard.panels import runs_one
 from engine import jobs, runs_kept
 from engine.judges.base import no_checkpoint
 from engine.runs import create_run, open_run
@@ -247,3 +248,18 @@ def test_studies_judges_and_metrics_are_called_what_the_pages_call_them(app):
     metrics = app.dataframe[1].value
     assert {"Metric", "Value", "Items"} <= set(metrics.columns)
     assert not [c for c in metrics.columns if "_" in c]
+
+
+def test_a_job_that_ends_while_the_page_is_drawn_does_not_leave_an_old_state_on_it(app, settings, monkeypatch):
+    scored(settings, "one")
+    folder = open_run(settings.runs, "one")
+    folder.update_manifest(state="running", writer="99999999:0")
+    asked = runs_one.job_of
+
+    def ends_now(run_id: str):
+        folder.update_manifest(state="done")
+        return asked(run_id)
+
+    monkeypatch.setattr(runs_one, "job_of", ends_now)
+    on_runs(app, selected="one")
+    assert "<dt>State</dt><dd>done</dd>" in texts(app)
