@@ -16,7 +16,7 @@ QUERY = {"data": "demo-verification", "verifier": FOOLED, "verifier_b": "nobody"
 def test_run_read_and_reload(page, server):
     open_page(page, server.url, "reference-swap", **QUERY)
     expect(finding(page)).to_contain_text("has not been run on these data")
-    page.get_by_text("Run this verifier here").click()
+    page.get_by_text("Run this verifier here").first.click()
     page.get_by_label("Your own keys, one a line").fill("As shown above.")
     page.get_by_label("Your own keys, one a line").blur()
     settle(page)
