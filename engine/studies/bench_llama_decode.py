@@ -15,9 +15,28 @@ import httpx
 import numpy as np
 
 from engine.errors import ModelError
+from engine.models.weights import base_record, find_gguf
+from engine.settings import Settings
 from engine.studies.llama_server import ANSWER_S, complete, llama_server, version_of
 
 WRITING = {"ignore_eos": True, "n_probs": 0}
+
+
+def beside_llama_cpp(
+    path: Path, steps: Sequence[dict[str, Any]], prompts: Sequence[Sequence[int]], tokens: int, settings: Settings
+) -> list[dict[str, Any]]:
+    """llama.cpp's speed for each of our steps' numbers of rows, and how many times as fast ours was (`ratio`).
+
+    Raises:
+        InputError: no such program.
+        ModelError: the server cannot be used.
+    """
+    import torch
+
+    gguf, threads = find_gguf(settings, base_record(settings.assets / "judge")), torch.get_num_threads()
+    found = [decode_speed(path, gguf, prompts, rows=s["rows"], tokens=tokens, threads=threads) for s in steps]
+    pairs = zip(found, steps, strict=True)
+    return [one | {"ratio": own["tokens_per_second"] / one["tokens_per_second"]} for one, own in pairs]
 
 
 def decode_speed(

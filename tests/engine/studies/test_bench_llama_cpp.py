@@ -16,6 +16,7 @@ from engine.errors import InputError, ModelError
 from engine.models.labels import LabelTokens
 from engine.models.scoring import label_probabilities
 from engine.models.trie import trie_tokens
+from engine.settings import get_settings
 from engine.studies import bench_llama_cpp
 from engine.studies.bench_llama_cpp import (
     Program,
@@ -25,7 +26,7 @@ from engine.studies.bench_llama_cpp import (
     require_llama_cpp,
     run_pass,
 )
-from engine.studies.bench_llama_decode import decode_speed
+from engine.studies.bench_llama_decode import beside_llama_cpp, decode_speed
 from engine.studies.llama_adapter import write_adapter
 from engine.studies.llama_server import version_of
 from tests.engine.studies.scripted_llama import scripted_llama
@@ -186,6 +187,14 @@ def test_an_adapter_of_other_layers_is_refused(tmp_path):
     )
     with pytest.raises(ModelError, match="lm_head"):
         write_adapter(folder, HEADS, tmp_path / "adapter.gguf")
+
+
+@pytest.mark.weights
+def test_our_steps_stand_beside_llama_cpps_of_as_many_rows(tmp_path, weights):
+    steps = [{"rows": 1, "tokens_per_second": 10.0}, {"rows": 3, "tokens_per_second": 50.0}]
+    found = beside_llama_cpp(scripted_llama(tmp_path, 60), steps, PROMPTS[:2], 5, get_settings())
+    assert [one["rows"] for one in found] == [1, 3]
+    assert [one["ratio"] * one["tokens_per_second"] for one in found] == pytest.approx([10.0, 50.0])
 
 
 def test_writing_is_timed_on_all_slots_and_a_row_that_stops_early_is_named(tmp_path):
