@@ -7,7 +7,7 @@ from typing import Any
 
 from dashboard import data
 from dashboard.panels import findings
-from dashboard.panels.api_cost import cost_sentence, pace
+from dashboard.panels.api_cost import cost_sentence, mean_bytes, pace
 from dashboard.panels.checkup_data import CheckupRun, pair_sets
 from engine import catalog
 from engine.data.comparisons import load_comparisons
@@ -42,10 +42,9 @@ def cost(judge: str, data_id: str, params: Mapping[str, Any], last: CheckupRun |
     per_call = pace(last.source.table("verdicts")) if last and last.own else 0.0
     time = f", about {findings.duration(total * per_call)} at the last pace" if per_call else ""
     sentence = f"Eleven probes on {said}: at most {total:,} judge calls{time}."
-    context = items["context"].fillna("").str.encode("utf-8", "replace").str.len().mean()
-    text = responses["text"].fillna("").str.encode("utf-8", "replace").str.len().mean()
     compared = calls.get(Protocol.PAIRWISE, 0)  # both responses stand in the prompt
-    return sentence, cost_sentence(judge, total, float(context + text * (1 + compared / total)))
+    text = mean_bytes(responses["text"]) * (1 + compared / total)
+    return sentence, cost_sentence(judge, total, mean_bytes(items["context"]) + text)
 
 
 def _protocols(judge: str) -> list[Protocol]:

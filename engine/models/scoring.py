@@ -80,7 +80,7 @@ def label_probabilities(
     unique = list(asked)
     sequences = [(*prompt, *beginning) for prompt in unique for beginning in labels.beginnings]
     budget = batch_tokens or token_budget(loaded.device)
-    ordered = lexical(sequences)
+    ordered = None if way or loaded.kind == "encoder-decoder" else lexical(sequences)
     chosen = way or way_for(loaded, sequences, ordered)
     if chosen == "encoder-decoder":
         _read_encoded(loaded, unique, labels.beginnings, take, budget)
