@@ -11,7 +11,6 @@ from typing import NamedTuple
 from engine.errors import EngineError, InputError, WeightsError
 from engine.figures.export import can_render
 from engine.models import packed
-from engine.models.packed import HAS_NUMBA
 from engine.models.weights import FETCH, base_folder, base_record, fetch_gguf, find_gguf
 from engine.settings import Settings
 from engine.settings_api import PREFIX, ApiSettings, api_settings, key_state, secrets_file
@@ -73,7 +72,7 @@ def _weights(settings: Settings, *, fetch: bool) -> Check:
 def _loops(*, compile_now: bool) -> Check:
     """The compiled loops of the transport audit and of writing on a CPU."""
     name, remedy = "compiled loops (numba)", "Install numba; without it both give the same results, more slowly."
-    if not HAS_NUMBA:
+    if not packed.loops():
         return Check(name, False, False, "numba is not installed", remedy)
     if compile_now:
         packed.compile_ahead()

@@ -14,26 +14,31 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-try:
-    import numba
-
-    from engine.models import packed_kernels as kernels
-    from engine.models.packed_kernels import GROUP, LANES
-
-    HAS_NUMBA = True
-except ImportError:  # numba is missing: torch's products remain
-    HAS_NUMBA = False
-
+GROUP = 32
+"""Inputs that share a scale."""
+LANES = 64
+"""Outputs of a block."""
 Floats = NDArray[np.float32]
 Map4 = tuple[NDArray[np.uint8], Floats, Floats]
 """Codes, scales and lowest values of a map in 4 bits; see `Packed`."""
 _ALONE = threading.RLock()
 """Held while compiled loops run in parallel: not every pool of threads that numba can have takes two callers."""
+
+
+@cache
+def loops() -> Any:
+    """The compiled loops; None where numba is missing, and torch's products remain. Loaded on first use."""
+    try:
+        from engine.models import packed_kernels
+    except ImportError:
+        return None
+    return packed_kernels
 
 
 @dataclass(frozen=True)
@@ -60,9 +65,9 @@ class Packed:
         out = torch.empty((len(x), self.rows), dtype=torch.float32)
         rows = x.contiguous().numpy()
         if self.low is None:
-            kernels.product_8(rows, self.codes, self.scale, out.numpy())
+            loops().product_8(rows, self.codes, self.scale, out.numpy())
         else:
-            kernels.product_4(rows, self.codes, self.scale, self.low, out.numpy())
+            loops().product_4(rows, self.codes, self.scale, self.low, out.numpy())
         return out
 
     @property
@@ -116,7 +121,7 @@ class PackedModel(NamedTuple):
         sight = (cos[:, 0].numpy(), sin[:, 0].numpy(), int(slots), mask[:, 0, 0].numpy())
         both = torch.empty((len(x), 2 * GROUP * self.layers[0].down[0].shape[1]), dtype=torch.float32)
         gate, up = both.chunk(2, dim=-1)
-        small, room = np.float32(eps), both.numpy()
+        kernels, small, room = loops(), np.float32(eps), both.numpy()
         for number, (layer, held) in enumerate(zip(self.layers, cache.numpy(), strict=True), start=1):
             own = x.numpy()
             kernels.mix(own, layer.norm_in, small, layer.qkv, layer.out, *sight, held, heads)
@@ -153,6 +158,7 @@ def _map4(weight: Any) -> Map4 | None:
 @contextmanager
 def compiled_threads() -> Iterator[None]:
     """Torch's threads go to the compiled products: two pools that both wait busily would take each other's cores."""
+    import numba
     import torch
 
     count = torch.get_num_threads()
@@ -185,7 +191,7 @@ def pack(weight: Any) -> Packed | None:
     """The weights (out, in) of a linear map on their grid; None where they have none, or numba is missing."""
     import torch
 
-    if not HAS_NUMBA or weight.dtype != torch.float32 or weight.device.type != "cpu" or weight.shape[1] % GROUP:
+    if not loops() or weight.dtype != torch.float32 or weight.device.type != "cpu" or weight.shape[1] % GROUP:
         return None
     values = weight.detach().contiguous().numpy()
     with _ALONE:
@@ -195,13 +201,13 @@ def pack(weight: Any) -> Packed | None:
 def _four_bits(values: Floats) -> Packed | None:
     """Q4_1: the lowest weight of a group has code 0 and the highest 15; scale and lowest are half floats."""
     codes, scale, low = _room(values.shape, GROUP // 2, np.uint8)
-    return Packed(len(values), codes, scale, low) if kernels.find_grid(values, codes, scale, low, 15) else None
+    return Packed(len(values), codes, scale, low) if loops().find_grid(values, codes, scale, low, 15) else None
 
 
 def _eight_bits(values: Floats) -> Packed | None:
     """Q8_0: the weight of a group furthest from zero has code 127 or -127; the scale is a half float."""
     codes, scale, low = _room(values.shape, GROUP, np.int8)
-    return Packed(len(values), codes, scale, None) if kernels.find_grid(values, codes, scale, low, 127) else None
+    return Packed(len(values), codes, scale, None) if loops().find_grid(values, codes, scale, low, 127) else None
 
 
 def _room(shape: tuple[int, ...], height: int, dtype: Any) -> tuple[NDArray[Any], Floats, Floats]:

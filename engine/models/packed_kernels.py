@@ -13,10 +13,8 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numba import njit, prange
 
-GROUP = 32
-"""Inputs that share a scale."""
-LANES = 64
-"""Outputs of a block."""
+from engine.models.packed import GROUP, LANES
+
 _HALF = GROUP // 2
 _MANY = 4
 """Input vectors from which unpacking a group once for all of them is faster."""

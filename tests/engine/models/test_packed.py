@@ -10,16 +10,16 @@ from gguf.quants import dequantize, quantize
 
 from engine.models.llama import written_out
 from engine.models.loader import load_model
-from engine.models.packed import HAS_NUMBA, compile_ahead, compiled_threads, pack
+from engine.models.packed import compile_ahead, compiled_threads, loops, pack
 from engine.models.session import Row, Session, way_for
 from engine.settings import get_settings
 from engine.steering.decode import decode
 from engine.steering.vectors import Standards, edit_of
 
-if HAS_NUMBA:
+if loops():
     from engine.models.packed_kernels import find_grid, mix, narrow, product_4, product_8, widen
 
-pytestmark = pytest.mark.skipif(not HAS_NUMBA, reason="numba is not installed")
+pytestmark = pytest.mark.skipif(not loops(), reason="numba is not installed")
 KINDS = [Kind.Q4_1, Kind.Q8_0]
 
 
