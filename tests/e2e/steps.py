@@ -100,6 +100,28 @@ def pick(page: Page, label: re.Pattern, option: str) -> None:
     raise AssertionError(f"{label.pattern} offers no {option!r}")
 
 
+def pick_by_keyboard(page: Page, label: str, words: str) -> None:
+    """Type, and press Enter once the option is the active one; a page that is drawn anew forgets what was typed."""
+    box = page.get_by_role("combobox", name=label, exact=True)
+    for _ in range(3):
+        settle(page)
+        box.focus()
+        box.fill(words)
+        try:
+            expect(box).to_have_attribute("aria-activedescendant", re.compile("."), timeout=20_000)
+            active = page.locator(f'[id="{box.get_attribute("aria-activedescendant")}"]')
+            expect(active).to_have_text(re.compile("^" + re.escape(words)), timeout=5_000)
+            box.press("Enter")
+            settle(page)
+            expect(box).to_have_attribute("aria-expanded", "false", timeout=5_000)
+            expect(box).to_have_value(re.compile("^" + re.escape(words)), timeout=5_000)
+        except AssertionError:
+            page.keyboard.press("Escape")
+        else:
+            return
+    raise AssertionError(f"{label} offers no {words!r}")
+
+
 def pages() -> list[str]:
     """The address of every page that `dashboard/app.py` lists, so that a new one is looked at by itself."""
     tree = ast.parse((Path(__file__).parents[2] / "dashboard" / "app.py").read_text(encoding="utf-8"))

@@ -9,7 +9,7 @@ from engine.judges.base import no_checkpoint
 from engine.runs import open_run
 from engine.runs_kept import all_runs
 from engine.studies.score import ScoreConfig, score_job
-from tests.e2e.steps import SETTLED, finding, open_page, settle
+from tests.e2e.steps import SETTLED, finding, open_page, pick_by_keyboard
 
 SETTINGS = {"data": "demo-dialogue", "attacks": ["dsi"], "limit": 8}
 
@@ -24,15 +24,6 @@ def made(server):
     return server
 
 
-def pick(page, label: str, words: str) -> None:
-    """Choose by keyboard alone: type and press Enter."""
-    box = page.get_by_role("combobox", name=label, exact=True)
-    box.focus()
-    box.fill(words)
-    page.keyboard.press("Enter")
-    settle(page)
-
-
 def test_a_link_a_title_a_comparison_a_journey_as_zip_and_the_trash(page, made, tmp_path):
     open_page(page, made.url, run="weak-run")
     expect(page).to_have_url(re.compile(r"attack-lab\?.*run=weak-run"), timeout=SETTLED)
@@ -43,11 +34,12 @@ def test_a_link_a_title_a_comparison_a_journey_as_zip_and_the_trash(page, made, 
     page.get_by_label("Title", exact=True).fill("Before <b>the</b> change")
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_role("heading", name="Before <b>the</b> change")).to_be_visible(timeout=SETTLED)
-    pick(page, "Compare with", "strong-run")
+    pick_by_keyboard(page, "Compare with", "strong-run")
     expect(finding(page).last).to_contain_text("clear of zero", timeout=SETTLED)
     expect(page).to_have_url(re.compile(r"selected=weak-run&with=strong-run"))
     expect(page.get_by_test_id("stPlotlyChart")).to_be_visible(timeout=SETTLED)
-    pick(page, "Compare with", "None")
+    pick_by_keyboard(page, "Compare with", "None")
+    expect(page).not_to_have_url(re.compile("with="), timeout=SETTLED)
     with page.expect_download() as got:
         page.get_by_role("button", name="Export (zip)").click()
     zipped = tmp_path / "run.zip"
