@@ -32,6 +32,8 @@ FORMAT = 1
 """Layout of a run folder; a higher number is refused on import."""
 RETRY = "retry"
 """Key of a manifest that is there while a run's unread calls are asked again; its read ones are kept."""
+LEARNED = "learned"
+"""Key of a manifest that holds the phrases a run has learned so far; it goes on behind them."""
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 _FREE = frozenset({"run_id", "budget_seconds"})
 """Settings that may differ when a run goes on."""
@@ -163,9 +165,7 @@ def _from_before(run: RunFolder, study: str, config: dict[str, Any]) -> dict[str
         "created": before.get("created", now()),
         "resumed": [*before.get("resumed", []), now()],
     }
-    if before.get(RETRY):
-        kept[RETRY] = before[RETRY]
-    return kept
+    return kept | {key: before[key] for key in (RETRY, LEARNED) if before.get(key)}
 
 
 def _settled(config: dict[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 A phrase is learned on responses of the training contexts, on the undefended judge and, as a stronger arm of its own,
 through CAP; it is judged on the evaluation contexts as every other attack. It is saved as one of the user's phrases.
+Each word is noted in the run as it is found, so that a stopped run goes on behind it.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from engine.attacks.registry import parse_attack
 from engine.attacks.saved_phrases import MAX_NAME, SavedPhrase, save_phrase
 from engine.attacks.suffix_search import BEST_PROBES, PROBES, Dials, SuffixSearch
+from engine.attacks.suffix_search import Progress as Found
 from engine.attacks.suffix_vocabulary import vocabulary_of
 from engine.data.dataset import Dataset
 from engine.defenses.anchors import AnchoredJudge, Anchors, GivenAnchors
 from engine.errors import InputError
 from engine.judges.base import Judge, Request
-from engine.runs import RunFolder, now
+from engine.runs import LEARNED, RunFolder, now
 from engine.schema import NONE
 from engine.studies.cap_config import CAP, CapConfig, Contexts, Progress
 from engine.studies.requests import build_requests
@@ -62,7 +64,7 @@ def learn_suffixes(
         dataset: has the responses of the training contexts.
         judge: undefended.
         anchors: by arm and item, for the phrase learned through CAP.
-        run: its manifest gets the phrases under `learned`.
+        run: its manifest gets the phrases under `learned`, and holds the words that a stopped run had found.
         progress: told of every prompt computed.
 
     Raises:
@@ -77,24 +79,42 @@ def learn_suffixes(
         free = {item: one._replace(tokens=0, passes=0.0, seconds=0.0) for item, one in anchors[CAP].items()}
         judges[CAP] = AnchoredJudge(judge, CAP, GivenAnchors(CAP, free))
     part = learning_work(config) // len(judges)
-    found = []
+    notes = _Notes(run, inner_judge(judge).fingerprint)
     for arm, defended in judges.items():
-        phrase, queries = _search(config, defended, asked, progress.part(part), part)
+        found = _search(config, defended, asked, progress.part(part), part, notes, arm)
         name = phrase_of(run.run_id, arm)
-        values = tuple(float(v) for v in phrase[1])
         inner = inner_judge(defended)
         save_phrase(
             SavedPhrase(
-                name, phrase[0], values, inner.spec, inner.fingerprint, "pointwise", arm, dataset.name, now(),
+                name, found.words, found.values, inner.spec, inner.fingerprint, "pointwise", arm, dataset.name, now(),
                 run.run_id,
             )
         )  # fmt: skip
-        attack = parse_attack(f"suffix:{name}:{len(phrase[0])}").name
-        found.append(
-            {"attack": attack, "defense": arm, "words": list(phrase[0]), "values": list(values), "queries": queries}
-        )
-        run.update_manifest(learned=found)
-    return tuple(str(one["attack"]) for one in found)
+        notes.write(arm, found, attack=parse_attack(f"suffix:{name}:{len(found.words)}").name)
+    return tuple(str(one["attack"]) for one in run.manifest()[LEARNED])
+
+
+class _Notes:
+    """The phrases in the run's manifest, by arm; those of another judge are dropped."""
+
+    def __init__(self, run: RunFolder, fingerprint: str) -> None:
+        self._run, self._fingerprint = run, fingerprint
+        before = run.manifest().get(LEARNED, [])
+        self._found = {one["defense"]: one for one in before if one.get("fingerprint") == fingerprint}
+        self._queries = {arm: int(one["queries"]) for arm, one in self._found.items()}
+
+    def words(self, arm: str) -> list[str]:
+        """What a stopped run had found."""
+        return [str(word) for word in self._found.get(arm, {}).get("words", [])]
+
+    def write(self, arm: str, found: Found, attack: str = "") -> None:
+        """Note the phrase so far; without the attack's name it is unfinished."""
+        queries = found.queries + self._queries.get(arm, 0)
+        self._found[arm] = {
+            "attack": attack, "defense": arm, "words": list(found.words), "values": [float(v) for v in found.values],
+            "queries": queries, "fingerprint": self._fingerprint,
+        }  # fmt: skip
+        self._run.update_manifest(**{LEARNED: list(self._found.values())})
 
 
 def phrase_of(run_id: str, arm: str) -> str:
@@ -105,9 +125,15 @@ def phrase_of(run_id: str, arm: str) -> str:
 
 
 def _search(
-    config: CapConfig, judge: Judge, asked: Sequence[Request], look: Callable[[int, int], None], total: int
-) -> tuple[tuple[tuple[str, ...], tuple[float, ...]], int]:
-    """Words and values of one phrase, and how many prompts it took."""
+    config: CapConfig,
+    judge: Judge,
+    asked: Sequence[Request],
+    look: Callable[[int, int], None],
+    total: int,
+    notes: _Notes,
+    arm: str,
+) -> Found:
+    """One phrase, noted word by word."""
     loaded = inner_judge(judge).loaded
     vocabulary = vocabulary_of(loaded.tokenizer)
     cutter = PromptCutter(judge, asked, vocabulary)
@@ -118,7 +144,10 @@ def _search(
         done = min(done + more, total)
         look(done, total)
 
+    def told(at: Found) -> None:
+        if at.chosen and at.words:
+            notes.write(arm, at)
+
     search = SuffixSearch(loaded, cutter.labels, cutter.targets, vocabulary, cutter.fits)
     dials = Dials(config.learned_words, config.learned_candidates, seed=config.seed)
-    found = search.run(dials, lambda _: None, count, [])
-    return (found.words, found.values), found.queries
+    return search.run(dials, told, count, notes.words(arm))

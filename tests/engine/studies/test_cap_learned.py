@@ -9,7 +9,8 @@ from engine.attacks.registry import make_attack
 from engine.attacks.saved_phrases import saved_phrases
 from engine.data.store import load_dataset
 from engine.defenses.anchors import AnchoredJudge, Anchors, GivenAnchors
-from engine.runs import create_run
+from engine.errors import Cancelled
+from engine.runs import create_run, open_run
 from engine.studies.cap_config import CapConfig, Progress, divide
 from engine.studies.cap_learned import learn_suffixes, learning_work
 from engine.studies.requests import build_requests, with_attack
@@ -51,6 +52,45 @@ def test_phrases_are_learned_on_training_contexts_and_worth_what_they_claim(
             requests = [with_attack(r, attack) for r in asked] if attack else asked
             scores = [v.score for v in behind[one["defense"]].judge(requests)]
             assert np.mean(scores) == pytest.approx(value, abs=1e-3)
+
+
+def test_a_stopped_search_goes_on_behind_its_words(
+    settings,
+    wordy_judge,  # noqa: F811
+    any_coverage,  # noqa: F811
+):
+    config = CONFIG.model_copy(update={"learned_through_cap": False})
+    dataset = load_dataset("demo-dialogue", settings.datasets)
+    contexts = divide(config, dataset)
+
+    def learned(run_id: str, look):
+        run = create_run(settings.runs, "cap", config.model_dump(), run_id)
+        progress = Progress(look, learning_work(config))
+        try:
+            learn_suffixes(config, contexts, dataset, wordy_judge, {}, run, progress)
+        finally:
+            found = run.manifest()["learned"][0]
+        return found
+
+    whole = learned("cap-whole", lambda *_: None)
+    made: list[int] = []
+
+    def stop(done: int, total: int) -> None:
+        made.append(done)
+        if open_run(settings.runs, "cap-stopped").manifest().get("learned"):
+            raise Cancelled
+
+    with pytest.raises(Cancelled):
+        learned("cap-stopped", stop)
+    before = open_run(settings.runs, "cap-stopped").manifest()["learned"][0]
+    assert before["words"] == whole["words"][:1]
+    assert not before["attack"]
+    first = len(made)
+    after = learned("cap-stopped", lambda done, _: made.append(done))
+    assert (after["words"], after["values"]) == (whole["words"], pytest.approx(whole["values"], abs=1e-6))
+    assert after["attack"] == "suffix:cap-cap-stopped"
+    assert after["queries"] > before["queries"]
+    assert max(made[first:]) < learning_work(config), "the first word was searched again"
 
 
 def test_nothing_is_learned_unless_asked(settings):
