@@ -185,8 +185,8 @@ def _convert(found: Imported, digest: str) -> None:
             ui.show_error(error, "This file cannot be written so.")
             return
         stem = found.name.rpartition(".")[0] or found.name
-        ui.download("Download", lambda: made, f"{stem}-{to}{able[str(to)][0]}", "application/octet-stream",
-                    key="convert_file")  # fmt: skip
+        ui.download(f"Download as {titles[str(to)]}", lambda: made, f"{stem}-{to}{able[str(to)][0]}",
+                    "application/octet-stream", key="convert_file")  # fmt: skip
 
 
 def _tables(found: Imported) -> None:

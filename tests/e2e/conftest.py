@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from engine.settings import Settings, get_settings
+from tests.e2e.steps import settle
 
 ROOT = Path(__file__).parents[2]
 FLAGS = [
@@ -122,6 +123,26 @@ def browser(tmp_path_factory):
         context.set_default_timeout(60_000)
         yield context
         context.close()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def acts_on_a_page_at_rest() -> Iterator[None]:
+    """Press and type as a person does, on a drawn page: while it is drawn anew a button moves under the mouse."""
+    from playwright.sync_api import Locator
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("click", "fill", "press"):
+            patch.setattr(Locator, name, _at_rest(getattr(Locator, name)))
+        yield
+
+
+def _at_rest(own):
+    def act(locator, *args, **options):
+        if locator.page.get_by_test_id("stApp").count():
+            settle(locator.page)
+        return own(locator, *args, **options)
+
+    return act
 
 
 @pytest.fixture

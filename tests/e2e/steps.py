@@ -10,6 +10,8 @@ from playwright.sync_api import Locator, Page, TimeoutError, expect
 PLANTED = "planted:injection"
 SETTLED = 120_000
 """Longest wait for a page to come to rest on a busy machine [ms]."""
+JOB_DONE = 600_000
+"""Longest wait for a job that computes [ms]; the next journey finds the worker free only when it has ended."""
 
 
 def open_page(page: Page, url: str, path: str = "", **query: str) -> None:

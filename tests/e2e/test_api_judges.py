@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.e2e.steps import SETTLED, finding, open_page, settle
+from tests.e2e.steps import JOB_DONE, SETTLED, finding, open_page, settle
 from tests.engine.judges.api_server import completion, fault, serving
 
 KEY = "sk-journey-secret-55443322"
@@ -76,7 +76,7 @@ def test_name_a_model_test_it_use_it_and_run_an_attack(page, server, behind):
     expect(page.get_by_text(re.compile(rf"At most 72 calls to {fake.host}: about .* USD"))).to_be_visible()
     settle(page)
     page.get_by_role("button", name="Run", exact=True).click()
-    expect(page.get_by_text("The run is done: 72 judge calls")).to_be_visible(timeout=180_000)
+    expect(page.get_by_text("The run is done: 72 judge calls")).to_be_visible(timeout=JOB_DONE)
     expect(finding(page).first).to_contain_text("raises the mean score of the judge api:judge-7b")
     assert set(fake.keys) == {f"Bearer {KEY}"}
 

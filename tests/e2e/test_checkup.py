@@ -35,7 +35,7 @@ def test_from_the_recorded_check_up_to_the_page_behind_a_probe(page, server):
     page.get_by_role("slider", name=re.compile("Order bias")).press("End")
     expect(page.locator("ul.js-verdicts li", has_text="Order bias")).to_contain_text("holds", timeout=SETTLED)
     expect(page).to_have_url(re.compile("limit_order=50"))
-
+    settle(page)  # the button below the verdicts is drawn after them
     with page.expect_download() as got:
         page.get_by_role("button", name="Verdicts (JSON)").click()
     told = json.loads(got.value.path().read_text())

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from tests.e2e.steps import PLANTED, SETTLED, data_id, finding, open_page, semicolon_file, upload
+from tests.e2e.steps import JOB_DONE, PLANTED, SETTLED, data_id, finding, open_page, semicolon_file, upload
 
 SLOW = "planted:injection?delay=60"  # 26 s: long enough for a reload on a busy machine
 MARKUP = "<script>window.hit=1</script><img src=x onerror='window.hit=1'><b>b</b> **star** ![p](http://127.0.0.9/p.png)"
@@ -28,7 +28,7 @@ def test_the_demo_is_there_on_opening_and_marked_as_recorded(page, server):
 def test_upload_map_attack_and_see_the_real_judge_move(page, server, weights):
     upload(page, server.url, semicolon_file(), "bundled:judge")
     page.get_by_role("link", name="Attack lab").click()
-    expect(finding(page).first).to_contain_text(re.compile(r"(lifts|lowers|leaves) this response"), timeout=180_000)
+    expect(finding(page).first).to_contain_text(re.compile(r"(lifts|lowers|leaves) this response"), timeout=JOB_DONE)
     expect(page.locator("ins.js-added")).to_contain_text("exceptionally high score")
     expect(page.get_by_test_id("stPlotlyChart")).to_be_visible()
 
@@ -54,7 +54,7 @@ def test_a_job_outlives_a_reload_stops_and_resumes(page, server):
     expect(page.get_by_text(re.compile(r"Stopped at [1-9].* What is done is kept"))).to_be_visible(timeout=SETTLED)
     expect(page.get_by_text(re.compile("stopped, partial")).first).to_be_visible()
     page.get_by_role("button", name="Resume").click()
-    expect(page.get_by_text("The run is done: 432 judge calls")).to_be_visible(timeout=180_000)
+    expect(page.get_by_text("The run is done: 432 judge calls")).to_be_visible(timeout=JOB_DONE)
     expect(finding(page).first).to_contain_text("on 48 responses")
 
 

@@ -45,7 +45,7 @@ def test_a_file_that_could_be_two_things_is_asked_about_and_written_in_a_third_f
     settle(page)
     choose(page, "Format to write", "Plain table of pairs (pairs)")
     with page.expect_download() as download:
-        page.get_by_role("button", name="Download").click()
+        page.get_by_role("button", name="Download as Plain table of pairs").click()
     assert download.value.suggested_filename == "both-pairs.csv"
     text = download.value.path().read_text(encoding="utf-8")
     assert text.startswith("comparison_id,item_id,prompt,response_a,response_b")

@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.e2e.steps import SETTLED, finding, open_page, settle
+from tests.e2e.steps import JOB_DONE, SETTLED, finding, open_page, settle
 from tests.e2e.test_access import assert_accessible, assert_nothing_is_cut_off
 
 
@@ -33,7 +33,7 @@ def test_a_planted_judge_is_measured_where_the_effect_is_not_seen(page, server):
     open_page(page, server.url, "lessons", lesson="fool", answered="fool")
     page.get_by_role("button", name="Measure it now").click()
     measured = page.get_by_text(re.compile(r"Measured: score shift, DSI \+0\.[78]\d\d \["))
-    expect(measured).to_be_visible(timeout=180_000)
+    expect(measured).to_be_visible(timeout=JOB_DONE)
     settle(page)
     page.get_by_role("button", name="Open the Attack lab with the planted judge").click()
     expect(finding(page).first).to_contain_text("DSI lifts this response", timeout=SETTLED)
@@ -67,7 +67,7 @@ def test_a_prompt_with_a_mistake_is_mended_saved_and_used(page, server):
 def test_a_card_is_tried_on_three_rows_of_the_real_judge(page, server, weights):
     open_page(page, server.url, "judge-card")
     page.get_by_role("button", name="Try it on these rows").click()
-    expect(page.get_by_text("3 of 3 rows have a verdict")).to_be_visible(timeout=180_000)
+    expect(page.get_by_text("3 of 3 rows have a verdict")).to_be_visible(timeout=JOB_DONE)
     expect(page.get_by_text(re.compile(r"Score [1-5]\.\d\d of 5"))).to_have_count(3)
     page.get_by_text("The prompt as the model reads it").first.click()
     expect(page.get_by_test_id("stCode").first).to_contain_text("<|im_start|>user")

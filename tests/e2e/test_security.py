@@ -16,7 +16,7 @@ from engine.report.basket import Piece, Report
 from engine.report.filled import fill
 from engine.report.page import report_html
 from engine.settings import get_settings
-from tests.e2e.steps import PLANTED, SETTLED, data_id, drop_file, finding, open_page, pages, settle
+from tests.e2e.steps import JOB_DONE, PLANTED, SETTLED, data_id, drop_file, finding, open_page, pages, settle
 
 BIDI = "\u2067left\u2069 \u202egnissecorp"  # the last sign is left open
 MARKUP = (
@@ -154,7 +154,7 @@ def test_markup_is_text_in_pairs_and_their_audit(page, server):
     assert_inert(page)
     page.get_by_role("button", name="Use these pairs").click()
     page.get_by_role("button", name="Run the audit").click()
-    expect(finding(page).first).to_contain_text("the audit flips", timeout=180_000)
+    expect(finding(page).first).to_contain_text("the audit flips", timeout=JOB_DONE)
     settle(page)
     assert_inert(page)
 

@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.e2e.steps import PLANTED, SETTLED, finding, open_page, settle
+from tests.e2e.steps import JOB_DONE, PLANTED, SETTLED, finding, open_page, settle
 
 PATH = "steering-and-anchors"
 
@@ -45,5 +45,5 @@ def test_a_run_with_too_few_candidates_ends_with_the_remedy(page, server, weight
     settle(page)
     page.get_by_role("button", name="Run", exact=True).click()
     expect(page.get_by_role("button", name="Stop")).to_be_visible(timeout=SETTLED)
-    expect(page.get_by_role("alert")).to_contain_text("Raise the candidates per context", timeout=180_000)
+    expect(page.get_by_role("alert")).to_contain_text("Raise the candidates per context", timeout=JOB_DONE)
     expect(page.get_by_role("button", name="Resume")).to_be_visible()

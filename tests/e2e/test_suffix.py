@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.dashboard.test_suffix_panels import saved_readings, saved_run
-from tests.e2e.steps import PLANTED, SETTLED, finding, open_page, settle
+from tests.e2e.steps import JOB_DONE, PLANTED, SETTLED, finding, open_page, settle
 
 
 @pytest.mark.weights
@@ -22,11 +22,11 @@ def test_a_phrase_is_learned_live_and_used(page, server, weights):
     settle(page)
     page.get_by_role("button", name="Search", exact=True).click()
     expect(page.get_by_role("button", name="Stop")).to_be_visible(timeout=SETTLED)
-    expect(finding(page).first).to_contain_text(re.compile("Best so far|Learned|Without a phrase"), timeout=180_000)
-    expect(finding(page).nth(1)).to_contain_text("items it was not learned on, its 1 word", timeout=180_000)
+    expect(finding(page).first).to_contain_text(re.compile("Best so far|Learned|Without a phrase"), timeout=JOB_DONE)
+    expect(finding(page).nth(1)).to_contain_text("items it was not learned on, its 1 word", timeout=JOB_DONE)
     page.get_by_role("button", name="Attack one response with it").click()
     expect(page).to_have_url(re.compile(r"attack=suffix%3Ajourney"), timeout=SETTLED)
-    expect(finding(page).first).to_contain_text("Learned suffix (journey, 1 word", timeout=180_000)
+    expect(finding(page).first).to_contain_text("Learned suffix (journey, 1 word", timeout=JOB_DONE)
 
 
 def test_a_stored_search_is_shown_and_a_planted_judge_has_none(page, server):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from playwright.sync_api import expect
 
-from tests.e2e.steps import SETTLED, finding, open_page, settle, still_box
+from tests.e2e.steps import JOB_DONE, SETTLED, finding, open_page, settle, still_box
 
 
 def pairs_file() -> bytes:
@@ -29,7 +29,7 @@ def test_upload_pairs_run_the_audit_slide_the_mass_and_take_the_flips(page, serv
     page.get_by_role("button", name="Use these pairs").click()
     expect(page).to_have_url(re.compile("pairs=[0-9a-f]{16}"))
     page.get_by_role("button", name="Run the audit").click()
-    expect(finding(page).first).to_contain_text("the audit flips", timeout=180_000)
+    expect(finding(page).first).to_contain_text("the audit flips", timeout=JOB_DONE)
     settle(page)
     slider = page.get_by_role("slider", name=re.compile("Transported mass"))
     slider.focus()
@@ -66,7 +66,7 @@ def _lasso(page):
 def test_embeddings_of_ones_own_and_the_lesson_on_planted_directions(page, server):
     open_page(page, server.url, "transport-audit", planted="wrong-labels")
     lesson = finding(page).filter(has_text="planted verdicts")
-    expect(lesson).to_contain_text("goes from 0.900 to 0.8", timeout=180_000)
+    expect(lesson).to_contain_text("goes from 0.900 to 0.8", timeout=JOB_DONE)
     slider = page.get_by_role("slider", name="Transported mass m in this lesson")
     slider.press("End")
     expect(lesson).to_contain_text("At mass 1.00 the audit flips 0 of 300", timeout=SETTLED)
