@@ -2,7 +2,8 @@
 
 With the reference at the end of the prompt, a counterfactual shares everything before it with the first stage, so
 that K of them cost a few tokens each. The plain form, where the reference stands before the response, is measured
-beside it.
+beside it. So are K + 1 separate passes over the accepted samples, each in padded batches: what a verifier without
+shared prefixes takes.
 """
 
 from __future__ import annotations
@@ -13,14 +14,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.data.references import K_MAX
 from engine.data.store import DEMO_VERIFICATION, load_dataset
 from engine.errors import InputError
 from engine.judges.base import Request
 from engine.judges.labelled import CardJudge
 from engine.judges.registry import make_judge
+from engine.models.labels import label_tokens
+from engine.models.scoring import Way, label_probabilities
 from engine.models.trie import trie_tokens
 from engine.schema import NONE
 from engine.settings import Settings, get_settings
+from engine.studies.bench_floor import causal_flops, device_name, matmul_rate, peak_bytes, reset_peak
 from engine.studies.refswap import Material, pool_of, prepare
 from engine.studies.refswap_config import RefSwapConfig
 
@@ -45,8 +53,11 @@ def run_refswap_bench(args: argparse.Namespace) -> dict[str, Any]:
     Raises:
         InputError: the judge has no model, accepts nothing, or a number is out of range.
     """
-    if args.limit < 1:
-        raise InputError(f"--limit is {args.limit}; give at least 1.")
+    for name, value in (("limit", args.limit), ("k", args.k)):
+        if value < 1:
+            raise InputError(f"--{name} is {value}; give at least 1.")
+    if args.k > K_MAX:
+        raise InputError(f"--k is {args.k}; at most {K_MAX} references are drawn.")
     settings = get_settings()
     forms = {form or "plain": measure(args.judge, form, args.k, args.limit, settings) for form in FORMS}
     for form, found in forms.items():
@@ -54,11 +65,19 @@ def run_refswap_bench(args: argparse.Namespace) -> dict[str, Any]:
             f"{form:<16} {found['accepted']} of {found['samples']} accepted; tokens of an accepted sample "
             f"x{found['tokens_ratio']:.2f} (responses x{found['tokens_ratio_correct']:.2f}, keys "
             f"x{found['tokens_ratio_key']:.2f}), one prompt at a time x{found['tokens_ratio_alone']:.2f}; "
-            f"time x{found['time_ratio']:.2f}"
+            f"time x{found['time_ratio']:.2f}; {args.k + 1} separate passes take {found['passes_ratio']:.2f} times "
+            f"its {found['seconds_both_stages']:.2f} s, the floor is {found['floor_seconds']:.2f} s"
         )
     within = forms["reference last"]["tokens_ratio"] <= MOST
     print(f"With the reference last, at most x{MOST:g} is asked for: {'met' if within else 'not met'}.")
-    return {"judge": args.judge, "k": args.k, "limit": args.limit, "forms": forms, "met": within}
+    return {
+        "judge": args.judge,
+        "device": forms["plain"]["device"],
+        "k": args.k,
+        "limit": args.limit,
+        "forms": forms,
+        "met": within,
+    }
 
 
 def measure(spec: str, form: str, k: int, limit: int, settings: Settings) -> dict[str, Any]:
@@ -67,7 +86,8 @@ def measure(spec: str, form: str, k: int, limit: int, settings: Settings) -> dic
     Returns:
         JSON-ready. Ratios are against the first stage of the same samples: `tokens_ratio` counts what each sample's
         own prompts share once, `tokens_ratio_alone` counts every prompt whole, `time_ratio` is of wall times without
-        a cache.
+        a cache, `passes_ratio` is the time of K + 1 separate passes over that of both stages. The largest difference
+        of a p(YES) between these two ways stands beside them.
     """
     judge = make_judge(spec, settings, cache=False)
     if not isinstance(judge, CardJudge):
@@ -81,16 +101,27 @@ def measure(spec: str, form: str, k: int, limit: int, settings: Settings) -> dic
     if not accepted:
         raise InputError(f"{spec} accepts none of the {len(requests)} samples, so there is nothing to check.")
     checks = {id(r): _swapped(r, material) for r in accepted}
-    first = _seconds(judge, accepted)
-    both = _seconds(judge, [one for r in accepted for one in (r, *checks[id(r)])])
+    first, _ = _timed(judge, [accepted], None)
+    reset_peak(judge.device)
+    both, ours = _timed(judge, [[one for r in accepted for one in (r, *checks[id(r)])]], None)
+    peak = peak_bytes(judge.device)
+    passes, theirs = _timed(judge, list(zip(*((r, *checks[id(r)]) for r in accepted), strict=True)), "plain")
+    by_sample = theirs.reshape(k + 1, len(accepted), -1).swapaxes(0, 1).reshape(ours.shape)
+    every = [tuple(judge.token_ids(one)) for r in accepted for one in (r, *checks[id(r)])]
+    work = causal_flops(judge.loaded, trie_tokens(every), len(every))
     return {
         "samples": len(requests),
         "accepted": len(accepted),
         **_tokens(judge, accepted, checks),
         "seconds_first_stage": first,
         "seconds_both_stages": both,
+        "seconds_separate_passes": passes,
         "time_ratio": both / first,
-        "device": judge.device,
+        "passes_ratio": passes / both,
+        "max_abs_difference": float(np.abs(ours - by_sample).max()),
+        "floor_seconds": work / matmul_rate(judge.loaded),
+        "peak_bytes": peak,
+        "device": device_name(judge.loaded),
     }
 
 
@@ -117,7 +148,10 @@ def _tokens(judge: CardJudge, accepted: Sequence[Request], checks: dict[int, lis
     }
 
 
-def _seconds(judge: CardJudge, requests: Sequence[Request]) -> float:
+def _timed(judge: CardJudge, passes: Sequence[Sequence[Request]], way: Way | None) -> tuple[float, NDArray[np.float64]]:
+    """Seconds of the passes, one after another, and the labels' probabilities in their order, (prompts, labels)."""
+    asked = [[tuple(judge.token_ids(r)) for r in one] for one in passes]
+    labels = label_tokens(judge.loaded.tokenizer, judge.labels(passes[0][0]))
     clock = time.perf_counter()
-    judge.judge(requests)
-    return time.perf_counter() - clock
+    found = [label_probabilities(judge.loaded, prompts, labels, way=way) for prompts in asked]
+    return time.perf_counter() - clock, np.concatenate(found)

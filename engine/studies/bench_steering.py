@@ -70,9 +70,9 @@ def run_steering(args: argparse.Namespace) -> dict[str, Any]:
     if args.llama_cpp and (gpu or args.tutor != "bundled:base"):
         raise InputError("--llama-cpp compares bundled:base on a CPU (JUDGESCOPE_DEVICE=cpu).")
     sizes = {
-        "alphas": args.alphas or (21 if gpu else 3),
-        "contexts": args.contexts or (32 if gpu else 4),
-        "tokens": args.tokens or (64 if gpu else 24),
+        "alphas": (21 if gpu else 3) if args.alphas is None else args.alphas,
+        "contexts": (32 if gpu else 4) if args.contexts is None else args.contexts,
+        "tokens": (64 if gpu else 24) if args.tokens is None else args.tokens,
         "plain_runs": args.plain_runs,
     }
     if min(sizes.values()) < 1:

@@ -21,13 +21,18 @@ def test_the_reference_last_keeps_the_promise_and_the_shortcut_is_there(settings
     assert last["tokens_ratio"] <= MOST
     assert last["tokens_ratio_correct"] <= MOST
     assert last["tokens_ratio_alone"] > 5  # what the paper's way costs
+    assert last["passes_ratio"] > 1.5  # six padded passes, one after the other, in the same run
+    assert last["max_abs_difference"] < 1e-4
 
 
 def test_a_judge_without_a_model_cannot_be_measured(settings):
     with pytest.raises(InputError, match="no model to measure"):
         measure("planted:verifier", "", 5, 4, settings)
     with pytest.raises(InputError, match="--limit is 0"):
-        run_refswap_bench(argparse.Namespace(limit=0))
+        run_refswap_bench(argparse.Namespace(limit=0, k=5))
+    for k, words in ((0, "--k is 0; give at least 1"), (11, "at most 10 references")):
+        with pytest.raises(InputError, match=words):
+            run_refswap_bench(argparse.Namespace(limit=4, k=k))
 
 
 def test_the_full_study_reads_public_data_and_writes_its_rows(settings, tmp_path, monkeypatch, capsys):
