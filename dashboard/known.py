@@ -6,8 +6,8 @@ import streamlit as st
 
 from dashboard.uploads import Reading
 from engine.data.formats.base import Imported
+from engine.data.formats.converting import Written, write_as
 from engine.data.formats.opening import File, open_source
-from engine.data.formats.own import write_as
 from engine.data.formats.registry import FORMATS, Recognition, read_known, recognise
 from engine.data.raw import RawTable
 from engine.errors import EngineError
@@ -48,8 +48,8 @@ def imported(
     return read_known(name, _content, form, companions=_companions, **reading._asdict())
 
 
-@st.cache_data(max_entries=4, show_spinner="Writing …")
-def written(content_digest: str, form: str, to: str, _found: Imported) -> bytes:
+@st.cache_resource(max_entries=4, show_spinner="Writing …")
+def written(content_digest: str, form: str, to: str, _found: Imported) -> Written:
     """The import in another format.
 
     Raises:

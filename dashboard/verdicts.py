@@ -7,7 +7,7 @@ import streamlit as st
 
 from engine.data.recording import Recording, Selection, parse_recording, recorded_rows
 from engine.errors import EngineError
-from engine.metrics.recorded import recorded_metrics
+from engine.metrics.recorded import recorded_metrics, recorded_remarks
 
 
 @st.cache_resource(max_entries=4, show_spinner="Reading the verdicts …")
@@ -36,7 +36,7 @@ def few_values(name: str, content_digest: str, most: int, form: str, _content: b
 
 
 @st.cache_data(max_entries=4, show_spinner="Measuring …")
-def recorded_numbers(recording_digest: str, _verdicts: pd.DataFrame) -> pd.DataFrame:
-    """Every metric that needs no judge, from recorded verdicts."""
+def recorded_numbers(recording_digest: str, _verdicts: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """Every metric that needs no judge, from recorded verdicts; and what they rest on, in sentences."""
     del recording_digest  # stands for the verdicts in the cache key
-    return recorded_metrics(_verdicts)
+    return recorded_metrics(_verdicts), recorded_remarks(_verdicts)

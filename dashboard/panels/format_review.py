@@ -184,8 +184,9 @@ def _convert(found: Imported, digest: str) -> None:
         except EngineError as error:
             ui.show_error(error, "This file cannot be written so.")
             return
+        ui.note(f"It will hold {made.holds.counts()}. {made.in_words()}".strip())
         stem = found.name.rpartition(".")[0] or found.name
-        ui.download(f"Download as {titles[str(to)]}", lambda: made, f"{stem}-{to}{able[str(to)][0]}",
+        ui.download(f"Download as {titles[str(to)]}", lambda: made.content, f"{stem}-{to}{able[str(to)][0]}",
                     "application/octet-stream", key="convert_file")  # fmt: skip
 
 

@@ -84,13 +84,15 @@ def _rows_to_take(name: str, content: bytes, form: str) -> dict[str, str]:
 def _said(name: str, recording: Recording) -> None:
     read = f"{count(recording.n_read)} of {plural(recording.n_calls, 'verdict')} can be read"
     ui.finding(f"{read}; {count(recording.n_unread)} unread, {count(recording.n_left_out)} left out.")
-    metrics = verdicts.recorded_numbers(recording.digest, recording.verdicts)
+    metrics, remarks = verdicts.recorded_numbers(recording.digest, recording.verdicts)
     for row in metrics[metrics["metric"] != "rank"].itertuples():
         arm = "" if row.attack == "none" and row.defense == "none" else f" ({row.attack}, {row.defense})"
         value = interval_text(row.value, row.lower, row.upper, method=row.method, n_clusters=row.n_clusters)
         left = f", {count(row.n_unread)} unread" if row.n_unread else ""
         of = f" of {row.group}" if isinstance(row.group, str) else ""
         ui.note(f"{_METRICS.get(row.metric, row.metric).capitalize()}{of}{arm}: {value}, n = {count(row.n)}{left}.")
+    for remark in remarks:
+        ui.note(remark)
     if recording.protocol is Protocol.POINTWISE and (metrics["metric"] == "shift").any():
         prepared: pd.DataFrame = figures.prepare_forest(metrics)
         ui.show_figure(lambda mode: figures.plot_forest(prepared, mode=mode, note="recorded"), prepared, key="recorded")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ from engine.commands.files import add_format_options, known_of, understood
 from engine.data.comparisons import read_comparisons
 from engine.data.dataset import build_dataset
 from engine.data.formats.base import Imported
-from engine.data.formats.own import OWN, of_comparisons, of_dataset, write_as, writers
+from engine.data.formats.converting import write_as
+from engine.data.formats.own import OWN, of_comparisons, of_dataset, writers
 from engine.data.formats.registry import FORMATS
 from engine.data.mapping import suggest_mapping
 from engine.data.reading import read_table
@@ -49,23 +51,29 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     if args.out.exists() and not args.overwrite:
         raise InputError(f"{args.out.name} is there already. Choose another name, or add --overwrite.")
     found = known_of(args.file, args) or _plain(args)
-    content = write_as(found, args.to)
+    made = write_as(found, args.to)
     try:
-        args.out.write_bytes(content)
+        args.out.write_bytes(made.content)
     except OSError as error:
         raise InputError(f"{args.out.name} cannot be written: {error.strerror}.") from None
-    print(f"{found.counts()} ({found.format}) written to {args.out.name} as {args.to}.")
+    print(f"{found.name} ({found.format}) holds {found.counts()}.")
+    print(f"{args.out.name} ({args.to}) holds {made.holds.counts()}.")
+    if made.left_out:
+        print(made.in_words())
     return {
         "format": found.format,
         "to": args.to,
         "records": found.n_records,
         "excluded": found.n_excluded,
-        "items": len(found.items),
-        "responses": len(found.responses),
-        "comparisons": len(found.comparisons),
-        "verdicts": len(found.verdicts),
+        **_sizes(found),
+        "written": _sizes(made.holds),
+        "left_out": [dataclasses.asdict(one) for one in made.left_out],
         "problems": [p.as_dict() for p in found.problems[:100]],
     }
+
+
+def _sizes(one: Imported) -> dict[str, int]:
+    return {table: len(getattr(one, table)) for table in ("items", "responses", "comparisons", "verdicts")}
 
 
 def _list() -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from engine.commands.common import add_json
 from engine.judges.recorded import RECORDED
+from engine.metrics.recorded import recorded_remarks
 from engine.settings import get_settings
 from engine.studies.recorded import RecordedConfig, recorded_run
 
@@ -43,4 +44,12 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         value = f"{row.value:7.3f} [{row.lower:.3f}, {row.upper:.3f}]"
         what = f"{row.metric!s} {row.group!s}".removesuffix(" nan")
         print(f"{row.attack:<12} {row.defense:<12} {what:<32} {value:<26} n {row.n}, unread {row.n_unread}")
-    return {"run_id": folder.run_id, "recording": found, "metrics": metrics.to_dict("records")}
+    remarks = recorded_remarks(folder.table("verdicts"))
+    for remark in remarks:
+        print(remark)
+    return {
+        "run_id": folder.run_id,
+        "recording": found,
+        "metrics": metrics.to_dict("records"),
+        "remarks": remarks,
+    }

@@ -15,13 +15,14 @@ from pathlib import Path
 
 import pandas as pd
 
+from engine.data.formats.base import Imported, Source
 from engine.data.formats.opening import open_source
-from engine.data.formats.registry import TABLE, read_source, recognise
+from engine.data.formats.registry import FORMATS, TABLE, read_source, recognise
 from engine.data.formats.use import as_recording
 from engine.data.problems import Problem
 from engine.data.reading import read_table
 from engine.data.recording_rows import RecordedRow, read_rows
-from engine.data.recording_rules import Layout, choose_layout, column_parts, name_fields, rule_of
+from engine.data.recording_rules import LAYOUTS, Layout, choose_layout, column_parts, name_fields, rule_of
 from engine.errors import InputError
 from engine.schema import VERDICTS, Protocol
 
@@ -115,17 +116,6 @@ class Recording:
         return "\n".join(lines)
 
 
-def verdicts_from_recording(file: str | Path, selection: Selection | None = None) -> pd.DataFrame:
-    """The `verdicts` table of a file, for analyses that need no judge.
-
-    The column judge holds the file's own, or `recorded:FILENAME`.
-
-    Raises:
-        InputError: as `read_recording`.
-    """
-    return read_recording(file, selection).verdicts
-
-
 def read_recording(file: str | Path, selection: Selection | None = None) -> Recording:
     """Read a file of verdicts, in any format of `reading.EXTENSIONS`.
 
@@ -189,12 +179,23 @@ def recorded_rows(
         name = selection.format or recognise(source).certain
         if name:
             found = read_source(source, name)
-            if len(found.verdicts) or selection.format or source.table is None:
+            if len(found.verdicts) or selection.format or source.table is None or _only_votes(found, source):
                 frame, layout = as_recording(found)
                 return frame, list(range(1, len(frame) + 1)), found.problems_of_file(), layout.name
         raw = source.table if source.table is not None else read_table(filename, content)
     raw.require_certain(filename, "Save the file again as UTF-8: verdicts are read under no guess.")
     return raw.frame, raw.lines, list(raw.problems), ""
+
+
+def _only_votes(found: Imported, source: Source) -> bool:
+    """Whether the file has people's votes on pairs and no column beside the format's own that holds a verdict."""
+    form = FORMATS[found.format.partition(":")[0]]
+    own = {*form.telling, *(column for columns in form.needs for column in columns)}
+    fields = name_fields(sorted(source.columns), {})
+    judged = {f for layout in LAYOUTS.values() for fs in layout.verdict for f in fs}
+    return bool(found.comparisons["human"].notna().any()) and all(
+        column in own for field, column in fields.items() if field in judged
+    )
 
 
 def _selected(frame: pd.DataFrame, where: Mapping[str, str]) -> list[int]:

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from engine.metrics.clusters import cluster_codes
 from engine.metrics.intervals import Interval, cluster_rate
 from engine.metrics.order import first_slot_rate, order_agreement
 from engine.metrics.pairs import combine_orders
-from engine.metrics.ratings import outcome_wins, rate
+from engine.metrics.ratings import rate
 from engine.metrics.shifts import metric_row, shift_metrics
 from engine.schema import METRICS, NONE, Outcome, Protocol
+
+ONE_ORDER = "one order each"
+"""Ends the method of ratings that rest on single verdicts, since no pair was shown in both orders."""
+_PAIR = ["item_id", "response_id", "response_b"]
+_MOST_UNITS = 5_000
+"""Items that are resampled one by one; more are put into groups."""
+_FEWEST_GROUPS, _MOST_CELLS = 200, 20_000_000
+"""Win matrices hold at most so many numbers (160 MB), but never fewer than so many groups."""
 
 
 def recorded_metrics(verdicts: pd.DataFrame, *, level: float = 0.95, seed: int = 0) -> pd.DataFrame:
@@ -19,7 +28,8 @@ def recorded_metrics(verdicts: pd.DataFrame, *, level: float = 0.95, seed: int =
 
     pointwise: `shift_metrics`. pairwise: first_slot (share that prefers the response shown first, ties half)
     and order_agreement (pairs whose orders agree); where the recording names systems also rating and rank of each
-    (Bradley-Terry over both orders, ties half, bootstrap of items). Where the order shown is not recorded, only
+    (Bradley-Terry over both orders, or over single verdicts where no pair was shown in both; ties half, bootstrap of
+    items). `recorded_remarks` says what they rest on. Where the order shown is not recorded, only
     win_rate of each system (share of its pairs that it wins, ties half). verifier: yes_rate.
     """
     protocols = set(verdicts["protocol"])
@@ -40,7 +50,7 @@ def _rates(arm: pd.DataFrame, level: float, seed: int) -> list[tuple[str, Interv
     if (arm["protocol"] == Protocol.VERIFIER.value).all():
         yes = arm["outcome"].map({Outcome.YES.value: 1.0, Outcome.NO.value: 0.0})
         return [("yes_rate", cluster_rate(yes, cluster_codes(arm), level=level, seed=seed), len(arm))]
-    both = arm.groupby(["item_id", "response_id", "response_b"])["order"].nunique()
+    both = arm.groupby(_PAIR)["order"].nunique()
     return [
         ("first_slot", first_slot_rate(arm, level=level, seed=seed), len(arm)),
         ("order_agreement", order_agreement(arm, level=level, seed=seed), int((both == 2).sum())),
@@ -63,31 +73,46 @@ def _win_rates(arm: pd.DataFrame, level: float, seed: int) -> list[dict[str, obj
     return out
 
 
+def recorded_remarks(verdicts: pd.DataFrame) -> list[str]:
+    """What the metrics of pairs rest on, or why there is no rating, in sentences; empty where nothing is to be said.
+
+    Args:
+        verdicts: table `verdicts` of one judge.
+    """
+    said: dict[str, None] = {}
+    for _, arm in verdicts.groupby(["attack", "defense"], sort=False):
+        if not (arm["protocol"] == Protocol.PAIRWISE.value).all() or arm["order"].isna().any():
+            continue
+        orders = arm.groupby(_PAIR)["order"].nunique()
+        if None in _systems(arm["item_id"], arm["response_id"]) + _systems(arm["item_id"], arm["response_b"]):
+            said["No ratings: the recording does not name the systems (columns system_a and system_b, or ids "
+                 "ITEM:SYSTEM)."] = None  # fmt: skip
+        elif orders.max() < 2 and arm["outcome"].notna().any():
+            said["No pair was shown in both orders: the ratings count every verdict by itself (one order each), so "
+                 "what the slot shown first adds is in them."] = None  # fmt: skip
+        elif not combine_orders(arm)["outcome"].notna().any():
+            said["No ratings: no pair has a read verdict in both orders."] = None
+        elif single := int((orders < 2).sum()):
+            said[f"{single:,} of {len(orders):,} pairs were shown in one order only and are in no rating."] = None
+    return list(said)
+
+
 def _ratings(arm: pd.DataFrame, level: float, seed: int) -> list[dict[str, object]]:
     """Ratings of the systems; none where a recording does not name them (response ids `item:system`)."""
     if not (arm["protocol"] == Protocol.PAIRWISE.value).all() or arm["order"].isna().any():
         return []
-    pairs = combine_orders(arm)
+    single = arm.groupby(_PAIR)["order"].nunique().max() < 2
+    pairs = arm if single else combine_orders(arm)
     sides = [_systems(pairs["item_id"], pairs[column]) for column in ("response_id", "response_b")]
     read = pairs["outcome"].notna().to_numpy()
     if any(None in side for side in sides) or not read.any():
         return []
     names = sorted({str(name) for side in sides for name in side})
-    items = sorted(set(pairs["item_id"]))
-    at, place = {name: i for i, name in enumerate(names)}, {item: i for i, item in enumerate(items)}
-    wins = np.zeros((len(items), len(names), len(names)))
-    won = (
-        pairs["outcome"]
-        .map({Outcome.A.value: 1.0, Outcome.B.value: -1.0, Outcome.TIE.value: 0.0})
-        .to_numpy(dtype=float)
-    )
-    for item, a, b, outcome in zip(pairs["item_id"], *sides, won, strict=True):
-        one = np.array([[at[str(a)], at[str(b)]]])
-        wins[place[item]] += outcome_wins([[outcome]], one, len(names))[0]
+    wins, unit = _wins(pairs, sides, names)
     found = rate(wins, level=level, seed=seed)
     shared = {
         "level": level,
-        "method": "bootstrap of items",
+        "method": f"bootstrap of {unit}" + (f", {ONE_ORDER}" if single else ""),
         "n_clusters": found.n_items,
         "n_unread": int((~read).sum()),
     }
@@ -99,6 +124,27 @@ def _ratings(arm: pd.DataFrame, level: float, seed: int) -> list[dict[str, objec
         for metric, (value, lower, upper) in (("rating", ends), ("rank", ranks)):
             rows.append({"metric": metric, "value": value, "lower": lower, "upper": upper} | own)
     return rows
+
+
+def _wins(pairs: pd.DataFrame, sides: list[list[str | None]], names: list[str]) -> tuple[npt.NDArray[np.float64], str]:
+    """Wins of each item, ties half, shape (I, S, S); and what is resampled, in words.
+
+    Many items are put into groups of whole items, which are resampled in their place: the matrices would not fit into
+    memory, and so many groups give the same interval.
+    """
+    items = sorted(set(pairs["item_id"]))
+    most = max(_FEWEST_GROUPS, _MOST_CELLS // len(names) ** 2)
+    n = min(len(items), _MOST_UNITS, most)
+    place = {item: i % n for i, item in enumerate(items)}
+    at = {name: i for i, name in enumerate(names)}
+    won = pairs["outcome"].map({Outcome.A.value: 1.0, Outcome.B.value: 0.0, Outcome.TIE.value: 0.5}).to_numpy(float)
+    read = ~np.isnan(won)
+    unit = pairs["item_id"].map(place).to_numpy()[read]
+    a, b = (np.array([at[str(name)] for name in side])[read] for side in sides)
+    wins = np.zeros((n, len(names), len(names)))
+    np.add.at(wins, (unit, a, b), won[read])
+    np.add.at(wins, (unit, b, a), 1 - won[read])
+    return wins, "items" if n == len(items) else f"{n:,} groups of items"
 
 
 def _systems(items: pd.Series, responses: pd.Series) -> list[str | None]:

@@ -129,13 +129,6 @@ class Report(BaseModel):
         gone = (*self.removed, Removed(at=at, piece=self.pieces[at]))[-_REMOVED:]
         return self.model_copy(update={"pieces": self.pieces[:at] + self.pieces[at + 1 :], "removed": gone})
 
-    def emptied(self) -> Report:
-        """Without any piece; each can be put back, the last one first, up to the number that is kept."""
-        out = self
-        for piece in reversed(self.pieces):
-            out = out.without(piece.piece_id)
-        return out
-
     def with_last_back(self) -> Report:
         """The piece that was taken out last, in its place again; the same where there is none."""
         if not self.removed:

@@ -7,7 +7,7 @@ import pytest
 from engine.cli import main
 from engine.data.comparisons import list_comparisons
 from engine.data.store import list_datasets, load_dataset
-from tests.engine.data.formats.examples import ANSWERS, FILES, MT_BENCH, QUESTIONS, REWARD, lines
+from tests.engine.data.formats.examples import ANSWERS, FILES, MT_BENCH, OTHERS, QUESTIONS, REWARD, lines
 
 PLANTED = "planted:verbosity"
 
@@ -93,11 +93,39 @@ def test_verdicts_of_a_known_format_are_analysed_and_score_as_a_judge(give, caps
     assert result["arms"][0]["mean"] == pytest.approx((8 + 7.5 + 3) / 3)
 
 
+def test_votes_of_people_are_no_recorded_judge(give, capsys):
+    code, _, said = run(capsys, "recorded", give("arena"))
+    assert code == 2
+    assert "preferences between two responses, not a judge's verdicts" in said
+    assert "arena_user" not in said  # a visitor is no judge to choose
+    judged = [{**row, "winner_order_ab": "a", "winner_order_ba": "b"} for row in REWARD]
+    path = give("judged.jsonl", lines(judged)) + "?map.comparison_id=id"
+    assert run(capsys, "recorded", path)[0] == 0
+    own = [{**row, "comparison_id": str(row["id"])} for row in judged]
+    code, result, _ = run(capsys, "recorded", give("own.jsonl", lines(own)))
+    assert (code, result["recording"]["layout"]) == (0, "pairwise-both")  # its own columns hold a judge's verdicts
+
+
+def test_battles_in_one_order_are_rated_and_it_is_said(give, capsys):
+    code, result, said = run(capsys, "recorded", give(*OTHERS["arena, results only"]))
+    assert code == 0
+    assert [r["group"] for r in result["metrics"] if r["metric"] == "rating"] == ["ant", "bee"]
+    assert "one order each" in said
+    assert result["remarks"]
+
+
 def test_convert_writes_what_it_read(give, capsys, tmp_path):
     out = tmp_path / "out.json"
     code, result, _ = run(capsys, "convert", give("pandalm"), "--to", "llm-comparator", "--out", str(out))
     assert (code, result["comparisons"], result["format"]) == (0, 3, "pandalm")
     assert len(json.loads(out.read_text())["examples"]) == 3
+    code, result, said = run(capsys, "convert", give("arena"), "--to", "llmbar", "--out", str(tmp_path / "l.json"))
+    assert code == 0
+    assert "battles.json (arena) holds 8 responses, 4 items, 4 pairs" in said
+    assert "l.json (llmbar) holds 4 responses, 2 items, 2 pairs" in said
+    assert "Left out: 2 pairs (a tie); " in said
+    assert (result["comparisons"], result["written"]["comparisons"]) == (4, 2)
+    assert result["left_out"][0] == {"n": 2, "what": "pair", "why": "a tie"}
     code, _, said = run(capsys, "convert", give("pandalm"), "--to", "rewardbench", "--out", str(out))
     assert code == 2
     assert "is there already" in said

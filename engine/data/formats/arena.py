@@ -8,7 +8,7 @@ from typing import Any
 from engine.data.formats.base import Format, HubSet, Imported, Record, RowError, Source
 from engine.data.formats.building import Builder, Row, pair_verdict
 from engine.data.formats.turns import conversation, item_turn, join_turns, messages, split_turns, turn_item
-from engine.data.formats.writing import Lookup, json_lines, json_list, need, number_or_text, rows_of
+from engine.data.formats.writing import Lookup, json_lines, json_list, labelled_only, need, number_or_text, rows_of
 from engine.data.recording_rules import PAIR_RULE
 from engine.schema import Order, Outcome, Task
 
@@ -20,6 +20,7 @@ WINNER_RULE: dict[str, Outcome] = {
 }
 """How a winner is spelled; `tie (bothbad)` and `both_bad` are ties, as in the leaderboards made of these files."""
 _PERSON = re.compile(r"(expert|author|arena_user|human|crowd)", re.IGNORECASE)
+_VISITOR = re.compile(r"^arena_user", re.IGNORECASE)
 _BATTLE_COLUMNS = (
     "anony", "language", "tstamp", "timestamp", "evaluation_session_id", "evaluation_order", "category_tag",
 )  # fmt: skip
@@ -133,29 +134,43 @@ def write_mtbench(found: Imported) -> bytes:
     need(found, "comparisons", "mt-bench-human")
     need(found, "texts", "mt-bench-human")
     look = Lookup(found)
-    return json_lines(_battle(row, look) for row in rows_of(found.comparisons))
+    return json_lines(_battle(row, look, "human") for row in rows_of(found.comparisons))
 
 
-def _battle(row: dict[str, Any], look: Lookup, judge: str = "human_1") -> dict[str, Any]:
+def _judged_alone(found: Imported) -> list[str]:
+    """`Format.no_place`: a verdict of a judge would be read as a person's vote."""
+    rows = rows_of(found.comparisons)
+    return ["a judge's verdict, not a person's vote" if r["verdict"] and not r["human"] else "" for r in rows]
+
+
+def _judged_by_nobody(found: Imported) -> list[str]:
+    """`_judged_alone`, but for votes that name their judge."""
+    named = [found.origin.get(str(c), {}).get("judge") for c in found.comparisons["comparison_id"]]
+    return [reason if not judge else "" for reason, judge in zip(_judged_alone(found), named, strict=True)]
+
+
+def _battle(row: dict[str, Any], look: Lookup, person: str) -> dict[str, Any]:
     more = look.more(str(row["comparison_id"]))
     question, turn = item_turn(str(row["item_id"]))
     asked = split_turns(look.of_item(str(row["item_id"]), "context"))
     winner = {"a": "model_a", "b": "model_b", "tie": "tie"}.get(str(row["human"] or row["verdict"]), "")
     said = {side: split_turns(look.text(str(row[f"response_{side}"]))) for side in "ab"}
+    conversations = {
+        # a side whose text has not as many turns is written as one turn
+        f"conversation_{side}": messages(asked, said[side])
+        if len(asked) == len(said[side])
+        else messages([join_turns(asked)], [join_turns(said[side])])
+        for side in "ab"
+    }
+    n_turns = min(len(c) for c in conversations.values()) // 2
     return {
-        "question_id": number_or_text(question),
+        "question_id": number_or_text(question if n_turns == turn else str(row["item_id"])),
         "model_a": look.system(str(row["response_a"])),
         "model_b": look.system(str(row["response_b"])),
         "winner": more.get("winner", winner),
-        "judge": more.get("judge", judge),
-        # a side whose text has not as many turns is written as one turn
-        **{
-            f"conversation_{side}": messages(asked, said[side])
-            if len(asked) == len(said[side])
-            else messages([join_turns(asked)], [join_turns(said[side])])
-            for side in "ab"
-        },
-        "turn": turn,
+        "judge": _VISITOR.sub(person, more.get("judge", f"{person}_1")),
+        **conversations,
+        "turn": n_turns,
     }
 
 
@@ -213,9 +228,8 @@ def write_arena(found: Imported) -> bytes:
     out = []
     for row in rows_of(found.comparisons):
         more = look.more(str(row["comparison_id"]))
-        battle = _battle(row, look, "arena_user_1")
+        battle = _battle(row, look, "arena_user")
         battle["question_id"] = str(row["item_id"])
-        battle["turn"] = len(battle["conversation_a"]) // 2
         if not found.has_texts:
             battle = {k: v for k, v in battle.items() if not k.startswith("conversation")}
         group = look.of_item(str(row["item_id"]), "group") or None
@@ -283,6 +297,7 @@ ARENA = (
         write_mtbench,
         telling=("question_id", "model_a", "model_b", "winner", "judge", "conversation_a", "conversation_b", "turn"),
         hub=(HubSet("lmsys/mt_bench_human_judgments", ("human", "gpt4_pair")),),
+        no_place=_judged_by_nobody,
     ),
     Format(
         "arena",
@@ -300,6 +315,7 @@ ARENA = (
             HubSet("lmarena-ai/arena-human-preference-100k"),
             HubSet("lmarena-ai/arena-human-preference-140k"),
         ),
+        no_place=_judged_alone,
     ),
     Format(
         "arena-55k",
@@ -311,5 +327,6 @@ ARENA = (
         write=write_arena_55k,
         telling=("model_a", "model_b", *_RESULTS),
         hub=(HubSet("lmarena-ai/arena-human-preference-55k"),),
+        no_place=labelled_only,
     ),
 )

@@ -172,6 +172,7 @@ class Format:
         aspects: what `NAME:ASPECT` can choose, the default first.
         companions: what further files it can use, in a sentence.
         hub: sets on the Hub.
+        no_place: why each pair cannot be written, "" where it can; `write` is given those that can.
     """
 
     name: str
@@ -188,6 +189,7 @@ class Format:
     aspects: tuple[str, ...] = ()
     companions: str = ""
     hub: tuple[HubSet, ...] = ()
+    no_place: Callable[[Imported], list[str]] = lambda found: [""] * len(found.comparisons)
 
     def lacks(self, source: Source) -> str:
         """What keeps a file from being of this format, in words; empty where nothing does."""
@@ -254,15 +256,16 @@ class Imported:
         """In one line: "96 responses, 48 items, 48 pairs, 40 with a human preference, 96 verdicts"."""
         labelled = int(self.comparisons["human"].notna().sum())
         rated = int(self.responses["human_score"].notna().sum())
-        parts = [_plural(len(self.responses), "response"), _plural(len(self.items), "item")]
+        parts = [plural(len(self.responses), "response"), plural(len(self.items), "item")]
         if len(self.comparisons):
-            parts += [_plural(len(self.comparisons), "pair"), f"{labelled:,} with a human preference"]
+            parts += [plural(len(self.comparisons), "pair"), f"{labelled:,} with a human preference"]
         if rated:
-            parts.append(_plural(rated, "human score"))
+            parts.append(plural(rated, "human score"))
         if len(self.verdicts):
-            parts.append(f"{_plural(len(self.verdicts), 'verdict')} of {_plural(len(self.judges), 'judge')}")
+            parts.append(f"{plural(len(self.verdicts), 'verdict')} of {plural(len(self.judges), 'judge')}")
         return ", ".join(parts)
 
 
-def _plural(n: int, noun: str) -> str:
+def plural(n: int, noun: str) -> str:
+    """The number and the noun, such as "96 responses"."""
     return f"{n:,} {noun}" + ("" if n == 1 else "s")

@@ -6,7 +6,7 @@ from collections import Counter
 
 from engine.data.formats.base import Format, HubSet, Imported, Record, RowError, Source
 from engine.data.formats.building import Builder, Row, comparison_row, pair_rows, pair_verdict
-from engine.data.formats.writing import Lookup, json_lines, json_list, need, number_or_text, rows_of
+from engine.data.formats.writing import Lookup, decided_only, json_lines, json_list, need, number_or_text, rows_of
 from engine.schema import Order, Outcome, Task
 
 A, B, TIE = Outcome.A.value, Outcome.B.value, Outcome.TIE.value
@@ -60,7 +60,7 @@ def _decisions(record: Record, item: str) -> list[Row]:
 
 
 def write_judgebench(found: Imported) -> bytes:
-    """One pair with a preference a line, with one judge's decisions where there are any; ties have no place."""
+    """One pair with a preference a line, with one judge's decisions where there are any."""
     need(found, "comparisons", "judgebench")
     look, judged = Lookup(found), _by_pair(found)
     return json_lines(
@@ -76,7 +76,6 @@ def write_judgebench(found: Imported) -> bytes:
             **_judgments(judged.get((str(row["response_a"]), str(row["response_b"])), [])),
         }
         for row in rows_of(found.comparisons)
-        if row["human"] in (A, B)
     )
 
 
@@ -134,7 +133,6 @@ def write_llmbar(found: Imported) -> bytes:
             "label": 1 if row["human"] == A else 2,
         }
         for row in rows_of(found.comparisons)
-        if row["human"] in (A, B)
     )
 
 
@@ -242,6 +240,7 @@ BENCHES = (
         write=write_judgebench,
         telling=("pair_id", "original_id", "response_model", "response_A", "response_B"),
         hub=(HubSet("ScalerLab/JudgeBench", ("gpt", "claude")),),
+        no_place=decided_only,
     ),
     Format(
         "llmbar",
@@ -254,6 +253,7 @@ BENCHES = (
         ending=".json",
         telling=("input", "output_1", "output_2", "label"),
         hub=(HubSet("princeton-nlp/LLMBar", ("Natural",), "LLMBar"),),
+        no_place=decided_only,
     ),
     Format(
         "pandalm",

@@ -121,7 +121,12 @@ def write_comparator(found: Imported) -> bytes:
         )
     verdicts = found.verdicts[found.verdicts["response_b"].notna()]
     by_pair = {tuple(map(str, k)): rows_of(g) for k, g in verdicts.groupby(["response_id", "response_b"])}
-    examples = [_example(row, by_pair.get((row["response_a"], row["response_b"]), []), look) for row in rows]
+    # one judge's calls stand once, with the first vote on their pair that is a judge's
+    rows_told = {i: by_pair.pop((r["response_a"], r["response_b"]), []) for i, r in enumerate(rows) if r["verdict"]}
+    rows_told |= {
+        i: by_pair.pop((r["response_a"], r["response_b"]), []) for i, r in enumerate(rows) if i not in rows_told
+    }
+    examples = [_example(row, rows_told[i], look) for i, row in enumerate(rows)]
     document = {
         "metadata": {"source_path": found.name, "custom_fields_schema": []},
         "models": [{"name": name} for name in models[0]],

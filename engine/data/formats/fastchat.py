@@ -18,6 +18,8 @@ _QUESTION = ("question_id", "turns")
 _ANSWER = ("question_id", "model_id", "choices")
 _COMPANIONS = "model_answer/*.jsonl and question.jsonl give the texts"
 _JUDGE_FIX = "FastChat writes [model, prompt]."
+_SCALE = (1.0, 10.0)
+"""What FastChat's prompts let a judge give; its parser also takes numbers that are off it."""
 
 
 class _Texts:
@@ -111,7 +113,7 @@ def _turn(record: Record) -> int:
 
 
 def read_single(source: Source, builder: Builder) -> None:
-    """Scores; -1 is FastChat's mark of a reply it could not read."""
+    """Scores from 1 to 10; -1 is FastChat's mark of a reply it could not read, any other number is unread."""
     texts = _Texts(source, builder)
     for record in builder.records():
         with builder.row(record):
@@ -121,12 +123,14 @@ def read_single(source: Source, builder: Builder) -> None:
             number = parse_number(record.get("score"))
             if number is None and record.get("score"):
                 raise RowError(f"score {record.get('score')[:40]!r} is no number.", "Correct it.", "score")
-            score = None if number == -1 else number
+            off = number is not None and number != -1 and not _SCALE[0] <= number <= _SCALE[1]
+            score = None if off or number == -1 else number
+            unread = f"{number:g} is not on FastChat's scale (1 to 10)" if off else "the judge's reply has no score"
             raw = record.get("judgment")
-            verdict = score_verdict(
-                judge, response["item_id"], response["response_id"], score, "the judge's reply has no score", raw
-            )
+            verdict = score_verdict(judge, response["item_id"], response["response_id"], score, unread, raw)
             verdict["origin"] = {"prompt": prompt, "user_prompt": record.get("user_prompt")}
+            if off:
+                verdict["origin"]["score"] = number
             builder.add(record, [texts.item(question, turn)], [response], verdicts=[verdict])
     texts.say(builder)
 
@@ -147,7 +151,7 @@ def _single(found: Imported) -> Iterator[dict[str, Any]]:
             "judge": [row["judge"], more.get("prompt", "")],
             "user_prompt": more.get("user_prompt", ""),
             "judgment": row["raw_text"] or "",
-            "score": -1 if row["score"] is None else row["score"],
+            "score": more.get("score", -1) if row["score"] is None else row["score"],
             "turn": turn,
             "tstamp": 0,
         }
@@ -214,7 +218,9 @@ def _pair(found: Imported) -> Iterator[dict[str, Any]]:
         judge, item, a, b = map(str, key)
         question, turn = item_turn(item)
         rows = {str(r["order"]): r for r in rows_of(games)}
-        ab, ba = rows.get("ab", {}), rows.get("ba", {})
+        if len(rows) < 2:  # a game that was not played is none that could not be read
+            continue
+        ab, ba = rows["ab"], rows["ba"]
         prompt = prompts.get(f"{item}:{look.system(a)}:{look.system(b)}:{judge}", "")
         yield {
             "question_id": number_or_text(question),

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import pandas as pd
 
-from engine.data.comparisons import Comparisons
-from engine.data.dataset import Dataset
+from engine.data.comparisons import Comparisons, read_comparisons
+from engine.data.dataset import Dataset, build_dataset
 from engine.data.formats.base import Imported
 from engine.data.formats.registry import FORMATS
 from engine.data.formats.use import as_comparisons, as_dataset, as_recording
-from engine.errors import InputError
+from engine.data.mapping import suggest_mapping
+from engine.data.reading import read_table
+from engine.data.recording import parse_recording
 from engine.schema import COMPARISONS, ITEMS, RESPONSES, VERDICTS
 
 
@@ -73,22 +75,6 @@ def writers() -> dict[str, tuple[str, Write]]:
     return known | OWN
 
 
-def write_as(found: Imported, name: str) -> bytes:
-    """The bytes of a file in a format.
-
-    Raises:
-        InputError: it is not written, or the import lacks what it is about.
-    """
-    able: Mapping[str, tuple[str, Write]] = writers()
-    if name not in able:
-        why = "is read but not written" if name in FORMATS else "is not known"
-        raise InputError(f"The format {name!r} {why}. Written are: {', '.join(able)}.")
-    content = able[name][1](found)
-    if not content.strip() or content == b"[]":
-        raise InputError(f"{found.name!r} holds nothing that {name} has a place for: {found.counts()}.")
-    return content
-
-
 def of_dataset(data: Dataset) -> Imported:
     """A data set of any origin as an import, so that it can be written."""
     return Imported("responses", data.name, data.task, data.items, data.responses, COMPARISONS.empty(),
@@ -100,3 +86,24 @@ def of_comparisons(data: Comparisons) -> Imported:
     task = str(data.items["task"].iloc[0])
     tables = (ITEMS.conform(data.items), RESPONSES.conform(data.responses), COMPARISONS.conform(data.comparisons))
     return Imported("pairs", data.name, task, *tables, VERDICTS.empty(), n_records=len(data.comparisons))
+
+
+def read_own(name: str, content: bytes, task: str) -> Imported:
+    """A file of one of our own layouts as an import.
+
+    Args:
+        name: a key of `OWN`.
+        content: bytes that its writer made.
+        task: what the items ask for.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    filename = name + OWN[name][0]
+    if name == "pairs":
+        return of_comparisons(read_comparisons(filename, content))
+    if name == "verdicts":
+        verdicts = parse_recording(filename, content).verdicts
+        return Imported(name, filename, task, ITEMS.empty(), RESPONSES.empty(), COMPARISONS.empty(), verdicts)
+    raw = read_table(filename, content)
+    return of_dataset(build_dataset(raw, suggest_mapping(raw.frame), task=task, name=filename))

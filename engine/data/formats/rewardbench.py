@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 
 from engine.data.formats.base import Format, HubSet, Imported, RowError, Source
-from engine.data.formats.building import Builder, comparison_row, pair_rows
-from engine.data.formats.writing import Lookup, json_lines, need, number_or_text, rows_of
+from engine.data.formats.building import Builder, Row, comparison_row, pair_rows
+from engine.data.formats.writing import Lookup, decided_only, json_lines, need, number_or_text, rows_of
 from engine.data.raw import MAX_ROWS
 from engine.schema import Outcome, Task
 
-A, B = Outcome.A.value, Outcome.B.value
+A = Outcome.A.value
 
 
 def _lists(source: Source) -> bool | None:
@@ -64,16 +64,13 @@ def read_rewardbench(source: Source, builder: Builder) -> None:
 
 
 def write_rewardbench(found: Imported) -> bytes:
-    """One pair with a preference a line; ties and pairs without one cannot be written."""
+    """One pair with a preference a line."""
     need(found, "comparisons", "rewardbench")
     look = Lookup(found)
     out = []
     for row in rows_of(found.comparisons):
-        if row["human"] not in (A, B):
-            continue
-        chosen, other = ("response_a", "response_b") if row["human"] == A else ("response_b", "response_a")
         item = str(row["item_id"])
-        ids = {"chosen": str(row[chosen]), "rejected": str(row[other])}
+        ids = dict(zip(("chosen", "rejected"), _better_first(row), strict=True))
         out.append(
             {
                 "prompt": look.of_item(item, "context"),
@@ -128,10 +125,9 @@ def write_rewardbench2(found: Imported) -> bytes:
     look = Lookup(found)
     by_item: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
     for row in rows_of(found.comparisons):
-        if row["human"] in (A, B):
-            chosen, rejected = by_item.setdefault(str(row["item_id"]), ({}, {}))
-            good, bad = ("response_a", "response_b") if row["human"] == A else ("response_b", "response_a")
-            chosen[str(row[good])] = rejected[str(row[bad])] = None
+        chosen, rejected = by_item.setdefault(str(row["item_id"]), ({}, {}))
+        good, bad = _better_first(row)
+        chosen[good] = rejected[bad] = None
     return json_lines(
         {
             "id": item,
@@ -148,6 +144,33 @@ def write_rewardbench2(found: Imported) -> bytes:
     )
 
 
+def _better_first(row: Row) -> tuple[str, str]:
+    """The ids of a decided pair, the preferred response first."""
+    a, b = str(row["response_a"]), str(row["response_b"])
+    return (a, b) if row["human"] == A else (b, a)
+
+
+def _no_place_2(found: Imported) -> list[str]:
+    """Ties, further votes, and pairs of items that are not every chosen against every rejected response."""
+    reasons, rows = decided_only(found), rows_of(found.comparisons)
+    pairs: dict[str, set[tuple[str, str]]] = {}
+    for i, row in enumerate(rows):
+        if not reasons[i]:
+            held = pairs.setdefault(str(row["item_id"]), set())
+            reasons[i] = "a further vote on its pair" if _better_first(row) in held else ""
+            held.add(_better_first(row))
+    uneven = {item for item, held in pairs.items() if not _crossed(held)}
+    return [
+        reason or ("its item lacks some chosen against some rejected response" if row["item_id"] in uneven else "")
+        for reason, row in zip(reasons, rows, strict=True)
+    ]
+
+
+def _crossed(pairs: set[tuple[str, str]]) -> bool:
+    chosen, rejected = {a for a, _ in pairs}, {b for _, b in pairs}
+    return not chosen & rejected and len(pairs) == len(chosen) * len(rejected)
+
+
 REWARDBENCH = (
     Format(
         "rewardbench",
@@ -160,6 +183,7 @@ REWARDBENCH = (
         write_rewardbench,
         telling=("prompt", "chosen", "rejected", "chosen_model", "rejected_model", "subset"),
         hub=(HubSet("allenai/reward-bench", ("filtered", "raw")),),
+        no_place=decided_only,
     ),
     Format(
         "rewardbench-2",
@@ -172,5 +196,6 @@ REWARDBENCH = (
         write_rewardbench2,
         telling=("prompt", "chosen", "rejected", "num_correct", "total_completions", "subset"),
         hub=(HubSet("allenai/reward-bench-2", ("test",)),),
+        no_place=_no_place_2,
     ),
 )

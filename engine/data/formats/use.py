@@ -162,7 +162,14 @@ def as_recording(found: Imported) -> tuple[pd.DataFrame, Layout]:
     """
     verdicts = found.verdicts
     if verdicts.empty:
-        raise InputError(f"{found.name!r} ({found.format}) holds no verdicts. It holds {found.counts()}.")
+        votes = int(found.comparisons["human"].notna().sum())
+        instead = (
+            " Its votes are people's preferences between two responses, not a judge's verdicts: use the file as pairs "
+            "(judgescope study puaudit --data FILE, or the Data page); --format table reads its columns as they are."
+        )
+        raise InputError(
+            f"{found.name!r} ({found.format}) holds no verdicts. It holds {found.counts()}.{instead if votes else ''}"
+        )
     protocols = list(verdicts["protocol"].unique())
     if len(protocols) > 1:
         raise InputError(f"{found.name!r} holds verdicts of several kinds: {', '.join(protocols)}. Split the file.")

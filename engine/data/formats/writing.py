@@ -11,6 +11,8 @@ from engine.data.formats.base import Imported
 from engine.errors import InputError
 from engine.strict_json import dumps, plain
 
+_TIE, _NOBODY = "a tie", "no human preference"
+
 
 def json_lines(rows: Iterable[Mapping[str, Any]]) -> bytes:
     """One object a line."""
@@ -73,6 +75,16 @@ def need(found: Imported, what: str, to: str) -> None:
     if not there:
         named = {"comparisons": "pairs", "verdicts": "verdicts", "texts": "texts of responses"}[what]
         raise InputError(f"{found.name!r} holds no {named}, which {to} is about. It holds {found.counts()}.")
+
+
+def decided_only(found: Imported) -> list[str]:
+    """`Format.no_place` of a format whose pairs have a better response: ties have no place."""
+    return ["" if h in ("a", "b") else _TIE if h == "tie" else _NOBODY for h in found.comparisons["human"]]
+
+
+def labelled_only(found: Imported) -> list[str]:
+    """`Format.no_place` of a format whose pairs have a human preference or a tie."""
+    return ["" if isinstance(h, str) else _NOBODY for h in found.comparisons["human"]]
 
 
 def need_protocol(found: Imported, protocol: str, to: str) -> pd.DataFrame:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from engine.data.recording import REPEATS, Selection, parse_recording, read_recording, verdicts_from_recording
+from engine.data.recording import REPEATS, Selection, parse_recording, read_recording
 from engine.data.recording_rows import NO_VERDICT
 from engine.data.recording_rules import LAYOUTS, normalised
 from engine.errors import InputError
@@ -297,7 +297,7 @@ def test_mtbench():
     path = SHARED / "mtbench" / "recorded_verdicts_both_orders.csv"
     if not path.is_file():
         pytest.skip("the shared data (mtbench) are not here")
-    rows = verdicts_from_recording(path, Selection(where={"judge": "gpt-3.5-turbo-1106"}))
+    rows = read_recording(path, Selection(where={"judge": "gpt-3.5-turbo-1106"})).verdicts
     raw = pd.read_csv(path, dtype=str).query("judge == 'gpt-3.5-turbo-1106'")
     read = raw["verdict"].dropna()
     assert len(rows) == len(raw) == 4800

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from engine.data.comparisons import read_comparisons
 from engine.data.dataset import build_dataset
-from engine.data.formats.own import OWN, write_as, writers
+from engine.data.formats.converting import LeftOut, write_as
+from engine.data.formats.own import OWN, writers
 from engine.data.formats.registry import FORMATS, read_known
 from engine.data.formats.turns import join_turns, split_turns
 from engine.data.formats.use import as_comparisons, as_dataset, as_recording
@@ -18,7 +19,7 @@ from engine.data.mapping import suggest_mapping
 from engine.data.reading import read_table
 from engine.data.recording import Selection, parse_recording
 from engine.errors import InputError
-from tests.engine.data.formats.examples import ANSWERS, FILES, OTHERS, QUESTIONS, lines
+from tests.engine.data.formats.examples import ANSWERS, FILES, OTHERS, QUESTIONS, battle, lines, listed, talk
 
 TABLES = ("items", "responses", "comparisons", "verdicts")
 ALL = FILES | OTHERS
@@ -36,21 +37,21 @@ def same(first: pd.DataFrame, second: pd.DataFrame) -> None:
 @pytest.mark.parametrize("name", WRITTEN)
 def test_write_then_read_gives_the_same_tables(name):
     found = read(name)
-    content = write_as(found, found.format)
+    content = write_as(found, found.format).content
     again = read_known(PurePath(found.name).stem + FORMATS[found.format].ending, content, found.format)
     for table in TABLES:
         same(getattr(found, table), getattr(again, table))
     assert again.n_records <= found.n_records
-    assert write_as(again, found.format) == content
+    assert write_as(again, found.format).content == content
 
 
 def test_pairs_of_fastchat_with_their_texts_become_alpaca_annotations_and_comparator_files():
     companions = [("a.jsonl", lines(ANSWERS)), ("q.jsonl", lines(QUESTIONS))]
     found = read("fastchat-pair", companions=companions)
-    again = read_known("c.json", write_as(found, "llm-comparator"), "llm-comparator")
+    again = read_known("c.json", write_as(found, "llm-comparator").content, "llm-comparator")
     assert again.verdicts["outcome"].fillna("").tolist() == ["a", "b", "tie", ""]
     assert again.responses["text"].tolist() == found.responses["text"].tolist()
-    alpaca = read_known("a.json", write_as(found, "alpacaeval-annotations"), "alpacaeval-annotations")
+    alpaca = read_known("a.json", write_as(found, "alpacaeval-annotations").content, "alpacaeval-annotations")
     assert alpaca.verdicts["outcome"].fillna("").tolist() == ["a", "b", "tie", ""]
 
 
@@ -59,7 +60,7 @@ def test_pairs_of_fastchat_with_their_texts_become_alpaca_annotations_and_compar
 )
 def test_our_own_table_of_responses_holds_them_all(name):
     found = read(name)
-    raw = read_table("r.csv", write_as(found, "responses"))
+    raw = read_table("r.csv", write_as(found, "responses").content)
     data = build_dataset(raw, suggest_mapping(raw.frame), task=found.task, name="r")
     wanted = as_dataset(found)
     assert data.responses["text"].tolist() == wanted.responses["text"].tolist()
@@ -72,7 +73,7 @@ def test_our_own_table_of_responses_holds_them_all(name):
 def test_our_own_table_of_pairs_keeps_sides_and_verdicts(name):
     found = read(name)
     wanted = as_comparisons(found)
-    again = read_comparisons("p.csv", write_as(found, "pairs"))
+    again = read_comparisons("p.csv", write_as(found, "pairs").content)
     for column in ("human", "verdict", "verdict_ba"):
         assert again.comparisons[column].fillna("").tolist() == wanted.comparisons[column].fillna("").tolist()
 
@@ -81,7 +82,7 @@ def test_our_own_table_of_pairs_keeps_sides_and_verdicts(name):
 def test_our_own_table_of_verdicts_is_the_same_recording(name):
     found = read(name)
     direct = parse_recording(ALL[name][0], ALL[name][1], Selection(format=found.format))
-    written = parse_recording("v.csv", write_as(found, "verdicts"))
+    written = parse_recording("v.csv", write_as(found, "verdicts").content)
     left = ["verdict_id"]
     same(direct.verdicts.drop(columns=left), written.verdicts.drop(columns=left))
     assert direct.n_read == int(found.verdicts["unread_reason"].isna().sum())
@@ -94,14 +95,88 @@ def test_what_a_format_has_no_place_for_is_refused():
     with pytest.raises(InputError, match="holds no texts"):
         write_as(read("fastchat-single"), "alpacaeval-outputs")
     with pytest.raises(InputError, match="read but not written"):
-        write_as(read("lm-eval"), "lm-eval")
+        write_as(read("lm-eval"), "inspect")
     with pytest.raises(InputError, match="'nothing' is not known"):
         write_as(read("lm-eval"), "nothing")
     with pytest.raises(InputError, match="does not say in which order"):
         write_as(read("alpacaeval-annotations"), "fastchat-pair")
     with pytest.raises(InputError, match="holds nothing that rewardbench has a place for"):
         write_as(read("arena-55k"), "rewardbench")  # a tie
+    with pytest.raises(InputError, match=r"could not be read again: .* answer is missing"):
+        write_as(read("arena"), "verifybench")
     assert set(OWN) == {"responses", "pairs", "verdicts"}
+
+
+def told(found, to: str) -> list[tuple[int, str, str]]:
+    return [(one.n, one.what, one.why) for one in write_as(found, to).left_out]
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_nothing_is_left_out_of_the_format_it_came_in(name):
+    assert told(read(name), name.split(",")[0]) == []
+
+
+@pytest.mark.parametrize("to", ["llmbar", "judgebench", "rewardbench", "rewardbench-2"])
+def test_pairs_without_a_better_response_are_counted_as_left_out(to):
+    made = write_as(read("arena"), to)
+    assert len(made.holds.comparisons) == 2
+    assert made.left_out[0] == LeftOut(2, "pair", "a tie")
+    assert made.in_words().startswith("Left out: 2 pairs (a tie); ")
+    blank = read_known("b.json", listed([battle("model_a", "q1"), battle("", "q2")]), "arena")
+    assert told(blank, to)[0] == (1, "pair", "no human preference")
+
+
+def test_a_battle_nobody_decided_is_no_row_of_55k():
+    blank = read_known("b.json", listed([battle("tie", "q1"), battle("", "q2")]), "arena")
+    made = write_as(blank, "arena-55k")
+    assert made.holds.comparisons["human"].tolist() == ["tie"]
+    assert made.left_out[0] == LeftOut(1, "pair", "no human preference")
+
+
+def test_what_has_no_place_is_counted_by_kind():
+    assert told(read("judgebench, judged"), "llmbar") == [
+        (3, "read verdict", "no place in llmbar"), (1, "unread verdict", "no place in llmbar"),
+    ]  # fmt: skip
+    text, *others = told(read("verifybench"), "alpacaeval-outputs")
+    assert text[:2] == (1, "response text")
+    assert "stands in row 1 with another text" in text[2]  # two answers of one system to one instruction
+    assert others == [
+        (2, "quality label", "no place in alpacaeval-outputs"), (1, "reference", "no place in alpacaeval-outputs"),
+    ]  # fmt: skip
+    assert told(read("mt-bench-human"), "pairs") == [
+        (3, "pair", "further votes on a pair, whose majority is written"), (2, "unread verdict", "no place in pairs"),
+    ]  # fmt: skip
+
+
+def test_a_verdict_of_a_model_does_not_become_a_persons_vote():
+    made = write_as(read("mt-bench-human"), "arena")
+    assert made.holds.comparisons["human"].tolist() == ["a", "tie", "b"]
+    assert made.left_out[0] == LeftOut(2, "pair", "a judge's verdict, not a person's vote")
+    assert write_as(read("arena"), "mt-bench-human").holds.comparisons["human"].tolist() == ["a", "tie", "tie", "b"]
+
+
+def test_no_call_is_invented():
+    # one set of calls on a pair that was voted on three times
+    made = write_as(read("mt-bench-human"), "llm-comparator").holds
+    assert len(made.verdicts) == len(read("mt-bench-human").verdicts)
+    with pytest.raises(InputError, match="holds nothing that fastchat-pair has a place for"):
+        write_as(read("arena, results only"), "fastchat-pair")  # shown in one order only
+
+
+def test_every_turn_of_a_battle_is_written():
+    found = read("arena-55k")
+    assert write_as(found, "mt-bench-human").holds.responses["text"].tolist() == found.responses["text"].tolist()
+
+
+def test_pairs_that_do_not_cross_are_no_item_of_rewardbench_2():
+    votes = [{**battle("model_a", "q"), "model_a": a, "model_b": b, "conversation_a": talk("Ask", a),
+              "conversation_b": talk("Ask", b)} for a, b in (("x", "y"), ("y", "z"))]  # fmt: skip
+    votes.append({**votes[0], "question_id": "r"})
+    made = write_as(read_known("b.json", listed([*votes, votes[2]]), "arena"), "rewardbench-2")
+    assert made.holds.comparisons["item_id"].tolist() == ["r"]
+    assert [(one.n, one.why) for one in made.left_out[:2]] == [
+        (2, "its item lacks some chosen against some rejected response"), (1, "a further vote on its pair"),
+    ]  # fmt: skip
 
 
 @given(st.lists(st.text(max_size=30) | st.just("[Turn 2]\n\n[Turn 3]\n[Turn 1]\n"), min_size=1, max_size=4))

@@ -3,6 +3,7 @@
 import pandas as pd
 import pytest
 
+from engine.data.formats.converting import write_as
 from engine.data.formats.registry import read_known
 from engine.schema import Order
 from tests.engine.data.formats import examples
@@ -109,6 +110,21 @@ def test_fastchat_scores_and_games():
     assert told(pair.comparisons, "verdict", "verdict_ba") == [("a", "b"), ("tie", None)]
     assert not single.has_texts
     assert not pair.has_texts
+
+
+def test_fastchat_scores_off_its_scale_are_unread():
+    rows = [{**examples.SINGLE[0], "question_id": i, "score": s} for i, s in enumerate((0, 1, 10, 11, 10.5, -1))]
+    found = read("fastchat-single", lines(rows))
+    assert told(found.verdicts, "score", "unread_reason") == [
+        (None, "0 is not on FastChat's scale (1 to 10)"),
+        (1.0, None),
+        (10.0, None),
+        (None, "11 is not on FastChat's scale (1 to 10)"),
+        (None, "10.5 is not on FastChat's scale (1 to 10)"),
+        (None, "the judge's reply has no score"),
+    ]
+    again = read("fastchat-single", write_as(found, "fastchat-single").content)
+    assert told(again.verdicts, "unread_reason") == told(found.verdicts, "unread_reason")
 
 
 @pytest.mark.parametrize("name", ["fastchat-single", "fastchat-pair"])

@@ -1,0 +1,147 @@
+"""One format into another: what is written, what reading it again gives, and what has no place in it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import PurePath
+
+import pandas as pd
+
+from engine.data.formats.base import Imported, plural
+from engine.data.formats.own import OWN, read_own, writers
+from engine.data.formats.registry import FORMATS, read_known
+from engine.data.formats.use import as_comparisons
+from engine.errors import InputError
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """What a file of the other format does not hold.
+
+    Attributes:
+        n: how many.
+        what: of what, in the singular.
+        why: the reason.
+    """
+
+    n: int
+    what: str
+    why: str
+
+    def in_words(self) -> str:
+        """Such as "3 pairs (a tie)"."""
+        return f"{plural(self.n, self.what)} ({self.why})"
+
+
+@dataclass(frozen=True)
+class Written:
+    """A file in another format.
+
+    Attributes:
+        content: its bytes.
+        holds: what reading it again gives.
+        left_out: what was read and is not in it.
+    """
+
+    content: bytes
+    holds: Imported
+    left_out: list[LeftOut]
+
+    def in_words(self) -> str:
+        """What is not in it, in a sentence; empty where everything is."""
+        return f"Left out: {'; '.join(one.in_words() for one in self.left_out)}." if self.left_out else ""
+
+
+def write_as(found: Imported, name: str) -> Written:
+    """Write an import in a format, and read the file again to count what it holds.
+
+    Args:
+        found: the import.
+        name: a key of `writers`.
+
+    Raises:
+        InputError: it is not written, the import lacks what it is about, or the file could not be read again.
+    """
+    able = writers()
+    if name not in able:
+        why = "is read but not written" if name in FORMATS else "is not known"
+        raise InputError(f"The format {name!r} {why}. Written are: {', '.join(able)}.")
+    ending, write = able[name]
+    kept, left_out = _with_a_place(found, name)
+    content = write(found if name in OWN else kept)
+    if not content.strip() or content == b"[]":
+        raise InputError(f"{found.name!r} holds nothing that {name} has a place for: {found.counts()}.")
+    filename = PurePath(found.name).stem + ending
+    try:
+        holds = read_own(name, content, found.task) if name in OWN else read_known(filename, content, name)
+    except InputError as error:
+        raise InputError(f"{found.name!r} written as {name} could not be read again: {error}") from None
+    return Written(content, holds, left_out + list(_lost(kept, holds, name)))
+
+
+def _with_a_place(found: Imported, name: str) -> tuple[Imported, list[LeftOut]]:
+    """The import with the pairs that the format can hold, and why the others cannot be written.
+
+    Raises:
+        InputError: it has pairs, and none of them can.
+    """
+    if name == "pairs":
+        one_each = as_comparisons(found)
+        reasons = Counter(one_each.left_out)
+        if further := len(found.comparisons) - len(one_each.comparisons) - reasons.total():
+            reasons["further votes on a pair, whose majority is written"] = further
+        told = one_each.comparisons[["verdict", "verdict_ba"]].notna().any(axis=None)
+        unread = found.verdicts["unread_reason"].notna()  # what was read stands beside the pairs
+        kept = replace(
+            found, comparisons=one_each.comparisons, verdicts=found.verdicts[unread if told else slice(None)]
+        )
+    elif name in OWN or not len(found.comparisons):
+        return found, []
+    else:
+        why = FORMATS[name].no_place(found)
+        reasons = Counter(reason for reason in why if reason)
+        fits = [not reason for reason in why]
+        kept = replace(found, comparisons=found.comparisons[fits].reset_index(drop=True))
+    left_out = [LeftOut(n, "pair", reason) for reason, n in reasons.items()]
+    if not len(kept.comparisons):
+        reason = "; ".join(one.in_words() for one in left_out)
+        raise InputError(f"{found.name!r} holds nothing that {name} has a place for: {found.counts()}. {reason}.")
+    return kept, left_out
+
+
+def _lost(kept: Imported, holds: Imported, name: str) -> Iterator[LeftOut]:
+    """What of an import reading the file again does not give."""
+    damaged = next((p.what for p in holds.problems if p.severity == "excluded"), "")
+    no_place = f"no place in {name}"
+    why = f"cannot be read again as {name}: {damaged}" if damaged else no_place
+    used = pd.concat([kept.comparisons["response_a"], kept.comparisons["response_b"]])
+    items = kept.comparisons["item_id"]
+    for what, table, column, paired in (
+        ("response text", "responses", "text", used),
+        ("context", "items", "context", items),
+    ):
+        rows: pd.DataFrame = getattr(kept, table)
+        there = rows[rows[column].fillna("").str.strip() != ""]
+        gone = there[~there[column].isin(set(getattr(holds, table)[column].dropna()))]
+        alone = ~gone.iloc[:, 0].isin(set(paired)) if len(holds.comparisons) else pd.Series(False, index=gone.index)
+        for n, reason in ((int(alone.sum()), "in no pair that is written"), (int((~alone).sum()), why)):
+            if n:
+                yield LeftOut(n, what, reason)
+    counted: tuple[tuple[str, Callable[[Imported], int]], ...] = (
+        ("pair", lambda one: len(one.comparisons)),
+        ("human preference", lambda one: _there(one.comparisons["human"])),
+        ("human score", lambda one: _there(one.responses["human_score"])),
+        ("quality label", lambda one: _there(one.responses["quality"])),
+        ("reference", lambda one: _there(one.items["reference"])),
+        ("read verdict", lambda one: len(one.verdicts) - _there(one.verdicts["unread_reason"])),
+        ("unread verdict", lambda one: _there(one.verdicts["unread_reason"])),
+    )
+    for what, count in counted:
+        if (n := count(kept) - count(holds)) > 0:
+            yield LeftOut(n, what, no_place)
+
+
+def _there(values: pd.Series) -> int:
+    return int(values.notna().sum())
