@@ -9,15 +9,14 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import state, ui
-from dashboard.panels.audit_figures import CONTROL_WORDS
+from dashboard.panels.audit_figures import CONTROL_WORDS, interval_of
 from engine import jobs
 from engine.errors import EngineError
 from engine.figures import puaudit_curves as curves
 from engine.figures import puaudit_rows as rows_of
-from engine.figures.text import interval_text, three_digits
+from engine.figures.text import three_digits
 from engine.gallery.puaudit import CONTROLS
-from engine.metrics.puaudit import Audit, best_control, consistency, decisions, planted, sensitivity
-from engine.readout.puaudit import random_band
+from engine.metrics.puaudit import Audit, best_control, consistency, decisions, planted, random_curve, sensitivity
 
 LESSON = "planted"
 CLEAR = "poor-judge"
@@ -101,7 +100,7 @@ def _results(audit: Audit, found: dict[str, Any], settings: dict[str, float], ma
     ui.finding(
         f"At mass {mass:.2f} the audit flips {flips} of {len(audit.pairs)} planted verdicts: agreement with the truth "
         f"goes from {three_digits(at.loc['cons_orig', 'value'])} to {three_digits(at.loc['cons_adj', 'value'])}, "
-        f"{interval_text(gain['value'], gain['lower'], gain['upper'], signed=True)}."
+        f"{interval_of(gain.to_dict(), signed=True)}."
     )
     holds = (
         "The assumptions of theorem 4.3 hold, so the best mass is α."
@@ -120,8 +119,7 @@ def _results(audit: Audit, found: dict[str, Any], settings: dict[str, float], ma
         lambda mode: rows_of.plot_controls(bars, rows_of.CONSISTENCY, mode=mode, title=title, note=note),
         bars, key="planted_controls",
     )  # fmt: skip
-    random = [random_band(audit.splits[0].agrees, round((1 - m) * len(audit.pairs)))[0] for m in MASSES]
-    line = curves.prepare_sensitivity(curve, MASSES, random)
+    line = curves.prepare_sensitivity(curve, random_curve(audit, MASSES))
     marks = {"α": settings["alpha"], "best": float(best["group"])}
     ui.show_figure(
         lambda mode: curves.plot_sensitivity(line, mass, marks, mode=mode, note=note), line, key="planted_masses"

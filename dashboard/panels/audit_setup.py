@@ -103,12 +103,14 @@ def run_panel(found: Comparisons, judge: str) -> None:
         audit_embeddings.upload(found, key)
     with st.expander("Details: denoising, splits, transport per type"):
         dials = _dials()
+    sorting = plural(len(found.items), "question") if dials["classify"] else ""
     calls = 0 if judge == IN_DATA else 2 * len(found.comparisons) * (1 + len(attacks))
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         pressed = st.button("Run the audit", type="primary", icon=":material/play_arrow:", key="run_audit",
                             disabled=busy or not encoders)  # fmt: skip
         missing = "" if encoders else "Choose at least one encoder. "
-        ui.note(f"{missing}{plural(calls, 'judge call')} at most, then each text is encoded once per encoder.")
+        asked = f", {sorting} to sort into types" if sorting else ""
+        ui.note(f"{missing}{plural(calls, 'judge call')} at most{asked}, then each text is encoded once per encoder.")
     texts = mean_bytes(found.items["context"]) + 2 * mean_bytes(found.responses["text"])
     ui.note(cost_sentence(judge, calls, texts) if calls else "")
     if pressed:
@@ -125,7 +127,21 @@ def _dials() -> dict[str, object]:
     with two:
         ratio = st.slider("Share of labelled pairs used as positives", 0.1, 0.9, 0.5, 0.05, key="audit_ratio")
         within = st.toggle("A transport and a mass of its own for each type", key="audit_within")
-    return {"alpha1": alpha, "alpha2": alpha, "pool_below": int(pool), "p_ratio": ratio, "within_type": within}
+    listed = {spec: card.title for spec, card in catalog.judges_for(Protocol.PAIRWISE).items() if _answers(spec)}
+    classify = st.selectbox(
+        "Sort the questions into types A to F by", ["", *listed], key="audit_classify", accept_new_options=True,
+        format_func=lambda spec: listed.get(spec, spec) or "As the file says", persist_state="session",
+        help="A capable model, here or behind an API, reads each question; or type a spec: api:MODEL, hf:ORG/NAME.",
+    )  # fmt: skip
+    return {
+        "alpha1": alpha, "alpha2": alpha, "pool_below": int(pool), "p_ratio": ratio, "within_type": within,
+        "classify": classify or "",
+    }  # fmt: skip
+
+
+def _answers(spec: str) -> bool:
+    """Whether a judge is a model that answers any prompt."""
+    return spec.partition(":")[0] in {"bundled", "hf", "path", "api"}
 
 
 def _start(params: dict[str, object]) -> None:

@@ -13,8 +13,9 @@ from dashboard.panels.findings import judge_name, provenance
 from dashboard.panels.marked import show_verbatim
 from dashboard.panels.run_table import run_table
 from engine.data.comparisons import Comparisons
-from engine.figures.text import interval_text, plural
-from engine.gallery.puaudit import ALL_TYPES, estimate, rows_at, table_at
+from engine.figures.puaudit_curves import mass_words
+from engine.figures.text import plural
+from engine.gallery.puaudit import ALL_TYPES, cuts, masses, mean_mass, rows_at, study_mass, table_at
 from engine.metrics.puaudit import Audit, best_control
 from engine.schema import NONE
 
@@ -43,7 +44,7 @@ def _dialled(run: AuditRun, found: Comparisons) -> None:
             state.publish(ATTACK, attack, NONE)
         audit = run.audits[attack]
         with middle:
-            mass = _mass(run, audit)
+            mass = _mass(run, attack)
         with right:
             kinds = [ALL_TYPES, *sorted(audit.pairs["type"].unique())]
             state.seed(TYPE, kinds, ALL_TYPES)
@@ -58,38 +59,50 @@ def _dialled(run: AuditRun, found: Comparisons) -> None:
     _more(run, audit, mass)
 
 
-def _mass(run: AuditRun, audit: Audit) -> float:
-    start, key = estimate(audit), f"mass_{run.run_id}_{audit.attack}"
+def _mass(run: AuditRun, attack: str) -> float | None:
+    """The mass of the slider; None where the study put it, so that the page shows the study's own numbers."""
+    start, key = mean_mass(run.source, attack), f"mass_{run.run_id}_{attack}"
+    own, given = masses(run.source, attack), study_mass(run.source)
     state.seed_number(key, 0.01, 1.0, start, param=MASS)
+    apart = f" At the start each question type has its own: {mass_words(list(own.values()))}." if len(own) > 1 else ""
     value = float(
         st.slider(
-            f"Transported mass m (estimated {start:.2f})",
+            f"Transported mass m ({'estimated' if given is None else 'set to'} {start:.2f})",
             0.01,
             1.0,
             step=0.01,
             key=key,
             help="The share of verdicts that is kept: an input, by construction. The estimate is how often the judge "
-            "agrees with people on the positives (PUAudit, section 5.1).",
+            "agrees with people on the positives (PUAudit, section 5.1); at the start each seeded split takes its own."
+            f"{apart} Moved, one mass is set for all.",
         )
     )
     state.publish(MASS, f"{value:g}", f"{start:g}")
-    return value
+    return None if abs(value - start) < 1e-9 else value
 
 
-def _say(run: AuditRun, audit: Audit, table: pd.DataFrame, rows: pd.DataFrame, mass: float) -> None:
+def _at(run: AuditRun, attack: str, mass: float | None) -> str:
+    """The mass in words: where the study put it each question type may have its own."""
+    own = cuts(run.source, attack, mass)
+    return f"mass {own[0]:.2f}" if len(own) == 1 else f"masses of {mass_words(own)} by question type"
+
+
+def _say(run: AuditRun, audit: Audit, table: pd.DataFrame, rows: pd.DataFrame, mass: float | None) -> None:
     flips = int(rows["flip"].sum())
     n = int((rows["role"] == "unlabelled").sum())
-    start = f"At mass {mass:.2f} the audit flips {flips} of {plural(n, 'verdict')} of {_judge(run)}"
+    start = f"At {_at(run, audit.attack, mass)} the audit flips {flips} of {plural(n, 'verdict')} of {_judge(run)}"
     overall = table[table["group"].isna()].set_index("metric") if len(table) else table
     if not len(table) or overall["value"].isna().all():
         ui.finding(f"{start}. No labelled pair was held back, so it cannot be said whether that helps.")
         return
     ui.finding(f"{start}, {helps(overall, best_control(table))}")
-    fractional = max(s.path.fractional(mass) for s in audit.shown)
+    own = masses(run.source, audit.attack, mass)
+    fractional = max(s.path.fractional(own[s.part]) for s in audit.shown)
     extra = f" Here {fractional:.0%} of the pairs are used in part, so it can differ." if fractional > 0.02 else ""
     ui.note(
         f"The kept share equals the mass by construction: it is set, not found.{extra} Checked on "
-        f"{plural(len({s.number for s in audit.splits}), 'seeded split')} of the labelled pairs; items are resampled."
+        f"{plural(len({s.number for s in audit.splits}), 'seeded split')} of the labelled pairs; items are resampled. "
+        "The best control is chosen on these same pairs, which favours it."
     )
 
 
@@ -122,11 +135,10 @@ def _judge(run: AuditRun) -> str:
 
 
 def _number(overall: pd.DataFrame, name: str) -> str:
-    row = overall.loc[name]
-    return interval_text(row["value"], row["lower"], row["upper"], signed=True)
+    return draw.interval_of(overall.loc[name].to_dict(), signed=True)
 
 
-def _overview(run: AuditRun, attack: str, mass: float, kind: str) -> None:
+def _overview(run: AuditRun, attack: str, mass: float | None, kind: str) -> None:
     left, right = st.columns(2, gap="large")
     with left:
         draw.at_mass(run, "controls", attack, mass, caption="All flip as many verdicts as the audit does at this mass.")
@@ -136,14 +148,14 @@ def _overview(run: AuditRun, attack: str, mass: float, kind: str) -> None:
         draw.at_mass(run, "items", attack, mass, type=kind)
 
 
-def _look(run: AuditRun, found: Comparisons, shown: pd.DataFrame, attack: str, mass: float, kind: str) -> None:
+def _look(run: AuditRun, found: Comparisons, shown: pd.DataFrame, attack: str, mass: float | None, kind: str) -> None:
     st.subheader("The pairs themselves", anchor=False)
     left, right = st.columns(2, gap="large")
     with left:
         chosen = draw.lasso_map(run, shown, attack, mass, kind)
     with right:
         of_type = "" if kind == ALL_TYPES else f", type {kind}"
-        pair = _reader(run, shown, chosen, f"{ATTACKS.get(attack, _CLEAN)}, mass {mass:.2f}{of_type}.")
+        pair = _reader(run, shown, chosen, f"{ATTACKS.get(attack, _CLEAN)}, {_at(run, attack, mass)}{of_type}.")
         if pair:
             _read(run, found, pair, attack)
 
@@ -210,7 +222,7 @@ def _read(run: AuditRun, found: Comparisons, pair: str, attack: str) -> None:
         show_verbatim(str(text), label=name)
 
 
-def _more(run: AuditRun, audit: Audit, mass: float) -> None:
+def _more(run: AuditRun, audit: Audit, mass: float | None) -> None:
     st.subheader("How far the method carries here", anchor=False)
     left, right = st.columns(2, gap="large")
     with left:

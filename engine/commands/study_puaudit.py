@@ -17,6 +17,7 @@ from engine.data.formats.hub import HUB
 from engine.data.formats.use import as_comparisons
 from engine.errors import InputError
 from engine.judges.base import Cost
+from engine.metrics.intervals import NO_VARIATION
 from engine.runs import create_run
 from engine.schema import NONE
 from engine.settings import get_settings
@@ -61,6 +62,8 @@ def run_study_puaudit(name: str, config: AuditConfig, args: argparse.Namespace) 
     print(f"{found.name}: {found.counts()}.", file=sys.stderr)
     for reason, n in found.left_out.items():
         print(f"left out: {n} ({reason})", file=sys.stderr)
+    if found.spellings:
+        print("labels: " + ", ".join(f"{label} is {side}" for label, side in found.spellings.items()), file=sys.stderr)
     if args.embeddings:
         config = config.model_copy(update={"encoders": _with_given(config, found, args)})
     options = {"card": args.judge_card, "cache": not args.no_cache}
@@ -118,12 +121,23 @@ def _print(metrics: pd.DataFrame, manifest: dict[str, Any]) -> None:
     overall = metrics[metrics["group"].isna() & metrics["metric"].isin(_SHOWN)]
     print(f"{'attack':<12} {'metric':<16} value [95 % interval]")
     for row in overall.to_dict("records"):
-        ends = "" if pd.isna(row["lower"]) else f" [{row['lower']:+.3f}, {row['upper']:+.3f}]"
-        print(f"{row['attack']:<12} {row['metric']:<16} {row['value']:+.3f}{ends}  n {row['n']}")
-    for kind in manifest["summary"]["by_type"]:
-        gain = kind["gain"]
-        if gain and kind["enough"]:
-            print(f"{NONE:<12} gain, {kind['type']:<24} {gain['value']:+.3f} "
-                  f"[{gain['lower']:+.3f}, {gain['upper']:+.3f}]  n {kind['n']}")  # fmt: skip
+        print(f"{row['attack']:<12} {row['metric']:<16} {_number(row)}  n {row['n']}")
+    summary = manifest["summary"]
+    for kind in summary["by_type"]:
+        if kind["gain"] and kind["enough"]:
+            print(f"{NONE:<12} gain, {kind['type']:<24} {_number(kind['gain'])}  n {kind['n']}")
+    if summary["best_control"]:
+        print(f"Best control: {summary['best_control']}, chosen on the same pairs, which favours it.")
+    if not summary["n_splits"]:
+        print("Consistency cannot be checked: no labelled pair with a verdict could be held back.")
     excluded = manifest["excluded"]
     print(f"Excluded: {sum(excluded.values())} pairs {excluded}. Kept share = mass by construction (an input).")
+
+
+def _number(row: dict[Any, Any]) -> str:
+    """Value and interval of a row or a summary's entry; why it has none, where there is a reason."""
+    if pd.isna(row["value"]):
+        return "undefined"
+    if not pd.isna(row["lower"]):
+        return f"{row['value']:+.3f} [{row['lower']:+.3f}, {row['upper']:+.3f}]"
+    return f"{row['value']:+.3f}" + (f" ({row['method']})" if row["method"] == NO_VARIATION else "")

@@ -60,7 +60,21 @@ def prepare_items(rows: pd.DataFrame) -> pd.DataFrame:
     return made.sort_values("entry_mass", kind="stable").reset_index(drop=True)
 
 
-def plot_items(prepared: pd.DataFrame, mass: float, *, mode: Mode = "light", note: str = "") -> go.Figure:
+Cuts = float | Sequence[float]
+"""The mass, or those of the question types where each has its own."""
+
+
+def mass_words(mass: Cuts) -> str:
+    """A mass as text: "0.59", or "0.03 to 0.97" where types have their own."""
+    own = _masses(mass)
+    return f"{own[0]:.2f}" if len(own) == 1 else f"{own[0]:.2f} to {own[-1]:.2f}"
+
+
+def _masses(mass: Cuts) -> list[float]:
+    return sorted(mass) if isinstance(mass, Sequence) else [float(mass)]
+
+
+def plot_items(prepared: pd.DataFrame, mass: Cuts, *, mode: Mode = "light", note: str = "") -> go.Figure:
     """The price curve lambda(m), each pair a mark where it enters, the cut at the mass, bootstraps below."""
     fig = go.Figure()
     if prepared.empty:
@@ -92,13 +106,14 @@ def plot_items(prepared: pd.DataFrame, mass: float, *, mode: Mode = "light", not
     price = {"title": {"text": "price λ(m), 1 − cos"}, "rangemode": "tozero", "fixedrange": True}
     fig.update_layout(yaxis={**price, "domain": [0.34 if known else 0, 1]})  # the bars below have an axis of their own
     kept = int(prepared["kept"].sum())
+    cut = "the cut" if len(_masses(mass)) == 1 else "the cut of their type"
     notes = (
-        f"{count(kept)} of {plural(len(prepared), 'pair')} left of the cut: an input, not a finding",
+        f"{count(kept)} of {plural(len(prepared), 'pair')} left of {cut}: an input, not a finding",
         "below: share of bootstraps of the positives that keep a pair" if known else "",
         f"{count(len(drawn))} of them drawn as marks" if len(drawn) < len(prepared) else "",
         label(note, 90),
     )
-    alt = f"Price of transported mass against mass; the cut at {mass:.2f} keeps {kept} of {len(prepared)} pairs."
+    alt = f"Price of transported mass against mass; {cut} at {mass_words(mass)} keeps {kept} of {len(prepared)} pairs."
     return frame(
         fig, mode, title="In which order do verdicts enter?", notes=notes, alt=alt, body=330, legend=True, above=16
     )
@@ -153,7 +168,7 @@ def prepare_density(entry: npt.ArrayLike, agrees: npt.ArrayLike) -> pd.DataFrame
     return made.sort_values("truth", key=lambda t: t.map(TRUTHS.index), kind="stable").reset_index(drop=True)
 
 
-def plot_density(prepared: pd.DataFrame, mass: float, *, mode: Mode = "light", note: str = "") -> go.Figure:
+def plot_density(prepared: pd.DataFrame, mass: Cuts, *, mode: Mode = "light", note: str = "") -> go.Figure:
     """Strips with boxes for fewer than 200 pairs, outlines of shares above; the cut at the mass."""
     fig, few = go.Figure(), len(prepared) < FEW
     for truth in [t for t in TRUTHS if (prepared["truth"] == t).any()]:
@@ -203,27 +218,26 @@ def _outline(own: npt.NDArray[np.float64], truth: str, mode: Mode) -> go.Scatter
     )
 
 
-def prepare_sensitivity(metrics: pd.DataFrame, masses: Sequence[float], random: Sequence[float]) -> pd.DataFrame:
+def prepare_sensitivity(metrics: pd.DataFrame, random: pd.DataFrame) -> pd.DataFrame:
     """Consistency after the audit at each mass, and what random flips would give there.
 
     Args:
         metrics: rows `sensitivity_cons_adj` of one attack, `group` holding the mass.
-        masses: of the random curve.
-        random: its closed form at those masses.
+        random: mass, random, random_lower, random_upper at the same masses (`engine.metrics.puaudit.random_curve`).
 
     Returns:
-        mass, value, lower, upper, random, level, n.
+        mass, value, lower, upper, random, random_lower, random_upper, level, n.
     """
     own = metrics[metrics["metric"] == "sensitivity_cons_adj"]
     made = own.assign(mass=own["group"].astype(float))[["mass", "value", "lower", "upper", "level", "n"]]
-    made["random"] = np.interp(made["mass"], masses, random) if len(made) else []
-    return made.sort_values("mass").reset_index(drop=True)
+    names = ["mass", "random", "random_lower", "random_upper"]
+    return made.merge(random[names], on="mass", how="left").sort_values("mass").reset_index(drop=True)
 
 
 def plot_sensitivity(
-    prepared: pd.DataFrame, mass: float, marks: dict[str, float], *, mode: Mode = "light", note: str = ""
+    prepared: pd.DataFrame, mass: Cuts, marks: dict[str, float], *, mode: Mode = "light", note: str = ""
 ) -> go.Figure:
-    """Consistency against the mass, with its interval; random flips dashed; estimates of the mass as ticks.
+    """Consistency against the mass, with its interval; random flips dashed in their band; named masses as ticks.
 
     Args:
         prepared: from `prepare_sensitivity`.
@@ -233,21 +247,13 @@ def plot_sensitivity(
         note: a last part of the small print.
     """
     fig = go.Figure()
-    colour, x = MEANING[mode]["defended"], prepared["mass"].to_numpy()
-    fig.add_trace(
-        go.Scatter(
-            x=np.concatenate([x, x[::-1]]),
-            y=np.concatenate([prepared["upper"], prepared["lower"][::-1]]),
-            fill="toself",
-            mode="none",
-            fillcolor=ROLES[mode]["faint"],
-            hoverinfo="skip",
-            showlegend=False,
-        )
-    )
+    colour, grey = MEANING[mode]["defended"], MEANING[mode]["unread"]
+    fig.add_trace(_band(prepared, "lower", "upper", ROLES[mode]["faint"], 1.0))
+    fig.add_trace(_band(prepared, "random_lower", "random_upper", grey, 0.3))
+    x = prepared["mass"].to_numpy()
     for name, y, dash, shade in (
         ("after the audit", prepared["value"], "solid", colour),
-        ("after as many random flips", prepared["random"], "dash", MEANING[mode]["unread"]),
+        ("after as many random flips", prepared["random"], "dash", grey),
     ):
         fig.add_trace(
             go.Scatter(
@@ -265,15 +271,34 @@ def plot_sensitivity(
     fig.update_xaxes(title="transported mass m", range=[-0.01, 1.02], fixedrange=True)
     fig.update_yaxes(title="consistency", range=[0, 1.01], fixedrange=True)
     level = prepared["level"].dropna()
-    how = f"{level_text(float(level.iloc[0]))} band (bootstrap of items)" if len(level) else ""
+    how = (
+        f"{level_text(float(level.iloc[0]))} bands: bootstrap of items; grey: where random flips land"
+        if len(level)
+        else ""
+    )
     n = f"n = {plural(int(prepared['n'].max()), 'pair')}" if len(prepared) else ""
     notes = (how, n, label(note, 90))
     alt = "Consistency after the audit against the transported mass, with random flips beside it."
     return frame(fig, mode, title="Which mass would have been right?", notes=notes, alt=alt, body=280, legend=True)
 
 
-def thinned(rows: pd.DataFrame, by: str, most: int = MOST_DRAWN) -> pd.DataFrame:
-    """At most so many rows, every value of `by` with its share, evenly spread over the order."""
+def _band(prepared: pd.DataFrame, lower: str, upper: str, colour: str, opacity: float) -> go.Scatter:
+    """The area between two columns, where both are known."""
+    own = prepared.dropna(subset=[lower, upper])
+    return go.Scatter(
+        x=np.concatenate([own["mass"], own["mass"][::-1]]),
+        y=np.concatenate([own[upper], own[lower][::-1]]),
+        fill="toself",
+        mode="none",
+        fillcolor=colour,
+        opacity=opacity,
+        hoverinfo="skip",
+        showlegend=False,
+    )
+
+
+def thinned(rows: pd.DataFrame, by: str | list[str], most: int = MOST_DRAWN) -> pd.DataFrame:
+    """About so many rows at most: every value of `by` has its share and one at least, spread evenly over the order."""
     if len(rows) <= most:
         return rows
     parts = []
@@ -283,19 +308,21 @@ def thinned(rows: pd.DataFrame, by: str, most: int = MOST_DRAWN) -> pd.DataFrame
     return pd.concat(parts)
 
 
-def _cut(fig: go.Figure, mass: float, mode: Mode) -> None:
-    """The mass as a line, named inside the plot, where no legend is."""
-    line = {"color": ROLES[mode]["ink"], "width": 1.5, "dash": "dash"}
-    fig.add_shape(type="line", x0=mass, x1=mass, y0=0, y1=1, yref="paper", line=line)
-    left = mass > 0.8
+def _cut(fig: go.Figure, mass: Cuts, mode: Mode) -> None:
+    """The mass as a line, named inside the plot, where no legend is; thin lines under one name where there are more."""
+    own = _masses(mass)
+    line = {"color": ROLES[mode]["ink"], "width": 1.5 if len(own) == 1 else 1, "dash": "dash"}
+    for at in own:
+        fig.add_shape(type="line", x0=at, x1=at, y0=0, y1=1, yref="paper", line=line)
+    left = own[0] > 0.8 or (len(own) > 1 and own[0] > 0.5)
     fig.add_annotation(
-        x=mass,
+        x=own[0],
         y=1,
         yref="paper",
         yanchor="top",
         xanchor="right" if left else "left",
         xshift=-4 if left else 4,
-        text=f"m = {mass:.2f}",
+        text=f"m = {mass_words(mass)}" + (" by type" if len(own) > 1 else ""),
         showarrow=False,
         bgcolor=ROLES[mode]["background"],
         font={"size": SMALL_SIZE, "color": ROLES[mode]["ink"]},

@@ -46,7 +46,7 @@ def prepare_map(rows: pd.DataFrame, kind: str = "PCA") -> pd.DataFrame:
             "decision": decision,
         }
     )
-    return thinned(made, "role")
+    return thinned(made, ["role", "type"])
 
 
 def plot_map(

@@ -154,7 +154,11 @@ def plot_types(
     _axes(fig, CONSISTENCY, len(prepared), words, mode)
     if prepared.empty:
         say(fig, "no labelled pair was held back, so nothing can be checked", mode)
-    level = f"{level_text(float(prepared['level'].iloc[0]))} intervals (bootstrap of items)" if len(prepared) else ""
+    level = (
+        f"{level_text(float(prepared['level'].iloc[0]))} intervals (bootstrap of items, or Wilson)"
+        if len(prepared)
+        else ""
+    )
     notes = ("hollow: before, solid: after the audit", level, "grey: too few pairs, no claim", label(note, 90))
     return frame(
         fig, mode, title=title, notes=notes, alt="; ".join([title, *texts]), body=_ROW * max(len(prepared), 1) + 16
@@ -219,7 +223,8 @@ def _point(row: Mapping[Hashable, Any], y: int, colour: str, text: str, mode: Mo
 
 
 def _numbers(row: Mapping[Hashable, Any]) -> str:
-    return interval_text(row["value"], row["lower"], row["upper"], method=str(row["method"]))
+    n_items = 0 if pd.isna(row["n_clusters"]) else int(row["n_clusters"])
+    return interval_text(row["value"], row["lower"], row["upper"], method=str(row["method"]), n_clusters=n_items)
 
 
 def _line(name: str, numbers: str, y: int, mode: Mode) -> list[dict[str, Any]]:
@@ -247,6 +252,7 @@ def _said(prepared: pd.DataFrame) -> str:
         return ""
     row = prepared.iloc[0]
     n, items = plural(int(row["n"]), "pair"), plural(int(row["n_clusters"]), "item")
-    level = row["level"]
-    how = f"{level_text(float(level))} intervals ({label(row['method'], 40)}), " if pd.notna(level) else ""
+    level, bounded = row["level"], prepared[prepared["lower"].notna()]
+    ways = "; ".join(label(way, 60) for way in dict.fromkeys(bounded["method"]))
+    how = f"{level_text(float(level))} intervals ({ways}), " if pd.notna(level) and ways else ""
     return f"{how}n = {n} of {items}"

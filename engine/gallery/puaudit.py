@@ -1,4 +1,8 @@
-"""Figures of an audit by partial transport, at any mass, from the stored path."""
+"""Figures of an audit by partial transport, at any mass, from the stored path.
+
+A mass of None is what the study takes: the one it was set to, else each split's own estimate, and each question type's
+own where types have a transport of their own. The figures then show the study's numbers.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +17,8 @@ from engine.figures import puaudit_map as maps
 from engine.figures import puaudit_rows as rows_of
 from engine.figures.palette import Mode
 from engine.gallery.base import Dial, Entry, Shown, Source, Values, has_table
-from engine.metrics.puaudit import Audit, consistency, read_audit
-from engine.readout.puaudit import decide, per_pair, random_band, stability
+from engine.metrics.puaudit import Audit, consistency, random_curve, read_audit
+from engine.readout.puaudit import decide, per_pair, stability
 from engine.schema import NONE
 
 STUDY = "puaudit"
@@ -43,29 +47,50 @@ def kinds(source: Source) -> tuple[str, ...]:
 
 def audit(source: Source, attack: str) -> Audit:
     """The audit of one attack."""
-    return source.memo(("audit", attack), lambda: read_audit(source.table("audit"), source.table("transport"), attack))
-
-
-def estimate(found: Audit) -> float:
-    """The estimated mass of the split shown, to two digits."""
-    masses = [s.mass() for s in found.shown]
-    return float(
-        np.clip(round(float(np.average(masses, weights=[s.path.n_unlabelled for s in found.shown])), 2), 0.01, 1)
+    return source.memo(
+        ("audit", attack),
+        lambda: read_audit(source.table("audit"), source.table("transport"), attack, seed=source.seed),
     )
 
 
-def shown_rows(found: Audit, table: pd.DataFrame, mass: float) -> pd.DataFrame:
+def study_mass(source: Source) -> float | None:
+    """The mass that the study was set to; None where it estimated."""
+    held = source.config.get("mass")
+    return None if held is None else float(held)
+
+
+def masses(source: Source, attack: str, mass: float | None = None, kind: str = "") -> dict[str, float]:
+    """The mass of each part of the split shown, by question type; all parts share one where a mass is given.
+
+    Args:
+        source: a run.
+        attack: one of `attacks`.
+        mass: in (0, 1]; None takes the study's.
+        kind: a question type; only its part then, where it has one.
+    """
+    shown = audit(source, attack).shown
+    own = [s for s in shown if s.part == kind] or list(shown)
+    return {s.part: s.mass(study_mass(source) if mass is None else mass) for s in own}
+
+
+def mean_mass(source: Source, attack: str) -> float:
+    """The study's mass of the split shown, mean over the pairs, to two digits: where a slider starts."""
+    own = masses(source, attack)
+    sizes = [s.path.n_unlabelled for s in audit(source, attack).shown]
+    return float(np.clip(round(float(np.average(list(own.values()), weights=sizes)), 2), 0.01, 1))
+
+
+def shown_rows(found: Audit, table: pd.DataFrame, mass: float | None = None, eta: float = 0.5) -> pd.DataFrame:
     """The rows of the split shown, with what the audit decides and the share of bootstraps that keep each pair."""
     rows = found.rows(table).reset_index(drop=True)
-    held = rows["resampled"].map(lambda v: isinstance(v, list))
-    share = np.full(len(rows), np.nan)
-    if held.any():
-        share[held.to_numpy()] = stability(np.array(rows.loc[held, "resampled"].tolist()), mass)
-    flip = np.zeros(len(rows), dtype=bool)
+    held = rows["resampled"].map(lambda v: isinstance(v, list)).to_numpy(dtype=bool)
+    share, flip = np.full(len(rows), np.nan), np.zeros(len(rows), dtype=bool)
     for split in found.shown:
-        own = (rows["role"] == "unlabelled") & (rows["part"].fillna("") == split.part)
-        places = rows.loc[own, "place"].to_numpy(dtype=np.int64)
-        flip[own.to_numpy()] = decide(split, mass).flips[places]
+        own = ((rows["role"] == "unlabelled") & (rows["part"].fillna("") == split.part)).to_numpy()
+        decided = decide(split, mass, eta)
+        flip[own] = decided.flips[rows.loc[own, "place"].to_numpy(dtype=np.int64)]
+        if (own & held).any():
+            share[own & held] = stability(np.array(rows.loc[own & held, "resampled"].tolist()), decided.mass)
     return rows.assign(stability=share, flip=flip)
 
 
@@ -79,12 +104,10 @@ def density(found: Audit) -> pd.DataFrame:
 def sensitivity(found: Audit, metrics: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, float]]:
     """Consistency against the mass with random flips, and the named masses."""
     own = metrics[metrics["attack"] == found.attack]
-    masses = np.linspace(0.05, 1, 20)
-    splits = found.splits
-    agrees = per_pair(splits, [s.agrees for s in splits], len(found.pairs)) if splits else np.zeros(0)
-    n = int((~np.isnan(agrees)).sum())
-    random = [random_band(agrees, round((1 - m) * len(agrees)))[0] for m in masses] if n else [np.nan] * 20
-    prepared = curves.prepare_sensitivity(own, list(masses), random)
+    rows = own[own["metric"] == "sensitivity_cons_adj"]
+    level = float(rows["level"].iloc[0]) if len(rows) else 0.95
+    at_masses = sorted({float(group) for group in rows["group"]})
+    prepared = curves.prepare_sensitivity(own, random_curve(found, at_masses, level))
     at = own[own["group"].isna()].drop_duplicates("metric").set_index("metric")["value"]
     marks = {title: float(at[name]) for name, title in _MARKS.items() if name in at.index and np.isfinite(at[name])}
     return prepared, marks
@@ -111,28 +134,47 @@ def _has_umap(source: Source) -> bool:
     return source.memo("has_umap", lambda: bool(source.table("audit")["umap_x"].notna().any()))
 
 
-def _mass(source: Source, at: Values) -> float:
-    return float(at["mass"]) or estimate(audit(source, str(at["attack"])))
+def _wanted(at: Values) -> float | None:
+    """The mass asked for; None for the study's."""
+    return float(at["mass"]) or None
 
 
-def table_at(source: Source, attack: str, mass: float) -> pd.DataFrame:
-    """Consistency before and after at a mass, its controls and its cells."""
+def _eta(source: Source) -> float:
+    return float(source.config.get("eta", 0.5))
+
+
+def table_at(source: Source, attack: str, mass: float | None = None) -> pd.DataFrame:
+    """Consistency before and after at a mass, its controls and its cells; at None the study's own numbers."""
     found, least = audit(source, attack), int(source.config.get("min_cell", 10))
-    return source.memo(("consistency", attack, mass), lambda: consistency(found, mass, min_cell=least))
+    used = study_mass(source) if mass is None else mass
+    return source.memo(
+        ("consistency", attack, mass),
+        lambda: consistency(found, used, eta=_eta(source), level=source.level, min_cell=least),
+    )
 
 
-def rows_at(source: Source, attack: str, mass: float) -> pd.DataFrame:
-    """The rows of the split shown, decided at a mass."""
-    found = audit(source, attack)
-    return source.memo(("rows", attack, mass), lambda: shown_rows(found, source.table("audit"), mass))
+def rows_at(source: Source, attack: str, mass: float | None = None) -> pd.DataFrame:
+    """The rows of the split shown, decided at a mass; at None the study's."""
+    found, used = audit(source, attack), study_mass(source) if mass is None else mass
+    return source.memo(("rows", attack, mass), lambda: shown_rows(found, source.table("audit"), used, _eta(source)))
+
+
+def cuts(source: Source, attack: str, mass: float | None = None, kind: str = ALL_TYPES) -> list[float]:
+    """Where the masses cut, ascending: one, or each question type's own."""
+    own = masses(source, attack, mass, "" if kind == ALL_TYPES else kind)
+    return sorted(set(own.values()))
 
 
 def _table(source: Source, at: Values) -> pd.DataFrame:
-    return table_at(source, str(at["attack"]), _mass(source, at))
+    return table_at(source, str(at["attack"]), _wanted(at))
+
+
+def _cuts(source: Source, at: Values) -> list[float]:
+    return cuts(source, str(at["attack"]), _wanted(at), str(at.get("type", ALL_TYPES)))
 
 
 def _rows(source: Source, at: Values) -> pd.DataFrame:
-    rows = rows_at(source, str(at["attack"]), _mass(source, at))
+    rows = rows_at(source, str(at["attack"]), _wanted(at))
     return rows if at.get("type", ALL_TYPES) == ALL_TYPES else rows[rows["type"] == at["type"]]
 
 
@@ -182,13 +224,13 @@ def _density(source: Source, at: Values) -> Shown:
     made = density(found)
     note = f"mean over the splits; {_note(source)}" if found.splits else _note(source)
     facts = (f"n = {len(made)} pairs", "single pairs, so no interval", _left_out(source))
-    return Shown(made, {"mass": _mass(source, at), "note": note}, facts)
+    return Shown(made, {"mass": _cuts(source, at), "note": note}, facts)
 
 
 def _items(source: Source, at: Values) -> Shown:
     made = curves.prepare_items(_rows(source, at))
     facts = (f"n = {len(made)} pairs", "single pairs, so no interval", _left_out(source))
-    return Shown(made, {"mass": _mass(source, at), "note": _note(source)}, facts)
+    return Shown(made, {"mass": _cuts(source, at), "note": _note(source)}, facts)
 
 
 def _map(source: Source, at: Values) -> Shown:
@@ -199,11 +241,16 @@ def _map(source: Source, at: Values) -> Shown:
 
 def _sensitivity(source: Source, at: Values) -> Shown:
     made, marks = sensitivity(audit(source, str(at["attack"])), source.table("metrics"))
-    return Shown(made, {"mass": _mass(source, at), "marks": marks, "note": _note(source)}, (_left_out(source),))
+    own = _cuts(source, at)
+    apart = "curve: one mass for all types" if len(own) > 1 else ""
+    return Shown(made, {"mass": own, "marks": marks, "note": _note(source)}, (apart, _left_out(source)))
 
 
 def _at_mass(source: Source, at: Values) -> str:
-    return f"at mass {_mass(source, at):.2f}"
+    said = curves.mass_words(_cuts(source, at))
+    if _wanted(at) is not None or study_mass(source) is not None:
+        return f"at mass {said}"
+    return f"at the estimated mass ({said} in the split shown; each split has its own)"
 
 
 _EMPTY = has_table("audit", "it holds no audit yet.")

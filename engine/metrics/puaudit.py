@@ -9,14 +9,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from scipy.special import ndtri
 
 from engine.errors import InputError
-from engine.readout.puaudit import CONTROLS, GEOMETRY, Decision, ItemBootstrap, Mean, Split, auc, decide, per_pair
+from engine.metrics.intervals import BOOTSTRAP, NO_DATA, NO_VARIATION, ONE_CLUSTER, wilson
+from engine.metrics.item_bootstrap import ItemBootstrap, Mean
+from engine.metrics.refswap import SEPARATED
+from engine.readout.puaudit import CONTROLS, GEOMETRY, Decision, Split, auc, decide, per_pair, random_band
 from engine.readout.transport import TransportPath
 from engine.schema import METRICS, NONE
 
 Floats = npt.NDArray[np.float64]
-METHOD = "bootstrap of items"
+Ints = npt.NDArray[np.int64]
+HYPERGEOMETRIC = "hypergeometric: random choices of the flips, these pairs given"
+"""How the band of random flips is made; it says where they land, not how well the judge is known."""
 MIN_CELL = 10
 """Pairs below which a cell takes no part in claims."""
 AUC_RESAMPLES = 200
@@ -136,8 +142,10 @@ def consistency(
     """Consistency before and after the audit and under its controls, overall and by question type.
 
     cons_orig, cons_adj and gain (their difference, paired); cons_CONTROL for each of `CONTROLS`; gain_over_best, over
-    the control that is best overall. A pair's value is its mean over the splits in which it was unlabelled; items are
-    resampled. Rows of `group` are question types; a type with fewer than `min_cell` pairs has no interval.
+    the control that is best overall on these same pairs, a choice that is not resampled and so favours that control. A
+    pair's value is its mean over the splits in which it was unlabelled; items are resampled. The bounds of cons_random
+    are the band of the random choice itself. Rows of `group` are question types; a type with fewer than `min_cell`
+    pairs has no interval.
 
     Args:
         audit: with seeded splits.
@@ -161,12 +169,35 @@ def consistency(
     for kind in dict.fromkeys(types):
         own = types == kind
         cells += [(n, str(kind), np.where(own, values[n], np.nan)) for n in ("cons_orig", "cons_adj", "gain")]
-    means = audit.boot.means([v for _, _, v in cells], level)
+    means = audit.boot.means([v for _, _, v in cells], level, [_is_share(name) for name, _, _ in cells])
     rows = [
         _row(audit, name, mean, group, level, min_cell if group else 0)
         for (name, group, _), mean in zip(cells, means, strict=True)
     ]
+    band = random_flips(audit, [int(d.flips.sum()) for d in made], level)
+    for row in rows:
+        if row["metric"] == "cons_random":
+            row |= band
     return METRICS.conform(pd.DataFrame(rows))
+
+
+def random_flips(audit: Audit, n_flips: Sequence[int], level: float = 0.95) -> dict[str, Any]:
+    """Value, ends of the band and method of so many random flips in each seeded split (as many as splits)."""
+    value, lower, upper = random_band(audit.splits, n_flips, float(ndtri(0.5 + level / 2)))
+    if not upper - lower > 1e-9:  # NaN too; where no choice differs from another there is no band to draw
+        return {"value": value, "lower": np.nan, "upper": np.nan, "method": NO_VARIATION}
+    lower, upper = (float(np.clip(end, 0.0, 1.0)) for end in (lower, upper))
+    return {"value": value, "lower": lower, "upper": upper, "method": HYPERGEOMETRIC}
+
+
+def random_curve(audit: Audit, masses: Sequence[float], level: float = 0.95) -> pd.DataFrame:
+    """Consistency of as many random flips as a plan of each mass leaves over: mass, random, random_lower, random_upper.
+
+    The bounds are NaN where no choice differs from another, all numbers where no truth is known.
+    """
+    made = [random_flips(audit, [round((1 - m) * s.path.n_unlabelled) for s in audit.splits], level) for m in masses]
+    frame = pd.DataFrame(made, columns=["value", "lower", "upper"]).assign(mass=np.asarray(masses, np.float64))
+    return frame.rename(columns={"value": "random", "lower": "random_lower", "upper": "random_upper"})
 
 
 def best_control(table: pd.DataFrame) -> str:
@@ -187,29 +218,72 @@ def _values(audit: Audit, made: Sequence[Decision]) -> dict[str, Floats]:
     return values
 
 
+def _is_share(metric: str) -> bool:
+    """Whether a metric lies in [0, 1]; a gain can be negative."""
+    return not metric.startswith("gain")
+
+
 def _row(audit: Audit, metric: str, mean: Mean, group: str, level: float, min_cell: int) -> dict[str, Any]:
-    value, lower, upper, n, g = mean
-    few = n < min_cell
-    floor = 0.0 if metric.startswith(("cons", "sensitivity")) else -1.0  # a gain can be negative, a share cannot
-    lower, upper = (float(np.clip(end, floor, 1.0)) for end in (lower, upper))
+    few = mean.n < min_cell
+    floor = 0.0 if _is_share(metric) else -1.0
+    lower, upper = (float(np.clip(end, floor, 1.0)) for end in (mean.lower, mean.upper))
     return {
         "metric": metric,
         "attack": audit.attack,
         "defense": NONE,
         "group": group or None,
-        "value": value,
+        "value": mean.value,
         "lower": np.nan if few else lower,
         "upper": np.nan if few else upper,
         "level": level,
-        "method": f"fewer than {min_cell} pairs" if few else METHOD,
-        "n": n,
-        "n_clusters": g,
+        "method": f"fewer than {min_cell} pairs" if few else mean.method,
+        "n": mean.n,
+        "n_clusters": mean.n_items,
     }
 
 
 def metric_of_pairs(audit: Audit, metric: str, values: Floats, level: float) -> dict[str, Any]:
     """A row of the table `metrics`: the mean of one value a pair (n,), NaN left out, items resampled."""
-    return _row(audit, metric, audit.boot.mean(values, level), "", level, 0)
+    return _row(audit, metric, audit.boot.mean(values, level, share=_is_share(metric)), "", level, 0)
+
+
+def masses_and_flips(
+    audit: Audit, rows: pd.DataFrame, mass: float | None = None, *, eta: float = 0.5, level: float = 0.95
+) -> pd.DataFrame:
+    """mass_clean, mass_attacked (under an attack), mass_oracle and flip_share: means over the seeded splits.
+
+    The n of each is the pairs that entered: of the masses of `mass_clean` and `mass_attacked` the positives with a
+    verdict, of the other two the unlabelled pairs. Items are resampled, all splits at once.
+
+    Args:
+        audit: with its splits.
+        rows: the table `audit`, of this attack at least.
+        mass: in (0, 1]; None takes each split's own estimate.
+        eta: threshold of s_bar.
+        level: confidence level.
+
+    Returns:
+        Table `metrics`; without a row where nothing is known.
+    """
+    own = rows[(rows["attack"] == audit.attack) & (rows["split"] != AUDIT_ITSELF)]
+    codes = {str(pair): code for code, pair in enumerate(audit.pairs["comparison_id"])}
+    positives = own[own["role"] != "unlabelled"]
+    parts = [group for _, group in positives.groupby(["split", positives["part"].fillna("")], sort=False)]
+
+    def of_positives(column: str) -> list[tuple[Ints, Floats]]:
+        pairs: list[Ints] = [np.array([codes[c] for c in part["comparison_id"]], dtype=np.int64) for part in parts]
+        values: list[Floats] = [part[column].to_numpy(dtype=np.float64) for part in parts]
+        return list(zip(pairs, values, strict=True))
+
+    found = {"mass_clean": of_positives("agrees_clean")}
+    if audit.attack != NONE:
+        found["mass_attacked"] = of_positives("agrees")
+    found["mass_oracle"] = [(s.pair, s.agrees) for s in audit.splits]
+    made = decisions(audit, mass, eta)
+    found["flip_share"] = [(s.pair, d.flips.astype(np.float64)) for s, d in zip(audit.splits, made, strict=True)]
+    means = {name: audit.boot.mean_of_splits(splits, level) for name, splits in found.items()}
+    known = [_row(audit, name, mean, "", level, 0) for name, mean in means.items() if mean.n]
+    return METRICS.conform(pd.DataFrame(known)) if known else METRICS.empty()
 
 
 def sensitivity(audit: Audit, masses: Sequence[float], *, eta: float = 0.5, level: float = 0.95) -> pd.DataFrame:
@@ -228,20 +302,44 @@ def sensitivity(audit: Audit, masses: Sequence[float], *, eta: float = 0.5, leve
 def ranking_quality(audit: Audit, *, level: float = 0.95) -> pd.DataFrame:
     """auc_entry_mass, auc_centroid, auc_nearest and auc_top10: how well each score finds verdicts that agree.
 
-    The mean over the seeded splits; 200 resamples of the items give the interval.
+    The mean over the seeded splits; 200 resamples of the items give the interval. Where a score separates the verdicts
+    in every split, all resamples agree, so the bound is Wilson's for no event among the items of the smaller group.
     """
     rows = []
     weights = audit.boot.weights[:AUC_RESAMPLES]
     judged = np.unique(np.concatenate([s.pair[~np.isnan(s.agrees)] for s in audit.splits] or [np.zeros(0, int)]))
     counts = {"n": len(judged), "n_clusters": len(np.unique(audit.boot.codes[judged]))}
+    fewest = _smaller_group(audit)
     for name, read in _scores().items():
         value = _mean_auc(audit, read, None)[0]
         drawn = _mean_auc(audit, read, weights[:, audit.boot.codes])
         known = drawn[~np.isnan(drawn)]
-        low, high = np.quantile(known, [(1 - level) / 2, (1 + level) / 2]) if len(known) else (np.nan, np.nan)
-        about = {"metric": f"auc_{name}", "attack": audit.attack, "defense": NONE, "level": level, "method": METHOD}
+        low, high, method = _auc_bounds(float(value), known, fewest, level)
+        about = {"metric": f"auc_{name}", "attack": audit.attack, "defense": NONE, "level": level, "method": method}
         rows.append(about | counts | {"value": value, "lower": low, "upper": high})
     return METRICS.conform(pd.DataFrame(rows))
+
+
+def _smaller_group(audit: Audit) -> int:
+    """Items with a verdict that agrees, or with one that does not, whichever are fewer."""
+    sides = []
+    for side in (1.0, 0.0):
+        pairs = [s.pair[s.agrees == side] for s in audit.splits]
+        sides.append(len(np.unique(audit.boot.codes[np.concatenate(pairs or [np.zeros(0, int)])])))
+    return min(sides)
+
+
+def _auc_bounds(value: float, drawn: Floats, fewest: int, level: float) -> tuple[float, float, str]:
+    """Ends of an AUC's interval and its method, from its resamples (B,) that have one."""
+    if np.isnan(value) or not len(drawn):
+        return np.nan, np.nan, NO_DATA
+    if float(np.ptp(drawn)) > 1e-9:
+        low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
+        return float(low), float(high), BOOTSTRAP
+    if min(value, 1 - value) > 1e-9:
+        return np.nan, np.nan, NO_VARIATION if fewest > 1 else ONE_CLUSTER
+    bound = wilson(0, fewest, level).upper
+    return (0.0, bound, SEPARATED) if value < 0.5 else (1 - bound, 1.0, SEPARATED)
 
 
 def _scores() -> dict[str, Callable[[Split], Floats]]:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from engine.errors import InputError
 from engine.readout.transport import TransportPath, kept
 
 Floats = npt.NDArray[np.float64]
@@ -21,9 +21,12 @@ Bools = npt.NDArray[np.bool_]
 
 GEOMETRY = ("centroid", "nearest", "top10")
 """Scores that need no transport; higher looks more like a verified preference."""
+NO_ESTIMATE = (
+    "The transported mass cannot be estimated, since no pair has both a human preference and a verdict of the judge. "
+    "Set the share of verdicts to keep: mass, for example 0.8 (--set mass=0.8)."
+)
 CONTROLS = ("nothing", "all", "random", *GEOMETRY)
 """What the audit is held against, at the same number of flips."""
-RESAMPLES = 1000
 
 
 @dataclass(frozen=True)
@@ -58,10 +61,16 @@ class Split:
         return float(known.mean()) if len(known) else float("nan")
 
     def mass(self, wanted: float | None = None) -> float:
-        """The mass asked for, else the estimate; at least one unit, so that a judge that is never right has one."""
+        """The mass asked for, else the estimate; at least one unit, so that a judge that is never right has one.
+
+        Raises:
+            InputError: none was asked for, and no positive has a verdict to estimate it from.
+        """
         if wanted is not None:
             return wanted
-        return float(np.clip(np.nan_to_num(self.estimate, nan=1.0), 1 / self.path.n_unlabelled, 1.0))
+        if np.isnan(self.estimate):
+            raise InputError(NO_ESTIMATE)
+        return float(np.clip(self.estimate, 1 / self.path.n_unlabelled, 1.0))
 
 
 @dataclass(frozen=True)
@@ -118,19 +127,38 @@ def controls(split: Split, n_flips: int) -> dict[str, Floats]:
     return made
 
 
-def random_band(agrees: Floats, n_flips: int, z: float = 1.96) -> tuple[float, float, float]:
-    """Consistency when `n_flips` verdicts, drawn at random, are flipped: expectation, and the ends of a band.
+def random_band(splits: Sequence[Split], n_flips: Sequence[int], z: float = 1.96) -> tuple[float, float, float]:
+    """Consistency when so many verdicts of each split, drawn at random, are flipped: expectation, and a band's ends.
 
-    The number of flipped verdicts that agreed, X, is hypergeometric, and consistency is a + (k - 2 X) / n.
+    A pair's agreement is its mean over the splits that have it unlabelled, as in `per_pair`, so in one split a flip
+    changes consistency by (1 - 2 a) / (N c): a its agreement, c the splits that have it, N all pairs. The flipped ones
+    are drawn without replacement, and splits apart from one another. For one split this is the hypergeometric
+    a + (k - 2 X) / n, X being the flipped verdicts that agreed.
+
+    Args:
+        splits: with their agreement.
+        n_flips: verdicts flipped in each (as many as splits).
+        z: half width in standard deviations.
+
+    Returns:
+        NaN where no truth is known.
     """
-    known = agrees[~np.isnan(agrees)]
-    n = len(known)
-    if n == 0:
+    n_pairs = max((int(split.pair.max()) + 1 for split in splits), default=0)
+    counts = np.zeros(n_pairs)
+    for split in splits:
+        np.add.at(counts, split.pair[~np.isnan(split.agrees)], 1.0)
+    known = int((counts > 0).sum())
+    if not known:
         return (float("nan"),) * 3
-    a, k = float(known.mean()), n_flips * n / len(agrees)
-    expected = a + (k - 2 * k * a) / n
-    variance = k * a * (1 - a) * (n - k) / (n - 1) if n > 1 else 0.0
-    half = z * 2 * float(np.sqrt(variance)) / n
+    expected = variance = 0.0
+    for split, k in zip(splits, n_flips, strict=True):
+        n, truth = len(split.agrees), ~np.isnan(split.agrees)
+        share = np.divide(1.0, known * counts[split.pair], out=np.zeros(n), where=truth)
+        agrees = np.nan_to_num(split.agrees)
+        change = share * (1 - 2 * agrees)
+        expected += float(share @ agrees) + k * float(change.mean())
+        variance += k * float(change.var()) * (n - k) / (n - 1) if n > 1 else 0.0
+    half = z * float(np.sqrt(variance))
     return expected, expected - half, expected + half
 
 
@@ -169,81 +197,6 @@ def auc(score: Floats, agrees: Floats, weights: Floats | None = None) -> Floats:
     sides = good.sum(axis=1) * bad.sum(axis=1)
     values: Floats = np.divide((good * below).sum(axis=1), sides, out=np.full(len(w), np.nan), where=sides > 0)
     return values
-
-
-class Mean(NamedTuple):
-    """A mean over pairs; the bounds are NaN for fewer than two items.
-
-    Attributes:
-        n: pairs that entered.
-        n_items: items that entered.
-    """
-
-    value: float
-    lower: float
-    upper: float
-    n: int
-    n_items: int
-
-
-class ItemBootstrap:
-    """Intervals of means over pairs, items resampled whole, all of one draw: fast enough for a slider.
-
-    Percentiles of 1000 ratios, spread by t / z * sqrt(G / (G - 1)) around the estimate for few items, as
-    `engine.metrics.intervals` does for its own (Hesterberg 2015, section 5.3).
-
-    Args:
-        items: the item of each pair (n,).
-        seed: of the draw.
-    """
-
-    def __init__(self, items: Sequence[object] | npt.NDArray[np.object_], seed: int = 0) -> None:
-        self.codes = np.unique(np.asarray(items, dtype=str), return_inverse=True)[1]
-        self._g = int(self.codes.max()) + 1 if len(self.codes) else 0
-        rng = np.random.default_rng(seed)
-        self.weights = rng.multinomial(self._g, np.full(self._g, 1 / self._g), size=RESAMPLES).astype(np.float64)
-
-    def mean(self, values: Floats, level: float = 0.95) -> Mean:
-        """As `means`, of one."""
-        return self.means([values], level)[0]
-
-    def means(self, columns: Sequence[Floats], level: float = 0.95) -> list[Mean]:
-        """Mean over pairs of each column with its interval; one multiplication serves them all.
-
-        Args:
-            columns: each one number a pair (n,); NaN is left out.
-            level: confidence level in (0, 1).
-        """
-        if not columns:
-            return []
-        known = [~np.isnan(column) for column in columns]
-        pairs = zip(known, columns, strict=True)
-        sums = [np.bincount(self.codes[k], v[k], self._g).astype(np.float64) for k, v in pairs]
-        sizes = [np.bincount(self.codes[k], minlength=self._g).astype(np.float64) for k in known]
-        drawn = self.weights @ np.stack([*sums, *sizes], axis=1)  # (RESAMPLES, 2 K)
-        k = len(columns)
-        return [self._one(sums[c], sizes[c], drawn[:, c], drawn[:, k + c], level) for c in range(k)]
-
-    def _one(self, sums: Floats, sizes: Floats, top: Floats, below: Floats, level: float) -> Mean:
-        n, g = int(sizes.sum()), int((sizes > 0).sum())
-        nan = float("nan")
-        if not n:
-            return Mean(nan, nan, nan, 0, 0)
-        value = float(sums.sum()) / n
-        if g < 2:
-            return Mean(value, nan, nan, n, g)
-        ratios = np.sort(top[below > 0] / below[below > 0])
-        low, high = (float(ratios[round(q * (len(ratios) - 1))]) for q in ((1 - level) / 2, (1 + level) / 2))
-        wider = _spread(g, level)
-        return Mean(value, value - (value - low) * wider, value + (high - value) * wider, n, g)
-
-
-def _spread(g: int, level: float) -> float:
-    """Widening t / z * sqrt(g / (g - 1)), with t by the Cornish-Fisher expansion of its quantile."""
-    z = {0.9: 1.6448536, 0.95: 1.9599640, 0.99: 2.5758293}.get(level, 1.9599640)
-    df = g - 1
-    t = z + (z**3 + z) / (4 * df) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * df**2)
-    return float(t / z * np.sqrt(g / df))
 
 
 def stability(resampled: Floats, mass: float) -> Floats:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import numpy as np
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
@@ -27,23 +26,9 @@ from engine.studies.manifest import about_judge, ending
 from engine.studies.plan import within
 from engine.studies.protocols_variants import make_rewriter
 from engine.studies.puaudit_report import audit_metrics, encoder_rows, flip_rate, ratio_rows, summary
-from engine.studies.puaudit_tables import (
-    Arm,
-    Directed,
-    Divided,
-    Frames,
-    Pool,
-    Vectors,
-    audit_rows,
-    direct,
-    divide,
-    event_rows,
-    labelled_split,
-    real_split,
-    texts_of,
-    with_maps,
-)
-from engine.studies.puaudit_types import classify
+from engine.studies.puaudit_splits import by_item, divisions, encoder_frames, other_ratios
+from engine.studies.puaudit_tables import Arm, Pool, Vectors, direct, texts_of
+from engine.studies.puaudit_types import API, classify, classify_by_api
 from engine.studies.puaudit_verdicts import (
     IN_DATA,
     STRICT,
@@ -53,7 +38,7 @@ from engine.studies.puaudit_verdicts import (
     judged_in_data,
     requests_of,
 )
-from engine.studies.puaudit_weights import ITEMS, weighted_rows
+from engine.studies.puaudit_weights import ITEMS
 from engine.transport.audit import Denoising
 from engine.transport.encoder_cards import encoder_spec
 from engine.transport.encoders import knows_only_its_texts, make_encoder
@@ -72,7 +57,8 @@ class AuditConfig(BaseModel):
         p_ratios: further shares, on the clean arm, for the sensitivity (paper 002, table 6).
         bootstraps: of the positives, for the stability of each pair.
         rewriter: `rules`, or the spec of a model.
-        classify: spec of a model that sorts the questions into the paper's types A to F; empty keeps the file's types.
+        classify: spec of a model, here or behind an API, that sorts the questions into the paper's types A to F; empty
+            keeps the file's types.
         within_type: whether each question type has a transport and an estimated mass of its own.
         weights: `items` also audits with every item weighing the same (rows cons_adj_items and gain_items, clean arm).
         min_cell: pairs below which a question type takes no part in claims.
@@ -231,7 +217,7 @@ def _judged(config: AuditConfig, found: Comparisons, judge: Judge | None, settin
     clean = judge_pairs(judge, requests, told) if judge else judged_in_data(found, requests)
     if not clean.side:
         raise InputError(f"The judge decided none of {len(requests)} pairs: {dict(clean.left_out)}.")
-    groups = _types(config, found, settings)
+    groups = _types(config, found, {r.item_id for r in requests.values()}, settings)
     pool = Pool(
         item={pair: r.item_id for pair, r in requests.items()},
         kind={pair: groups[r.item_id] for pair, r in requests.items()},
@@ -253,14 +239,15 @@ def _judged(config: AuditConfig, found: Comparisons, judge: Judge | None, settin
     return work
 
 
-def _types(config: AuditConfig, found: Comparisons, settings: Settings) -> dict[str, str]:
-    """Question type by item: as the file says, or as a model sorts them."""
+def _types(config: AuditConfig, found: Comparisons, asked: Collection[str], settings: Settings) -> dict[str, str]:
+    """Question type by item: as the file says, or as a model sorts those that are asked about."""
     items = found.items.set_index("item_id")
     if not config.classify:
         return {str(k): str(v) for k, v in items["group"].items()}
-    loaded = load_model(config.classify, settings)
-    questions = {str(k): str(v) for k, v in items["context"].items()}
-    return classify(questions, loaded, CallCache(settings.calls), no_checkpoint)
+    questions = {str(k): str(v) for k, v in items["context"].items() if str(k) in asked}
+    if config.classify.startswith(API):
+        return classify_by_api(questions, config.classify, settings, no_checkpoint)
+    return classify(questions, load_model(config.classify, settings), CallCache(settings.calls), no_checkpoint)
 
 
 def _audited(work: Work, run: RunFolder, settings: Settings, told: _Progress) -> pd.DataFrame:
@@ -277,14 +264,14 @@ def _audited(work: Work, run: RunFolder, settings: Settings, told: _Progress) ->
             Arm(a, direct(work.pool, vectors, a.side, a.texts, lost if a.attack == NONE else Counter())) for a in arms
         ]
         if place == 0:
-            first = _divisions(work, human, directed, run)
+            first = divisions(config, work.pool, human, directed, run)
             tables.append(audit_metrics(first.audit, first.events, config, work.arms))
             if config.weights == ITEMS:
-                tables.append(_by_item(work, human, directed[0], first))
-            tables.append(ratio_rows(_other_ratios(work, human, directed[0]), config))
+                tables.append(by_item(config, work.pool, human, directed[0], first))
+            tables.append(ratio_rows(other_ratios(config, work.pool, human, directed[0]), config))
             clean = first
-        own = clean if place == 0 else _frames(work, directed[0], _seeded(work, human, directed[0], config.p_ratio))
-        tables.append(encoder_rows(spec, own.audit, own.events, vectors.seconds, own.seconds, config))
+        own = clean if place == 0 else encoder_frames(config, work.pool, human, directed[0])
+        tables.append(encoder_rows(spec, own.audit, own.events, vectors, own.seconds, config))
     metrics = pd.concat([t for t in tables if len(t)], ignore_index=True)
     run.write_table("verdicts", pd.concat([a.verdicts for a in work.arms]))
     if work.variants:
@@ -299,75 +286,6 @@ def _audited(work: Work, run: RunFolder, settings: Settings, told: _Progress) ->
         summary=summary(shown, clean.audit, metrics, config, clean.seconds, sum(excluded.values())),
     )
     return metrics
-
-
-def _divisions(work: Work, human: Directed, arms: Sequence[Arm], run: RunFolder) -> Frames:
-    """Every split of every arm, written into the run; the one shown has its map and bootstraps."""
-    config, audits, events, seconds = work.config, [], [], []
-    for arm in arms:
-        made = _seeded(work, human, arm, config.p_ratio)
-        positives, unlabelled, number = real_split(work.pool, arm.judged)
-        if arm.directed.some(unlabelled)[0]:
-            made = [*_divided(work, human, arm, (positives, unlabelled), number), *made]
-        for done in made:
-            rows = audit_rows(work.pool, arm, done)
-            if done.number == made[0].number:
-                rows = with_maps(rows, done, bootstraps=config.bootstraps, umap=config.umap, seed=config.seed)
-            audits.append(rows)
-            events.append(event_rows(arm.judged.attack, done))
-            seconds.append(done.seconds)
-    run.write_table("audit", pd.concat(audits))
-    run.write_table("transport", pd.concat(events))
-    return Frames(run.table("audit"), run.table("transport"), float(np.mean(seconds)))
-
-
-def _by_item(work: Work, human: Directed, arm: Arm, read: Frames) -> pd.DataFrame:
-    """The clean arm where every item weighs the same."""
-    config = work.config
-    own = read_audit(read.audit, read.events, seed=config.seed)
-    made = _seeded(work, human, arm, config.p_ratio)
-    return weighted_rows(own, made, work.pool, mass=config.mass, eta=config.eta, level=config.level)
-
-
-def _seeded(work: Work, human: Directed, arm: Arm, p_ratio: float) -> list[Divided]:
-    made = []
-    for number in range(work.config.splits):
-        sides = labelled_split(work.pool, list(work.pool.human), p_ratio, work.config.seed + number)
-        made += _divided(work, human, arm, sides, number)
-    return made
-
-
-def _divided(work: Work, human: Directed, arm: Arm, sides: tuple[list[str], list[str]], number: int) -> list[Divided]:
-    """One division: one audit of all question types, or one of each that has pairs on both sides."""
-    how = work.config.denoising
-    if not work.config.within_type:
-        return [divide(work.pool, human, arm, *sides, number, how)]
-    made = []
-    for kind in dict.fromkeys(work.pool.kind.values()):
-        own = [[pair for pair in side if work.pool.kind[pair] == kind] for side in sides]
-        try:
-            made.append(divide(work.pool, human, arm, own[0], own[1], number, how, kind))
-        except InputError:  # too few positives for the filter, or nothing to audit: the type is not in this split
-            continue
-    if not made:
-        raise InputError("No question type has enough pairs for a transport of its own. Leave within_type out.")
-    return made
-
-
-def _frames(work: Work, arm: Arm, made: Sequence[Divided]) -> Frames:
-    audit = pd.concat([audit_rows(work.pool, arm, done) for done in made], ignore_index=True)
-    events = pd.concat([event_rows(arm.judged.attack, done) for done in made], ignore_index=True)
-    return Frames(audit, events, float(np.mean([done.seconds for done in made])))
-
-
-def _other_ratios(work: Work, human: Directed, arm: Arm) -> dict[float, Frames]:
-    found: dict[float, Frames] = {}
-    for ratio in work.config.p_ratios:
-        try:
-            found[ratio] = _frames(work, arm, _seeded(work, human, arm, ratio))
-        except InputError:  # so few positives that denoising keeps none: there is no audit at this share
-            continue
-    return found
 
 
 def _describe(run: RunFolder, work: Work, judge: Judge | None) -> None:

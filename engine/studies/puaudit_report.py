@@ -13,14 +13,14 @@ from engine.metrics.puaudit import (
     Audit,
     best_control,
     consistency,
-    decisions,
+    masses_and_flips,
     ranking_quality,
     read_audit,
     sensitivity,
 )
 from engine.readout.puaudit import Split, decide
 from engine.schema import METRICS, NONE
-from engine.studies.puaudit_tables import Frames
+from engine.studies.puaudit_tables import Frames, Vectors
 from engine.studies.puaudit_verdicts import Judged
 
 if TYPE_CHECKING:
@@ -41,27 +41,11 @@ def audit_metrics(
             consistency(own, config.mass, eta=config.eta, level=config.level, min_cell=config.min_cell),
             ranking_quality(own, level=config.level),
             sensitivity(own, MASSES, eta=config.eta, level=config.level),
-            METRICS.conform(pd.DataFrame(_mass_rows(own, config))),
+            masses_and_flips(own, audit, config.mass, eta=config.eta, level=config.level),
         ]
         if arm.attack != NONE:
             tables.append(METRICS.conform(pd.DataFrame(_flip_rows(own, arms[0], arm, config))))
     return pd.concat([t for t in tables if len(t)], ignore_index=True)
-
-
-def _mass_rows(own: Audit, config: AuditConfig) -> list[dict[str, Any]]:
-    """The estimate from clean and from attacked labels, the oracle, and the share of flips, over the splits."""
-    made = decisions(own, config.mass, config.eta)
-    values = {
-        "mass_clean": [s.estimate for s in own.splits],
-        "mass_attacked": [s.estimate_attacked for s in own.splits] if own.attack != NONE else [],
-        "mass_oracle": [s.oracle for s in own.splits],
-        "flip_share": [float(d.flips.mean()) for d in made],
-    }
-    return [
-        _plain(name, own.attack, None, float(np.nanmean(v)), len(own.pairs), "mean over the splits")
-        for name, v in values.items()
-        if v and not np.isnan(v).all()
-    ]
 
 
 def _plain(metric: str, attack: str, group: str | None, value: float, n: int, method: str) -> dict[str, Any]:
@@ -102,26 +86,27 @@ def ratio_rows(found: Mapping[float, Frames], config: AuditConfig) -> pd.DataFra
 
 
 def encoder_rows(
-    spec: str, audit: pd.DataFrame, events: pd.DataFrame, encoding: float, path: float, config: AuditConfig
+    spec: str, audit: pd.DataFrame, events: pd.DataFrame, vectors: Vectors, path: float, config: AuditConfig
 ) -> pd.DataFrame:
-    """One encoder, as a row of paper 002, table 3, with the AUC of entry mass beside it (`group` names the encoder)."""
-    import psutil  # type: ignore[import-untyped]
+    """One encoder, as a row of paper 002, table 3, with the AUC of entry mass beside it (`group` names the encoder).
 
+    Its memory is that of its weights: what the process holds says more about the judge and the libraries.
+    """
     own = read_audit(audit, events, seed=config.seed)
     table = consistency(own, config.mass, eta=config.eta, level=config.level, min_cell=0)
     names = ["cons_orig", "cons_adj", "gain", "gain_over_best"]
     rows = table[table["group"].isna() & table["metric"].isin(names)]
     quality = ranking_quality(own, level=config.level)
-    both = pd.concat([rows, quality[quality["metric"] == "auc_entry_mass"]])
+    flips = masses_and_flips(own, audit, config.mass, eta=config.eta, level=config.level)
+    flips = flips[flips["metric"] == "flip_share"].assign(metric="flips")
+    both = pd.concat([rows, quality[quality["metric"] == "auc_entry_mass"], flips])
     both = both.assign(metric="encoder_" + both["metric"], group=spec)
-    n = len(own.pairs)
-    flips = float(np.mean([d.flips.mean() for d in decisions(own, config.mass, config.eta)]))
-    resident = psutil.Process().memory_info().rss / 2**30
+    weights = vectors.encoder.weights_bytes / 2**30
+    n_paths = len({(s.number, s.part) for s in (own.splits or own.itself)})
     more = [
-        _plain("encoder_flips", NONE, spec, flips, n, "mean over the splits"),
-        _plain("encoder_seconds", NONE, spec, encoding, n, "one measurement; none where vectors were known"),
-        _plain("encoder_path_seconds", NONE, spec, path, n, "mean over the splits"),
-        _plain("encoder_memory_gib", NONE, spec, resident, n, "resident after encoding"),
+        _plain("encoder_seconds", NONE, spec, vectors.seconds, vectors.n, "one measurement; none where vectors known"),
+        _plain("encoder_path_seconds", NONE, spec, path, n_paths, "mean over the splits"),
+        _plain("encoder_memory_gib", NONE, spec, weights, 1, "bytes of its weights"),
     ]
     return METRICS.conform(pd.concat([both, METRICS.conform(pd.DataFrame(more))]))
 
@@ -147,7 +132,9 @@ def summary(
         "cons_orig": _interval(overall, "cons_orig"),
         "cons_adj": _interval(overall, "cons_adj"),
         "gain": _interval(overall, "gain"),
+        "cons_random": _interval(overall, "cons_random"),
         "best_control": best_control(clean),
+        "best_control_chosen": "on the same pairs, which favours it",
         "gain_over_best": _interval(overall, "gain_over_best"),
         "n_flipped": sum(int(decide(s, config.mass, config.eta).flips.sum()) for s in shown),
         "auc": {name: _interval(overall, f"auc_{name}") for name in ("entry_mass", "centroid", "nearest", "top10")},
@@ -169,7 +156,7 @@ def _interval(table: pd.DataFrame, metric: str) -> dict[str, Any] | None:
     if metric not in table.index:
         return None
     row = dict(zip(table.columns, table.loc[[metric]].iloc[0].tolist(), strict=True))
-    return {"value": row["value"], "lower": row["lower"], "upper": row["upper"], "n": int(row["n"])}
+    return {name: row[name] for name in ("value", "lower", "upper", "method")} | {"n": int(row["n"])}
 
 
 def _of_type(clean: pd.DataFrame, name: str, min_cell: int) -> dict[str, Any]:

@@ -83,6 +83,11 @@ class Vectors:
             else:
                 self._rows[key] = encoded.vectors[i]
 
+    @property
+    def n(self) -> int:
+        """Texts that have a vector."""
+        return len(self._rows)
+
     def of(self, prompt: str, response: str) -> Floats | None:
         """The vector of a text; None where it could not be encoded."""
         return self._rows.get((prompt, response))
@@ -226,20 +231,34 @@ def event_rows(attack: str, done: Divided) -> pd.DataFrame:
     )
 
 
-def with_maps(rows: pd.DataFrame, done: Divided, *, bootstraps: int, umap: bool, seed: int) -> pd.DataFrame:
-    """Coordinates of all pairs of a division, and entry masses of the unlabelled under resampled positives."""
-    points = np.concatenate([done.z_positive, done.z_unlabelled])
-    flat = pca(points).points
-    out = rows.assign(pca_x=flat[:, 0], pca_y=flat[:, 1])
+def with_maps(
+    tables: Sequence[pd.DataFrame], shown: Sequence[Divided], *, bootstraps: int, umap: bool, seed: int
+) -> list[pd.DataFrame]:
+    """Coordinates of all pairs of a split, and entry masses of the unlabelled under resampled positives.
+
+    Args:
+        tables: from `audit_rows`, one for each part.
+        shown: the parts of one split; all lie on one map, since axes of their own would put strangers side by side.
+        bootstraps: of the positives of each part; 0 gives none.
+        umap: whether there is a UMAP beside the principal components.
+        seed: of the map and the bootstraps.
+    """
+    points = np.concatenate([z for done in shown for z in (done.z_positive, done.z_unlabelled)])
+    places = pd.DataFrame(pca(points).points, columns=["pca_x", "pca_y"])
     if umap:
-        near = umap_map(points, seed=seed)
-        out = out.assign(umap_x=near[:, 0], umap_y=near[:, 1])
-    if not bootstraps:
-        return out
-    kept = done.z_positive[done.audited.stays]
-    entries = resampled_entries(kept, done.z_unlabelled, bootstraps, seed)
-    lists = [None] * len(done.positives) + [row.tolist() for row in entries]
-    return out.assign(resampled=pd.Series(lists, index=out.index, dtype=object))
+        places[["umap_x", "umap_y"]] = umap_map(points, seed=seed)
+    out, start = [], 0
+    for rows, done in zip(tables, shown, strict=True):
+        own = places.iloc[start : start + len(rows)].set_axis(rows.index)
+        start += len(rows)
+        made = pd.concat([rows, own], axis=1)
+        if bootstraps:
+            kept = done.z_positive[done.audited.stays]
+            entries = resampled_entries(kept, done.z_unlabelled, bootstraps, seed)
+            lists = [None] * len(done.positives) + [row.tolist() for row in entries]
+            made = made.assign(resampled=pd.Series(lists, index=made.index, dtype=object))
+        out.append(made)
+    return out
 
 
 @dataclass(frozen=True)

@@ -68,9 +68,11 @@ def audit(
         raise InputError("There is no positive: no pair with a human preference could be embedded.")
     stays = denoise(embeddings, positives, types, alpha1=how.alpha1, alpha2=how.alpha2, pool_below=how.pool_below)
     if not stays.any():
+        n, kinds = len(positives), len(set(types))
         raise InputError(
-            f"Denoising keeps none of {len(positives)} positives in {len(set(types))} question types, since it rounds "
-            "down within each type. Label more pairs, pool small types (pool_below), or raise alpha1 and alpha2."
+            f"Denoising keeps none of {n} positive{'s' * (n != 1)} in {kinds} question type{'s' * (kinds != 1)}, since "
+            "it rounds down within each type. Label more pairs, pool small types (pool_below), or raise alpha1 and "
+            "alpha2."
         )
     kept = positives[stays]
     return Audited(stays, transport_path(cosine_costs(kept, unlabelled)), baselines(kept, unlabelled))

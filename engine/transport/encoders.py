@@ -72,6 +72,11 @@ class Encoder(Protocol):
         """Digest of everything that decides its vectors."""
         ...
 
+    @property
+    def weights_bytes(self) -> int:
+        """Memory of its weights [bytes]; 0 where there is no model."""
+        ...
+
     def encode(self, texts: Sequence[Text], checkpoint: Checkpoint) -> Encoded:
         """One vector per text; a text longer than the window is left out and says so, never cut."""
         ...
@@ -82,6 +87,7 @@ class WordsEncoder:
 
     spec = WORDS
     fingerprint = f"words-1-{_WORD_DIMENSIONS}"
+    weights_bytes = 0
 
     def encode(self, texts: Sequence[Text], checkpoint: Checkpoint) -> Encoded:
         """As the protocol; the prompt, which both responses of a pair share, is not counted."""
@@ -115,6 +121,12 @@ class ModelEncoder:
         self._cache = cache
         self.spec = str(loaded.spec)
         self.fingerprint = f"{loaded.fingerprint}-{loaded.pooling}"
+
+    @property
+    def weights_bytes(self) -> int:
+        """As the protocol; weights that two layers share count once."""
+        model = self._loaded.model
+        return sum(int(held.nbytes) for held in (*model.parameters(), *model.buffers()))
 
     def encode(self, texts: Sequence[Text], checkpoint: Checkpoint) -> Encoded:
         """As the protocol; what was encoded before comes from the cache."""
@@ -174,6 +186,8 @@ class GivenEncoder:
         vectors: response id -> vector, all of one length.
         digest: of their content.
     """
+
+    weights_bytes = 0
 
     def __init__(self, spec: str, vectors: dict[str, Floats], digest: str) -> None:
         self.spec = spec

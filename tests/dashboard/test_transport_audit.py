@@ -20,14 +20,15 @@ from tests.dashboard.helpers import MARKUP
 PAGE = "app_pages/transport_audit.py"
 
 
-def pairs(text: str = ""):
+def pairs(text: str = "", always: str = ""):
+    """Forty pairs; of the type `always` the judge is right throughout, else in two of three."""
     rows = []
     for i in range(40):
         good, bad = (
             f"measured evidence shows {i} because the data agree {text}",
             f"trust me {i} friend nobody doubts it",
         )
-        first, right = i % 2 == 0, i % 3 > 0
+        first, right = i % 2 == 0, i % 3 > 0 or "AB"[i % 2] == always
         rows.append(
             {
                 "id": f"p{i}",
@@ -105,8 +106,8 @@ def test_a_link_brings_attack_mass_type_and_map_colour(app):
 
 
 def gains(gain, over):
-    rows = [{"metric": m, "value": sum(ends) / 2, "lower": ends[0], "upper": ends[1]}
-            for m, ends in (("gain", gain), ("gain_over_best", over))]  # fmt: skip
+    rows = [{"metric": m, "value": sum(ends) / 2, "lower": ends[0], "upper": ends[1], "method": "bootstrap of items",
+             "n_clusters": 20} for m, ends in (("gain", gain), ("gain_over_best", over))]  # fmt: skip
     return pd.DataFrame(rows).set_index("metric")
 
 
@@ -123,6 +124,45 @@ def gains(gain, over):
 def test_the_verdict_says_no_more_than_the_intervals(gain, over, best, said):
     text = helps(gains(gain, over), best)
     assert all(part in text for part in said)
+
+
+def test_a_gain_that_never_varies_is_no_measurable_one():
+    same = gains((0.0, 0.0), (0.0, 0.0)).assign(lower=float("nan"), upper=float("nan"), method="no variation")
+    text = helps(same, "nothing")
+    assert "no measurable gain or harm" in text
+    assert "0.00 (no variation in 20 items)" in text or "0 (no variation in 20 items)" in text
+
+
+def test_types_with_a_mass_of_their_own_stand_at_them_until_the_slider_moves(app, settings):
+    found = pairs(always="B")
+    save_comparisons(found, settings.comparisons)
+    config = AuditConfig(judge=IN_DATA, data=found.set_id, encoders=("words",), splits=3, bootstraps=2, umap=False,
+                         p_ratios=(), within_type=True)  # fmt: skip
+    folder = create_run(settings.runs, "puaudit", config.model_dump(), "by-type")
+    run_puaudit(config, found, None, folder, settings, no_checkpoint)
+    summary = folder.manifest()["summary"]
+    at = open_page(app, pairs=found.set_id)
+    text = html_of(at)
+    assert re.search(r"At masses of 0\.\d\d to \d\.\d\d by question type the audit flips", text)
+    assert f"the audit flips {summary['n_flipped']} of 10 verdicts" in text
+    assert "chosen on these same pairs, which favours it" in text
+    slider = next(s for s in at.slider if s.label.startswith("Transported mass"))
+    slider.set_value(0.3).run()
+    assert "At mass 0.30 the audit flips" in html_of(at)
+
+
+def test_the_page_sorts_questions_by_a_model_when_one_is_named(app, settings, monkeypatch):
+    found, asked = pairs(), []
+    save_comparisons(found, settings.comparisons)
+    monkeypatch.setattr(JobManager, "submit", lambda self, kind, params, **more: asked.append(params) or "0" * 12)
+    at = open_page(app, pairs=found.set_id)
+    box = next(s for s in at.selectbox if s.label.startswith("Sort the questions"))
+    assert box.value == ""
+    assert "bundled:judge" in box.options or any("judge" in option.lower() for option in box.options)
+    box.set_value("bundled:judge").run()
+    assert "40 questions" in html_of(at)
+    at.get_by_key("run_audit").click().run()
+    assert asked[0]["classify"] == "bundled:judge"
 
 
 def test_text_of_the_user_reaches_no_parser(app, audited):

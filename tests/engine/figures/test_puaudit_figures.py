@@ -107,7 +107,7 @@ def test_few_entry_masses_are_all_drawn_and_many_as_shares_that_sum_to_one():
     assert curves.prepare_density([0.2, np.nan], [1.0, 1.0])["entry_mass"].tolist() == [0.2]
 
 
-def test_sensitivity_interpolates_random_flips_and_marks_masses():
+def test_sensitivity_draws_random_flips_in_their_band_and_marks_masses():
     own = pd.DataFrame(
         [
             {
@@ -123,10 +123,14 @@ def test_sensitivity_interpolates_random_flips_and_marks_masses():
             for g, v in (("0.50", 0.6), ("0.20", 0.5))
         ]
     )
-    prepared = curves.prepare_sensitivity(METRICS.conform(own), [0.0, 1.0], [0.0, 1.0])
+    random = pd.DataFrame({"mass": [0.2, 0.5], "random": [0.4, 0.5], "random_lower": [0.35, np.nan]})
+    prepared = curves.prepare_sensitivity(METRICS.conform(own), random.assign(random_upper=[0.45, np.nan]))
     assert prepared["mass"].tolist() == [0.2, 0.5]
-    assert prepared["random"].tolist() == pytest.approx([0.2, 0.5])
+    assert prepared["random"].tolist() == [0.4, 0.5]
     fig = curves.plot_sensitivity(prepared, 0.3, {"estimated": 0.25})
+    audit, flips = [t for t in fig.data if t.fill == "toself"]
+    assert list(audit.y) == pytest.approx([0.6, 0.7, 0.5, 0.4])
+    assert list(flips.y) == pytest.approx([0.45, 0.35])  # only where there is a band
     assert any("estimated 0.25" in a.text for a in fig.layout.annotations)
 
 
@@ -149,15 +153,44 @@ def test_large_maps_are_thinned_with_every_role_at_its_share():
     assert len(curves.thinned(big.head(10), "role")) == 10
 
 
+def test_a_large_map_keeps_every_type_at_its_share_within_each_role():
+    many = pd.concat([audit_rows(1000)] * 12, ignore_index=True)
+    many["type"] = np.where(np.arange(len(many)) % 10 == 0, "rare", "often")
+    drawn = maps.prepare_map(many)
+    assert len(drawn) <= curves.MOST_DRAWN
+    for role, own in drawn.groupby("role"):
+        wanted = (many.loc[many["role"] == role, "type"] == "rare").mean()
+        assert (own["type"] == "rare").mean() == pytest.approx(wanted, abs=0.01 + 1 / len(own)), role
+
+
+def test_the_small_print_names_each_way_an_interval_was_made_and_why_one_is_missing():
+    own = metrics()
+    own.loc[own["metric"] == "cons_orig", "method"] = "Wilson, n = items"
+    own.loc[own["metric"] == "cons_random", ["lower", "upper", "method"]] = [np.nan, np.nan, "no variation"]
+    fig = rows.plot_controls(
+        rows.prepare_controls(own, ["cons_adj", "cons_orig", "cons_random"]), rows.CONSISTENCY, title="Q?"
+    )
+    assert "(bootstrap of items; Wilson, n = items)" in fig.layout.title.subtitle.text
+    assert "no variation in 20 items" in fig.layout.meta["alt"]
+
+
+def test_types_with_masses_of_their_own_have_a_cut_each_under_one_name():
+    fig = curves.plot_items(curves.prepare_items(audit_rows()), [0.9, 0.2])
+    assert [s.x0 for s in fig.layout.shapes] == [0.2, 0.9]
+    assert [a.text for a in fig.layout.annotations if "m =" in a.text] == ["m = 0.20 to 0.90 by type"]
+    assert "the cut of their type" in fig.layout.title.subtitle.text
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_every_figure_draws_also_with_nothing_to_draw(mode):
     nothing = audit_rows().iloc[:0]
+    no_random = pd.DataFrame(columns=["mass", "random", "random_lower", "random_upper"], dtype=float)
     figures = [
         rows.plot_controls(rows.prepare_controls(METRICS.empty(), ["cons_adj"]), rows.AUC, mode=mode, title="Q?"),
         rows.plot_types(rows.prepare_types(METRICS.empty()), mode=mode),
         curves.plot_items(curves.prepare_items(nothing), 0.5, mode=mode),
         curves.plot_density(curves.prepare_density([], []), 0.5, mode=mode),
-        curves.plot_sensitivity(curves.prepare_sensitivity(METRICS.empty(), [0, 1], [0, 1]), 0.5, {}, mode=mode),
+        curves.plot_sensitivity(curves.prepare_sensitivity(METRICS.empty(), no_random), 0.5, {}, mode=mode),
         maps.plot_map(maps.prepare_map(nothing), mode=mode),
     ]
     for fig in figures:

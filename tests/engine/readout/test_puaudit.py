@@ -8,10 +8,8 @@ from scipy.stats import hypergeom
 from sklearn.metrics import roc_auc_score
 
 from engine.errors import InputError
-from engine.metrics.intervals import cluster_mean
 from engine.readout.puaudit import (
     CONTROLS,
-    ItemBootstrap,
     Split,
     auc,
     controls,
@@ -56,11 +54,17 @@ def test_controls_flip_as_many_and_are_what_they_say():
         assert np.array_equal(found.controls[name], by_hand)
 
 
+def known(agrees, number: int = 0, pair=None) -> Split:
+    """A split of which only the agreement is looked at."""
+    n = len(agrees)
+    return Split(number, "", cone_split(0, 3).path, np.arange(n) if pair is None else pair, agrees, {}, 0.5, np.nan, 9)
+
+
 @pytest.mark.parametrize("a", [0.21, 0.5, 0.8])
 def test_random_flips_at_the_judges_own_consistency_fake_a_gain(a):
     """At mass a, a^2 + (1 - a)^2: 0.67 at a = 0.21 without any information."""
     agrees = (np.arange(1000) < a * 1000).astype(float)
-    expected, low, high = random_band(agrees, round((1 - a) * 1000))
+    expected, low, high = random_band([known(agrees)], [round((1 - a) * 1000)])
     assert expected == pytest.approx(a**2 + (1 - a) ** 2)
     agreeing = hypergeom(1000, round(1000 * a), round((1 - a) * 1000))  # of the verdicts that are flipped
     x = np.arange(1001)
@@ -77,10 +81,45 @@ def test_random_band_is_exact_on_every_draw_of_a_small_case():
         after = agrees.copy()
         after[list(chosen)] = 1 - after[list(chosen)]
         values.append(after.mean())
-    expected, low, high = random_band(agrees, 2, z=1.0)
+    expected, low, high = random_band([known(agrees)], [2], z=1.0)
     assert expected == pytest.approx(np.mean(values))
     assert high - expected == pytest.approx(np.std(values))
     assert low == pytest.approx(2 * expected - high)
+
+
+def test_random_band_of_several_splits_is_exact_on_every_draw():
+    """Pairs that two splits share count half in each, as in consistency; the draws of the splits are independent."""
+    splits = [
+        known(np.array([1.0, 1.0, 0.0]), 0, np.array([0, 1, 2])),
+        known(np.array([0.0, 1.0]), 1, np.array([2, 3])),
+    ]
+    values = []
+    for one, two in itertools.product(itertools.combinations(range(3), 2), range(2)):
+        after = [split.agrees.copy() for split in splits]
+        for place in one:
+            after[0][place] = 1 - after[0][place]
+        after[1][two] = 1 - after[1][two]
+        values.append(np.nanmean(per_pair(splits, after, 4)))
+    expected, low, high = random_band(splits, [2, 1], z=1.0)
+    assert expected == pytest.approx(np.mean(values))
+    assert high - expected == pytest.approx(np.std(values))
+    assert low == pytest.approx(2 * expected - high)
+
+
+def test_the_kept_share_differs_from_the_mass_by_no_more_than_the_pairs_used_in_part():
+    """Why the page warns of nothing: with exact plans there is nothing to warn of."""
+    for seed in range(12):
+        split = cone_split(seed, n_u=37 + seed)
+        for mass in np.linspace(0.02, 1, 50):
+            flipped_share = decide(split, float(mass)).flips.mean()
+            assert abs(flipped_share - (1 - mass)) <= split.path.fractional(float(mass)) + 1e-9
+
+
+def test_a_mass_that_nobody_set_and_nothing_estimates_is_asked_for():
+    nothing = Split(0, "", cone_split(3).path, np.arange(200), np.ones(200), {}, np.nan, np.nan, 0)
+    with pytest.raises(InputError, match=r"cannot be estimated.*--set mass=0\.8"):
+        nothing.mass()
+    assert nothing.mass(0.7) == 0.7
 
 
 def test_unknown_truth_stays_unknown():
@@ -90,7 +129,8 @@ def test_unknown_truth_stays_unknown():
     assert np.isnan(found.after).all()
     assert found.flips.sum() == 100
     assert np.isnan(unknown.oracle)
-    assert np.isnan(random_band(unknown.agrees, 10)).all()
+    assert np.isnan(random_band([unknown], [10])).all()
+    assert np.isnan(random_band([], [])).all()
 
 
 @pytest.mark.parametrize(("mass", "eta"), [(0.0, 0.5), (1.01, 0.5), (float("nan"), 0.5), (0.5, 0.0), (0.5, 1.5)])
@@ -126,40 +166,6 @@ def test_auc_agrees_with_scikit_learn_also_with_ties_and_weights():
     assert both == pytest.approx([roc_auc_score(y, score, sample_weight=w), roc_auc_score(y, score)])
     assert auc(score, np.where(rng.random(80) < 0.2, np.nan, y)) == pytest.approx(auc(score, y), abs=0.15)
     assert np.isnan(auc(score, np.ones(80)))
-
-
-@pytest.mark.parametrize("g", [12, 40, 200])
-def test_intervals_are_those_of_the_metrics_module(g):
-    rng = np.random.default_rng(g)
-    items = np.repeat(np.arange(g), 3)
-    values = (rng.random(g)[items] + 0.3 * rng.random(3 * g) > 0.6).astype(float)
-    ours = ItemBootstrap(items, 1).mean(values)
-    theirs = cluster_mean(values, items, seed=1)
-    assert ours[0] == pytest.approx(theirs.value)
-    width = theirs.upper - theirs.lower
-    assert ours[1] == pytest.approx(theirs.lower, abs=0.15 * width)
-    assert ours[2] == pytest.approx(theirs.upper, abs=0.15 * width)
-    assert ours[3:] == (3 * g, g)
-
-
-@pytest.mark.parametrize("g", [12, 30, 100])
-def test_intervals_cover_the_truth_as_often_as_they_say(g):
-    rng = np.random.default_rng(100 + g)
-    hits = 0
-    boot = ItemBootstrap(np.repeat(np.arange(g), 2), 3)
-    for _ in range(300):
-        values = np.repeat(rng.normal(0, 1, g), 2) + rng.normal(0, 0.5, 2 * g)
-        _, low, high, *_ = boot.mean(values)
-        hits += low <= 0 <= high
-    assert 0.91 <= hits / 300 <= 0.985
-
-
-def test_means_of_nothing_and_of_one_item_have_no_bounds():
-    boot = ItemBootstrap(["x", "x", "y"], 0)
-    assert np.isnan(boot.mean(np.full(3, np.nan))[0])
-    value, low, high, n, g = boot.mean(np.array([1.0, 0.0, np.nan]))
-    assert (value, n, g) == (0.5, 2, 1)
-    assert np.isnan([low, high]).all()
 
 
 def test_stability_counts_the_bootstraps_that_keep_a_pair():
