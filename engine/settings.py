@@ -62,6 +62,11 @@ class Settings:
         return self.data_dir / "recordings"
 
     @property
+    def pools(self) -> Path:
+        """Counterfactual references of the user's own, named by content digest."""
+        return self.data_dir / "pools"
+
+    @property
     def runs(self) -> Path:
         """Run folders (parquet tables and a manifest)."""
         return self.data_dir / "runs"

@@ -7,7 +7,7 @@ import streamlit as st
 from dashboard import data, state, ui
 from dashboard.uploads import Opened
 from engine.data.dataset import MAX_NAME
-from engine.data.mapping import FIELDS, Field, suggest_mapping
+from engine.data.mapping import OFFERED, QUALITY, Field, suggest_mapping
 from engine.data.presets import Preset
 from engine.schema import Task
 
@@ -45,8 +45,8 @@ def mapping(opened: Opened) -> tuple[tuple[str, str], ...]:
     reading = data.digest(repr((opened.reading_id, columns, _chosen_by(opened.preset))).encode())
     chosen = {}
     with st.container(key="mapping"):
-        cells = [cell for _ in range(2) for cell in st.columns(4)]
-        for cell, field in zip(cells, FIELDS, strict=True):
+        cells = [cell for _ in range(3) for cell in st.columns(3)]
+        for cell, field in zip(cells, OFFERED, strict=True):
             with cell:
                 chosen[field.name] = _column_choice(field, columns, guess.get(field.name, NOT_IN_FILE), reading)
     return tuple((name, column) for name, column in chosen.items() if column != NOT_IN_FILE)
@@ -70,14 +70,20 @@ def _column_choice(field: Field, columns: list[str], guess: str, reading: str) -
     )
 
 
-def task_and_title(name: str, file_digest: str, preset: Preset | None) -> tuple[str, str]:
-    """What the responses were asked to be, and what the data set is called."""
+def task_and_title(name: str, file_digest: str, opened: Opened) -> tuple[str, str]:
+    """What the responses were asked to be, and what the data set is called.
+
+    A column that says correct or incorrect beside a reference is what answers checked against it look like.
+    """
     left, right = st.columns(2)
     tasks = list(TASKS)
+    preset = opened.preset
+    guess = suggest_mapping(opened.raw.frame, by_last_word=True)
+    first = Task(preset.task) if preset else Task.VERIFICATION if QUALITY.name in guess else tasks[0]
     task = left.selectbox(
         "What were the responses asked to be?",
         tasks,
-        index=tasks.index(Task(preset.task)) if preset else 0,
+        index=tasks.index(first),
         format_func=lambda t: TASKS[t],
         key=f"task_{file_digest}_{_chosen_by(preset)}",
         help="Decides which prompt the judge is given.",

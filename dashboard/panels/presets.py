@@ -8,7 +8,7 @@ from dashboard import state, ui
 from dashboard.panels.columns import TASKS
 from dashboard.uploads import Opened
 from engine.data.encodings import TITLES
-from engine.data.mapping import FIELDS
+from engine.data.mapping import OFFERED
 from engine.data.presets import MAX_NAME, Preset, delete_preset, list_presets, rename_preset, save_preset
 from engine.data.raw import DELIMITERS
 from engine.errors import EngineError
@@ -98,7 +98,7 @@ def _row(preset: Preset, opened: Opened | None, file_digest: str) -> None:
 
 
 def _describe(preset: Preset) -> str:
-    labels = {field.name: field.label for field in FIELDS}
+    labels = {field.name: field.label for field in OFFERED}
     parts = [f"{labels[field]}: {column}" for field, column in preset.mapping.items()]
     if preset.delimiter:
         parts.append(f"a {DELIMITERS[preset.delimiter]} between the cells")

@@ -146,19 +146,10 @@ def by_answer_type(run: SwapRun, threshold: float) -> str:
     )
 
 
-def unread_note(found: Summary, run: SwapRun) -> str:
-    """How many verdicts are unread, since keys that leave the verifier without an answer are no rejections."""
-    s = run.tables[run.arms[0]].samples
-    lost, clean = np.isnan(s.p), s.clean
-    checks = int(np.isnan(max_p_cf(s, found.k))[(s.yes(found.threshold) == 1)].sum())
-    parts = [
-        f"{count(int(lost[part].sum()))} of {count(int(part.sum()))} verdicts on {what}"
-        for part, what in ((clean, "responses"), (~clean, "keys"))
-        if lost[part].any()
-    ]
-    if checks:
-        parts.append(f"the checks of {plural(checks, 'accepted sample')}")
-    return f"Unread and left out: {', '.join(parts)}." if parts else ""
+def left_out_note(run: SwapRun) -> str:
+    """How many items could not be asked about, in a sentence."""
+    n = int(run.manifest.get("data", {}).get("n_without_reference", 0))
+    return f"Left out: {plural(n, 'item')} without a reference." if n else ""
 
 
 def _title(spec: str) -> str:

@@ -6,20 +6,19 @@ import json
 
 import streamlit as st
 
-from dashboard import data, state, ui
+from dashboard import state, ui
 from dashboard.panels.api_cost import api_cost
 from dashboard.panels.progress import progress
 from dashboard.panels.refswap_data import STUDY
+from dashboard.panels.refswap_pool import pick_pool
 from dashboard.watching import newest_job
 from engine import catalog, jobs
 from engine.data.dataset import Dataset
 from engine.errors import EngineError
 from engine.figures.text import plural
 from engine.jobs import Job
-from engine.schema import Task
 
-KEYS, OWN, POOL, FORM, K_MAX, BOTH = "swap_keys", "swap_own", "swap_pool", "swap_form", "swap_k_max", "swap_both"
-OWN_POOL = "data"
+KEYS, OWN, FORM, K_MAX, BOTH = "swap_keys", "swap_own", "swap_form", "swap_k_max", "swap_both"
 RUN = "Run this verifier here"
 FORMS = {
     "reference last": "Question, response, reference last",
@@ -48,7 +47,7 @@ def setup(judge: str, dataset: Dataset, job: Job | None) -> None:
             keys = _keys()
         with right:
             form = _choice("Form of the prompt", FORM, list(FORMS), lambda f: FORMS[f])
-            pool = _pool()
+            pool = pick_pool()
             k_max = int(st.slider("References asked for each YES", 1, 10, 5, key=K_MAX, persist_state="session"))
             both = st.toggle(
                 "Also references of the same answer type", key=BOTH, help="The harder arm.", persist_state="session"
@@ -107,22 +106,6 @@ def own_keys(typed: str) -> list[str]:
 def _choice(name: str, key: str, options: list[str], title) -> str:  # noqa: ANN001
     state.seed(key, options, options[0])
     return ui.pick(name, options, key=key, title=title)
-
-
-def _pool() -> str:
-    titles = {OWN_POOL: "The references of these data"} | {
-        name: title for name, title in data.dataset_titles().items() if _has_references(name)
-    }
-    return _choice("Counterfactual references from", POOL, list(titles), lambda p: titles[p])
-
-
-@st.cache_data(max_entries=64, show_spinner=False)
-def _has_references(dataset_id: str) -> bool:
-    try:
-        found = data.dataset(dataset_id)
-    except EngineError:
-        return False
-    return found.task == Task.VERIFICATION and bool(found.items["reference"].notna().any())
 
 
 def _cost(calls: int, keys: int, checks: int, *, busy: bool) -> str:

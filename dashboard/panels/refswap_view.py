@@ -16,6 +16,7 @@ from dashboard.panels.run_table import run_table
 from engine import catalog
 from engine.data.dataset import Dataset
 from engine.figures.text import fixed, interval_text, three_digits
+from engine.gallery.refswap import fewer_note, unread_note
 from engine.metrics.intervals import Interval
 from engine.metrics.refswap import Summary
 
@@ -61,18 +62,22 @@ def _heading(run: SwapRun, found: Summary, setting: Setting) -> None:
     st.subheader(ui.plain(verifier_title(run.judge)), anchor=False)
     st.badge(findings.provenance(run.manifest, recorded=run.recorded), icon=":material/history:", color="gray")
     ui.finding(swaps.headline(run, found))
-    if unread := swaps.unread_note(found, run):
+    if unread := unread_note(run.tables[setting.arm], found):
         ui.warn(unread)
+    for note in (fewer_note(found), swaps.left_out_note(run)):
+        if note:
+            ui.note(note)
     with st.expander("Why, and what it costs"):
         ui.note(swaps.mechanism(run, setting.arm, found, setting.threshold))
-        ui.facts(_facts(found))
+        ui.facts(_facts(found, run))
         ui.note(catalog.describe_judge(run.judge.partition("?")[0]).about)
         ui.note(str(run.manifest.get("judge", {}).get("remark") or ""))
 
 
-def _facts(found: Summary) -> dict[str, str]:
+def _facts(found: Summary, run: SwapRun) -> dict[str, str]:
     clean, key = found.cost_clean, found.cost_key
     facts = {
+        "Swapped references": str(run.manifest.get("pool", {}).get("name", "")).removeprefix("of "),
         "γ in use": three_digits(found.gamma),
         "Reach it, correct / keys": f"{_percent(found.pass_right.value)} / {_percent(found.pass_fooled.value)}",
         "AUC (signed)": _text(found.auc),
@@ -124,6 +129,7 @@ def _baselines(run: SwapRun, found: Summary, setting: Setting, __: Dataset, key:
     cuts = {
         "Undefended": ("", found.before),
         f"RefSwap, K = {setting.k}": (f"max_p_cf ≥ {three_digits(found.gamma)}", found.after),
+        "max_p_cf, K = 1": (f"max_p_cf ≥ {three_digits(found.one_cut.value)}", found.one_after),
         "s-score, K = 1": (f"s ≥ {three_digits(found.s_cut.value)}", found.s_after),
         "Length filter": (f"at least {fixed(found.length_cut.value, 0)} characters", found.length_after),
     }
@@ -143,7 +149,8 @@ def _baselines(run: SwapRun, found: Summary, setting: Setting, __: Dataset, key:
     dev = f"{swaps.percent(found.dev_before.accuracy)} before, {swaps.percent(found.dev_after.accuracy)} behind RefSwap"
     ui.note(
         f"Rates of the test part. On the calibration part, where eq. 5 holds, accuracy is {dev}. The s-score is p(YES) "
-        f"under the true reference minus p(YES) under one other (eq. 3); its AUC is {_text(found.s_auc)}. A length "
+        f"under the true reference minus p(YES) under one other (eq. 3); its AUC is {_text(found.s_auc)}, and that of "
+        f"max_p_cf from the same one reference {_text(found.one_auc)}. A length "
         "filter knows nothing of content: any key longer than its threshold passes."
     )
     run_table(

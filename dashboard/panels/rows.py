@@ -12,7 +12,7 @@ from dashboard.data import digest
 from dashboard.history import History, parse_rows
 from dashboard.uploads import Opened
 from engine.data.dataset import Dataset
-from engine.data.mapping import FIELDS
+from engine.data.mapping import OFFERED
 from engine.data.problems import Problem, ProblemGroup, group_problems, rows_text
 from engine.data.raw import RawTable
 from engine.figures.text import count, plural
@@ -200,7 +200,7 @@ def _table(
     """Number and state of each row, then the mapped columns under our names, then the others under theirs."""
     part = raw.frame.iloc[[row - 1 for row in shown]]
     columns = dict(mapping)
-    labels = [(field.label, columns[field.name]) for field in FIELDS if field.name in columns]
+    labels = [(field.label, columns[field.name]) for field in OFFERED if field.name in columns]
     others = [(str(c), str(c)) for c in raw.frame.columns if c not in columns.values()]
     table: dict[str, list[object]] = {"Row": list(shown), "Becomes": [_STATES[states[row]] for row in shown]}
     for label, column in (*labels, *others):

@@ -90,7 +90,7 @@ def review(name: str, content: bytes) -> None:
         reading.ask_encoding(opened.raw, file_digest)
     columns.preset_line(opened, file_digest)
     mapping = columns.mapping(opened)
-    task, title = columns.task_and_title(name, file_digest, opened.preset)
+    task, title = columns.task_and_title(name, file_digest, opened)
     if "response" in dict(mapping):
         save_as_preset(opened, mapping, task, file_digest)
     presets_panel(presets, opened, file_digest)

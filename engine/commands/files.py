@@ -121,6 +121,8 @@ def dataset_of(data: str, args: argparse.Namespace) -> Dataset:
             )
         # a column named by hand is taken away from the field it was only suggested for
         mapping = {f: c for f, c in mapping.items() if c != column} | {field: column}
+    if quality := mapping.get("quality"):
+        print(f"Column {quality!r} is read as the quality.", file=sys.stderr)
     dataset = build_dataset(raw, mapping, task=args.task, name=path.name)
     for problem in group_problems(dataset.problems):
         print(f"{problem.severity}: {problem.where}: {problem.what} {problem.fix}", file=sys.stderr)

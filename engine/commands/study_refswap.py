@@ -9,6 +9,8 @@ from typing import Any
 from engine.attacks.master_keys import key_text, shown
 from engine.commands.common import INCONCLUSIVE, OK, show_progress
 from engine.data.dataset import Dataset
+from engine.figures.text import plural
+from engine.gallery.refswap import fewer_note, unread_note
 from engine.judges.registry import make_judge
 from engine.metrics.intervals import Interval
 from engine.metrics.refswap import Summary, Table, sample_table, summarise
@@ -43,11 +45,14 @@ def run_study_refswap(study: str, config: RefSwapConfig, dataset: Dataset, args:
         code = INCONCLUSIVE
         print(f"Stopped at the budget of {config.budget_seconds:g} s; the numbers below hold the items that were done.")
     run.update_manifest(recorded=args.recorded)
+    left_out = int(run.manifest()["data"]["n_without_reference"])
     arms: dict[str, Any] = {}
     for arm in config.arms:
         table, summary = _summary(run, config, arm)
-        arms[arm] = as_record(table, summary, config.judge)
+        arms[arm] = as_record(table, summary, config.judge, left_out)
         _say(table, summary, arm)
+    if left_out:
+        print(f"Left out: {plural(left_out, 'item')} without a reference.")
     print(f"Run {run.run_id}: judge {judge.spec}, data {dataset.name}. Tables are in its run folder.")
     first = arms[config.arms[0]] | {"arms": arms} if len(arms) > 1 else arms[config.arms[0]]
     return {"run_id": run.run_id, "state": run.manifest()["state"], **first, "exit_code": code}
@@ -72,18 +77,27 @@ def _say(table: Table, summary: Summary, arm: str) -> None:
         ("accuracy on responses (dev part)", summary.dev_before.accuracy, summary.dev_after.accuracy),
     ):
         print(f"  {what:<40} {_text(before):<24} {_text(after):<24} {before.n:>4}")
-    if not summary.n_fooled:
-        bound = summary.before.fpr
+    for note in (unread_note(table, summary), fewer_note(summary)):
+        if note:
+            print(f"  {note}")
+    bound = summary.before.fpr
+    if math.isnan(bound.value):
+        print("  No key was read, so nothing can be said of keys.")
+    elif not summary.n_fooled:
         print(
             f"  No key was accepted: 0 of {bound.n} (test part), at most {bound.upper:.1%}. There is nothing to remove."
         )
     else:
-        print(f"  gamma {summary.gamma:.4g} at delta {100 * summary.delta:g} points; AUC {_text(summary.auc)}, signed")
+        signed = "" if math.isnan(summary.auc.value) else ", signed"
+        print(f"  gamma {summary.gamma:.4g} at delta {100 * summary.delta:g} points; AUC {_text(summary.auc)}{signed}")
         print(
             f"  of the accepted, {_text(summary.pass_right)} of correct responses pass and "
             f"{_text(summary.pass_fooled)} of keys"
         )
-        print(f"  AUC of the s-score {_text(summary.s_auc)}; Cohen's d {_text(summary.cohens_d)}")
+        print(
+            f"  AUC at K = 1 {_text(summary.one_auc)}, of the s-score {_text(summary.s_auc)}; "
+            f"Cohen's d {_text(summary.cohens_d)}"
+        )
     if summary.auc.lower <= 0.5 <= summary.auc.upper:
         print("  max_p_cf does not measurably tell keys from correct answers here: gamma removes both alike.")
     elif summary.auc.value < 0.5:

@@ -104,7 +104,7 @@ def build_dataset(
     for row in left_out:
         if not 1 <= row <= len(raw.lines):
             raise InputError(f"There is no row {row} to leave out; the file has rows 1 to {len(raw.lines)}.")
-    rows = Rows(raw, columns, left_out)
+    rows = Rows(raw, columns, left_out, verified=task == Task.VERIFICATION)
     problems = sorted(rows.problems, key=lambda p: p.row or 0)
     if not rows.responses:
         problems.insert(0, Problem("error", "the file", "No row is left to judge.", "Solve the problems by row."))

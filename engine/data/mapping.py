@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from engine.data.correctness import all_say_correctness
 from engine.errors import InputError
 
 
@@ -166,13 +167,23 @@ FIELDS: tuple[Field, ...] = (
 )
 """What a user can map; only the response is required."""
 
-QUALITY = Field("quality", "Quality", "Quality level of the response, where it is true by construction.")
-"""Accepted by `check_mapping`, never suggested: in most files a column of this name is a human rating."""
+QUALITY = Field(
+    "quality",
+    "Quality",
+    "For answers checked against a reference: whether the response is correct, as correct or incorrect, true or false, "
+    "1 or 0. For other tasks a level that is true by construction.",
+    aliases=("correct", "is_correct", "correctness", "gold_correct", "is_right"),
+)
+"""Suggested only beside a reference and where every cell says correct or incorrect: in most other files a column of
+this name is a human rating."""
+
+OFFERED = (*FIELDS, QUALITY)
+"""What the page offers to map."""
 
 RULES = Field("rules", "Rules", "Format rules of the item that a program checks, as a JSON list of {rule, arguments}.")
 """Accepted by `check_mapping`, never suggested."""
 
-_KNOWN = {f.name: f for f in (*FIELDS, QUALITY, RULES)}
+_KNOWN = {f.name: f for f in (*OFFERED, RULES)}
 _TAIL = re.compile(r"(_(\d+|text|content|body|string|value))+$")
 """What may follow the telling word of a column's name: a scale, or that it is text."""
 _TOO_COMMON = frozenset({"id", "text", "input", "label", "type", "human", "quality", "annotation", "overall"})
@@ -189,7 +200,8 @@ def suggest_mapping(frame: pd.DataFrame, *, by_last_word: bool = False) -> dict[
 
     A field's own name beats an alias, an earlier alias a later one, and no column is used twice. A column
     is a human score only if most of its cells are numbers; a column called `id` names responses if its
-    values all differ, otherwise items.
+    values all differ, otherwise items. A column is the quality only beside a reference, and only if it says correct or
+    incorrect throughout.
 
     Args:
         frame: the user's table, cells as text.
@@ -214,7 +226,17 @@ def suggest_mapping(frame: pd.DataFrame, *, by_last_word: bool = False) -> dict[
             if column and column not in out.values() and _fits(field.name, alias, frame[column]):
                 out[field.name] = column
                 break
-    return _with_last_words(frame, by_name, out) if by_last_word else out
+    out = _with_last_words(frame, by_name, out) if by_last_word else out
+    return _with_quality(frame, by_name, out)
+
+
+def _with_quality(frame: pd.DataFrame, by_name: Mapping[str, str], found: Mapping[str, str]) -> dict[str, str]:
+    """Which column says correct or incorrect, where there is a reference; a guess that it is a rating gives way."""
+    column = next((by_name[name] for name in (QUALITY.name, *QUALITY.aliases) if name in by_name), "")
+    taken = any(c == column and field != "human_score" for field, c in found.items())
+    if "reference" not in found or not column or taken or not all_say_correctness(frame[column]):
+        return dict(found)
+    return {field: c for field, c in found.items() if c != column} | {QUALITY.name: column}
 
 
 def _with_last_words(frame: pd.DataFrame, by_name: Mapping[str, str], found: Mapping[str, str]) -> dict[str, str]:

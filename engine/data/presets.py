@@ -17,7 +17,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from engine.data.encodings import TITLES
-from engine.data.mapping import FIELDS
+from engine.data.mapping import OFFERED
 from engine.data.raw import DELIMITERS
 from engine.errors import InputError
 from engine.schema import Task
@@ -29,7 +29,7 @@ MAX_PRESETS = 200
 """Most presets that are kept."""
 
 _FILE = "presets.json"
-_FIELDS = frozenset(f.name for f in FIELDS)
+_FIELDS = frozenset(f.name for f in OFFERED)
 
 
 @dataclass(frozen=True)

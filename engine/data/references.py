@@ -36,8 +36,12 @@ class AnswerType(StrEnum):
 
 _WRAPPER = re.compile(r"\\(?:text|mathrm|mathbf|textbf|mbox|operatorname)\s*\{([^{}]*)\}")
 _SPACING = re.compile(r"\\[,;:!]|\\ |\\quad|\\qquad|\\left|\\right|\\displaystyle|~|\u00a0|\u202f")
-_CHOICE = re.compile(r"(?:[A-J]|\([A-Za-z]\))[.:]?(?:\s*(?:,|and|&)\s*\(?[A-J]\)?)*|\([A-Z]\)\s*\\?\s*\S.*")
-_TIME = re.compile(r"\d{1,2}:\d{2}")
+_CHOICE = re.compile(
+    r"(?:[A-J]|\([A-Za-z]\))[.:]?(?:\s*(?:,|and|&)\s*\(?[A-J]\)?)*|\([A-Z]\)\s*\\?\s*\S.*"
+    r"|[A-J][):]\s*\S.*|[A-J]\.\s*[^\sA-Z].*"
+)
+"""Letters of options, alone or before the option's text; "A. Lincoln" may be a name and is none."""
+_TIME = re.compile(r"\d{1,2}:\d{2}|\d\s*[ap]\.?\s?m\b", re.IGNORECASE)
 _STATES = frozenset({"yes", "no", "true", "false"})
 _FUNCTIONS = frozenset({"sqrt", "pi", "frac", "dfrac", "tfrac", "cdot", "times", "e", "approx", "pm", "circ", "degree"})
 _UNIT_WORDS = (
@@ -49,6 +53,11 @@ _UNIT_WORDS = (
 _UNITS = frozenset(_UNIT_WORDS.split())
 _NUMBER = r"[-+−]?\s*(?:\d[\d,]*(?:\.\d+)?|\.\d+)"
 _PLAIN_NUMBER = re.compile(rf"({_NUMBER})(?:\s*/\s*(\d+(?:\.\d+)?))?")
+_COUNTED = re.compile(rf"({_NUMBER}(?:\s*/\s*\d+)?)((?:\s+(?:of\s+)?[a-z]{{3,}}){{1,3}})")
+"""A number of anything, such as 100 apples or 1/2 cup of milk: one to three words behind it, in small letters."""
+_NAMED_FUNCTIONS = frozenset({"sin", "cos", "tan", "cot", "sec", "csc", "log", "exp", "theta", "alpha", "beta", "and"})
+_SAID_FUNCTIONS = frozenset({"sqrt", "pi", "π", "e", "times", "degree"})
+"""Words that belong to a number also without the backslash of LaTeX; pm is then a time of day."""
 _STRUCTURE = re.compile(r"[=<>*]|\^(?!\s*\{?\s*\\?circ)|^[\[(].*,|\\begin|\\\{")
 """What makes numbers more than one number: relations, products, powers, tuples, matrices, sets."""
 _MATHS = re.compile(r"[=<>^{}]|\\[a-z]|^[\[(].*,.*[\])]$")
@@ -91,23 +100,37 @@ def plain_answer(text: str) -> str:
 def answer_type(text: str) -> AnswerType:
     """The bucket of a reference.
 
-    Letters standing for options and yes, no, true, false are choices. A number may have a unit, a sign of currency, a
-    fraction bar, a root or pi. What has other letters among numbers and signs of mathematics is an expression, and
-    so is a tuple, an interval, a set, an equation or a matrix. Anything else is a string.
+    Letters standing for options, with or without the option's text, and yes, no, true, false are choices. A number may
+    have a unit or up to three words for what is counted, a sign of currency, a fraction bar, a root or pi. What has
+    other letters among numbers and signs of mathematics is an expression, and so is a tuple, an interval, a set, an
+    equation or a matrix. Anything else is a string, times of day among them.
     """
     text = plain_answer(text)
     if not text or len(text) > LONGEST or _TIME.search(text):
         return AnswerType.STRING
     if _CHOICE.fullmatch(text) or text.lower() in _STATES:
         return AnswerType.CHOICE
-    words = [w for w in re.findall(r"[^\W\d_]+", text) if w.lower() not in _FUNCTIONS]
-    if any(c.isdigit() for c in text) or "\\pi" in text:
+    if _counted(text):
+        return AnswerType.NUMERIC
+    words = [w.lstrip("\\") for w in re.findall(r"\\?[^\W\d_]+", text) if not _is_function(w)]
+    if any(c.isdigit() for c in text) or re.search(r"\\pi(?![a-z])|π", text):
         if all(w.lower() in _UNITS for w in words) and not _STRUCTURE.search(text):
             return AnswerType.NUMERIC
         prose = any(len(w) > 3 and w.lower() not in _UNITS for w in words)
         return AnswerType.STRING if prose and not _MATHS.search(text) else AnswerType.EXPRESSION
     signs = re.search(r"[-+*/^=<>]|\\[a-z]", text)
     return AnswerType.EXPRESSION if signs and words and all(len(w) < 3 for w in words) else AnswerType.STRING
+
+
+def _is_function(word: str) -> bool:
+    """Whether a word is a sign of mathematics that a number may have."""
+    return word[1:].lower() in _FUNCTIONS if word.startswith("\\") else word.lower() in _SAID_FUNCTIONS
+
+
+def _counted(text: str) -> re.Match[str] | None:
+    """A number of something: the match of number and words, None for anything else."""
+    found = _COUNTED.fullmatch(text)
+    return found if found and not _NAMED_FUNCTIONS & set(found[2].split()) else None
 
 
 def tokens_of(text: str) -> frozenset[str]:
@@ -129,6 +152,8 @@ def _jaccard(first: frozenset[str], second: frozenset[str]) -> float:
 def number_of(text: str) -> Fraction | None:
     """The value of an answer that is a plain number or a fraction, its unit left aside; None for any other."""
     bare = plain_answer(text)
+    if counted := _counted(bare):
+        bare = counted[1].strip()
     unit = re.search(r"([^\W\d_]+|%)$", bare)
     if unit and unit[1].lower() in _UNITS:
         bare = bare[: unit.start()].strip()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
+from engine.data.correctness import SPELLINGS, says_correct
 from engine.data.mapping import parse_number
 from engine.data.problems import Problem, Severity, place
 from engine.data.raw import RawTable
@@ -41,13 +42,16 @@ class Rows:
     """Collects the records of a file into table rows and problems.
 
     Attributes:
-        problems: everything found, in the order of the steps.
+        problems: everything found, in the order of the steps. Where answers are `verified` against a reference, a
+            quality that says neither correct nor incorrect is one.
         items: rows of the items table, without the task.
         responses: rows of the responses table.
     """
 
-    def __init__(self, raw: RawTable, columns: Mapping[str, str], left_out: Collection[int] = ()) -> None:
-        self._columns = columns
+    def __init__(
+        self, raw: RawTable, columns: Mapping[str, str], left_out: Collection[int] = (), *, verified: bool = False
+    ) -> None:
+        self._columns, self._verified = columns, verified
         # what is wrong with a row that the user leaves out is of no consequence any more
         self.problems: list[Problem] = [p for p in raw.problems if p.row not in left_out]
         self.items: list[dict[str, str | None]] = []
@@ -182,7 +186,7 @@ class Rows:
                 "system": record.cells.get("system"),
                 "text": record.text,
                 "human_score": self._human_score(record),
-                "quality": record.cells.get("quality"),
+                "quality": self._quality(record),
             }
             if response_id in kept:
                 self._report_same_id(record, row, *kept[response_id])
@@ -232,6 +236,18 @@ class Rows:
                 "Write a number with a point, such as 4 or 3.5, or leave the cell empty.",
             )
         return number
+
+    def _quality(self, record: Record) -> str | None:
+        text = record.cells.get("quality")
+        if self._verified and text is not None and says_correct(text) is None:
+            self._report(
+                "error",
+                record,
+                "quality",
+                f"{text[:40]!r} says neither correct nor incorrect.",
+                f"Read are {SPELLINGS}. Write one of these, leave the cell empty, or choose no column as Quality.",
+            )
+        return text
 
 
 def _name_items(records: list[Record], mapped: bool) -> None:

@@ -11,7 +11,7 @@ from engine import catalog
 from engine.figures import refswap as distribution
 from engine.figures import refswap_curves as curves
 from engine.figures import refswap_keys as keys
-from engine.figures.text import interval_text
+from engine.figures.text import count, interval_text, plural
 from engine.gallery.base import Dial, Entry, Shown, Source, Values, has_table
 from engine.metrics.refswap import Summary, Table, sample_table, summarise
 from engine.readout.refswap import Frontier, frontier, max_p_cf
@@ -66,6 +66,40 @@ def key_rows(table: Table, found: Summary) -> pd.DataFrame:
     pairs = zip(table.keys, found.before.per_key, found.after.per_key, strict=True)
     return keys.prepare_keys(
         [(key_title(name), b.n, b.value, b.lower, b.upper, a.value, a.lower, a.upper) for name, b, a in pairs]
+    )
+
+
+def unread_note(own: Table, found: Summary) -> str:
+    """What is unread and left out, in a sentence, since a key that leaves the verifier without an answer is no NO.
+
+    Keys of which half or more is unread are named, the worst first: their shares rest on what little was read.
+    """
+    s = own.samples
+    lost = np.isnan(s.p)
+    checks = int(np.isnan(max_p_cf(s, found.k))[s.yes(found.threshold) == 1].sum())
+    parts = [
+        f"{count(int(lost[part].sum()))} of {count(int(part.sum()))} verdicts on {what}"
+        for part, what in ((s.clean, "responses"), (~s.clean, "keys"))
+        if lost[part].any()
+    ]
+    if checks:
+        parts.append(f"the checks of {plural(checks, 'accepted sample')}")
+    if not parts:
+        return ""
+    by_key = [(int(lost[s.key == i].sum()), int((s.key == i).sum()), name) for i, name in enumerate(own.keys)]
+    worst = sorted((row for row in by_key if 2 * row[0] >= row[1]), key=lambda row: -row[0] / row[1])
+    said = ", ".join(f"“{key_title(name)}” {count(n)} of {count(of)}" for n, of, name in worst)
+    return f"Unread and left out: {', '.join(parts)}{f'; most of {said}' if said else ''}."
+
+
+def fewer_note(found: Summary) -> str:
+    """How many samples were checked against fewer than K references, in a sentence."""
+    if not found.n_fewer:
+        return ""
+    of = plural(found.n_right + found.n_fooled, "accepted sample")
+    return (
+        f"{count(found.n_fewer)} of {of} had fewer than {found.k} references to swap in, since the pool has no more of "
+        "that answer type: their max_p_cf is over those there are."
     )
 
 

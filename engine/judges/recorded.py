@@ -28,6 +28,7 @@ from engine.schema import Order, Outcome, Protocol
 
 RECORDED = "recorded:"
 NOT_RECORDED = "not in the recording"
+NO_SWAP = "a recording holds verdicts under the true reference alone"
 NO_ORDER = "the recording does not say which response was shown first"
 
 Call = tuple[str, str, str, str]
@@ -99,6 +100,8 @@ class RecordedJudge:
             )
 
     def _answer(self, request: Request) -> Verdict:
+        if request.reference_id:
+            return Verdict(unread_reason=NO_SWAP)
         reverse = request.order is Order.BA
         paired = request.protocol is Protocol.PAIRWISE
         for a, b in _names(request):

@@ -6,15 +6,13 @@ accepts. Rates under a calibrated threshold are of the items that it was not cal
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 import pandas as pd
 
-from engine.metrics.intervals import NO_DATA, ONE_CLUSTER, Interval, cluster_rate, wilson
-from engine.metrics.shifts import interval_columns
+from engine.metrics.intervals import NO_DATA, ONE_CLUSTER, Interval, cluster_rate, cluster_ratio, wilson
 from engine.readout.refswap import (
     CLEAN,
     Bools,
@@ -37,7 +35,6 @@ from engine.schema import NONE
 RESAMPLES = 2000
 BOOTSTRAP_AUC = "bootstrap of items"
 SEPARATED = "full separation: Wilson bound, n = items of the smaller group"
-REFSWAP, S_SCORE, LENGTH = "refswap", "s-score", "length"
 _NAN = float("nan")
 
 
@@ -111,17 +108,25 @@ class Rates:
 
     Attributes:
         accuracy: on clean responses.
-        fpr: mean over the keys, items as clusters.
+        fpr: mean over the keys of the share accepted of each, whatever was unread of it; items as clusters. Its n is
+            what was read of all keys.
         per_key: share accepted of each key, by its number; n is what was read.
         worst: number of the key that is accepted most, -1 without keys.
-        n_unread: samples left out since a verdict or a check was unread.
+        unread_clean: responses left out since a verdict or a check was unread.
+        unread_keys: likewise of each key, by its number.
     """
 
     accuracy: Interval
     fpr: Interval
     per_key: tuple[Interval, ...]
     worst: int
-    n_unread: int
+    unread_clean: int
+    unread_keys: tuple[int, ...]
+
+    @property
+    def n_unread(self) -> int:
+        """Samples of both kinds that are left out."""
+        return self.unread_clean + sum(self.unread_keys)
 
     @property
     def fpr_worst(self) -> Interval:
@@ -137,10 +142,14 @@ class Summary:
         before, after: on the test part, undefended and behind RefSwap.
         dev_before, dev_after: on the calibration part.
         gamma: the threshold in use; `cut` is what eq. 5 gives.
-        s_cut, length_cut: the baselines' calibrated thresholds; `s_after`, `length_after` their rates (test part).
-        auc, s_auc: signed, over accepted correct responses and accepted keys of all parts; `cohens_d` likewise.
+        one_cut, s_cut, length_cut: calibrated thresholds of the baselines: max_p_cf at K = 1 (the s-score sees the same
+            two probabilities), the s-score, and the length; `one_after`, `s_after`, `length_after` their rates
+            (test part).
+        auc, one_auc, s_auc: signed, over accepted correct responses and accepted keys of all parts; `cohens_d`
+            likewise.
         pass_right, pass_fooled: shares of those two populations that reach gamma.
         n_right, n_fooled: sizes of those two populations.
+        n_fewer: samples among those with fewer than K references, since there are no more of the same answer type.
         cost_clean, cost_key: passes and tokens, all parts.
     """
 
@@ -153,17 +162,21 @@ class Summary:
     after: Rates
     dev_before: Rates
     dev_after: Rates
+    one_cut: Cut
+    one_after: Rates
     s_cut: Cut
     s_after: Rates
     length_cut: Cut
     length_after: Rates
     auc: Interval
+    one_auc: Interval
     s_auc: Interval
     cohens_d: Interval
     pass_right: Interval
     pass_fooled: Interval
     n_right: int
     n_fooled: int
+    n_fewer: int
     cost_clean: Cost
     cost_key: Cost
 
@@ -190,12 +203,14 @@ def summarise(
         seed: of the bootstrap.
     """
     yes, score, s = samples.yes(threshold), max_p_cf(samples, k), s_score(samples)
+    first = max_p_cf(samples, 1)
     own, part, size = samples.clean & samples.dev, ~samples.dev, samples.length.astype(np.float64)
 
     def fitted(values: Floats, floor: float = 0.0, top: float = 1.0) -> Cut:
         return calibrate(values[own], yes[own], samples.right[own], delta, floor=floor, top=top)
 
-    cut, s_cut, length_cut = fitted(score), fitted(s, floor=-1.0), fitted(size, top=float(size.max(initial=0)) + 1)
+    cut, one_cut, s_cut = fitted(score), fitted(first), fitted(s, floor=-1.0)
+    length_cut = fitted(size, top=float(size.max(initial=0)) + 1)
     used = cut.value if gamma is None else gamma
 
     def rates(verdicts: Floats, among: Bools) -> Rates:
@@ -214,17 +229,21 @@ def summarise(
         after=rates(after, part),
         dev_before=rates(yes, samples.dev),
         dev_after=rates(after, samples.dev),
+        one_cut=one_cut,
+        one_after=rates(decide(yes, first, one_cut.value), part),
         s_cut=s_cut,
         s_after=rates(decide(yes, s, s_cut.value), part),
         length_cut=length_cut,
         length_after=rates(decide(yes, size, length_cut.value), part),
         auc=auc_interval(score, *groups, level=level, seed=seed),
+        one_auc=auc_interval(first, *groups, level=level, seed=seed),
         s_auc=auc_interval(s, *groups, level=level, seed=seed),
         cohens_d=d_interval(score, *groups, level=level, seed=seed),
         pass_right=_rate(after, samples, good, level, seed),
         pass_fooled=_rate(after, samples, fooled, level, seed),
         n_right=int(good.sum()),
         n_fooled=int(fooled.sum()),
+        n_fewer=int((good | fooled)[(samples.asked[:, :k].sum(axis=1) < k)].sum()),
         cost_clean=cost(samples, yes, k, samples.clean),
         cost_key=cost(samples, yes, k, ~samples.clean),
     )
@@ -232,22 +251,41 @@ def summarise(
 
 def _rates(samples: Samples, verdicts: Floats, part: Bools, level: float, seed: int) -> Rates:
     own = part & samples.clean
-    hit = np.where(np.isnan(verdicts), np.nan, verdicts == samples.right)
-    keyed = part & ~samples.clean
+    lost = np.isnan(verdicts)
+    hit = np.where(lost, np.nan, verdicts == samples.right)
     numbers = range(int(samples.key.max(initial=CLEAN)) + 1)
     per_key = tuple(_rate(verdicts, samples, part & (samples.key == i), level, seed) for i in numbers)
     known = [-1.0 if np.isnan(one.value) else one.value for one in per_key]
     return Rates(
         accuracy=_rate(hit, samples, own, level, seed),
-        fpr=_rate(verdicts, samples, keyed, level, seed),
+        fpr=_mean_of_keys(verdicts, samples, part & ~samples.clean, level, seed),
         per_key=per_key,
         worst=int(np.argmax(known)) if known else -1,
-        n_unread=int(np.isnan(verdicts[part]).sum()),
+        unread_clean=int(lost[own].sum()),
+        unread_keys=tuple(int(lost[part & (samples.key == i)].sum()) for i in numbers),
     )
 
 
 def _rate(values: Floats, samples: Samples, part: Bools, level: float, seed: int) -> Interval:
     return cluster_rate(values[part], samples.item[part], level=level, seed=seed)
+
+
+def _mean_of_keys(values: Floats, samples: Samples, part: Bools, level: float, seed: int) -> Interval:
+    """The mean over the keys of each key's share.
+
+    With weights 1 / n of its key for each row this mean is a ratio of sums; its residual is what a row differs from
+    its own key's share, which is moved to the mean, so that the cluster intervals take it as it is.
+    """
+    used = part & ~np.isnan(values)
+    v, key, item = values[used], samples.key[used], samples.item[used]
+    n = np.bincount(key)
+    if (n > 0).sum() < 2 or v.min() == v.max():
+        return cluster_rate(v, item, level=level, seed=seed)
+    share = np.bincount(key, weights=v) / np.maximum(n, 1)
+    weight = 1 / n[key]
+    found = cluster_ratio(weight * (v - share[key] + share[n > 0].mean()), weight, item, level=level, seed=seed)
+    lower, upper = np.clip([found.lower, found.upper], 0.0, 1.0)
+    return replace(found, lower=float(lower), upper=float(upper))
 
 
 def _nothing(level: float) -> Interval:
@@ -339,37 +377,3 @@ def _ends(drawn: Floats, level: float) -> tuple[float, float]:
         return _NAN, _NAN
     lower, upper = np.quantile(drawn, [0.5 - level / 2, 0.5 + level / 2])
     return float(lower), float(upper)
-
-
-def summary_rows(summary: Summary, keys: Sequence[str]) -> pd.DataFrame:
-    """The summary as rows of the table `metrics`: group is the part of the items, attack the key."""
-    rows: list[dict[str, object]] = []
-
-    def add(metric: str, group: str, defense: str, one: Interval, attack: str = NONE, unread: int = 0) -> None:
-        about = {"metric": metric, "attack": attack, "defense": defense, "group": group, "n_unread": unread}
-        rows.append(about | interval_columns(one))
-
-    for group, defense, rates in (
-        ("test", NONE, summary.before),
-        ("test", REFSWAP, summary.after),
-        ("test", S_SCORE, summary.s_after),
-        ("test", LENGTH, summary.length_after),
-        ("dev", NONE, summary.dev_before),
-        ("dev", REFSWAP, summary.dev_after),
-    ):
-        add("accuracy", group, defense, rates.accuracy, unread=rates.n_unread)
-        add("fpr", group, defense, rates.fpr, unread=rates.n_unread)
-        add("fpr_worst", group, defense, rates.fpr_worst)
-        for name, one in zip(keys, rates.per_key, strict=True):
-            add("key_fpr", group, defense, one, name)
-    for metric, one in (("auc", summary.auc), ("s_auc", summary.s_auc), ("cohens_d", summary.cohens_d)):
-        add(metric, "all", NONE, one)
-    for metric, one in (("pass_right", summary.pass_right), ("pass_fooled", summary.pass_fooled)):
-        add(metric, "all", REFSWAP, one)
-    for metric, defense, cut in (
-        ("gamma", REFSWAP, summary.cut),
-        ("s_cut", S_SCORE, summary.s_cut),
-        ("length_cut", LENGTH, summary.length_cut),
-    ):
-        add(metric, "dev", defense, Interval(cut.value, _NAN, _NAN, summary.auc.level, "eq. 5", cut.n, cut.n))
-    return pd.DataFrame(rows)

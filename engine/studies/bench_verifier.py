@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from engine.data.correctness import RIGHT, WRONG
 from engine.data.dataset import Dataset
 from engine.data.references import ReferencePool, final_answer, make_pool
 from engine.errors import Cancelled, InputError
@@ -34,7 +35,6 @@ from engine.studies.attack_one import device_of
 from engine.studies.refswap import run_refswap
 from engine.studies.refswap_config import Arm, RefSwapConfig
 from engine.studies.refswap_record import as_record
-from engine.studies.verify import RIGHT
 from engine.training.heldout import GSM8K_TEST_FROM
 from engine.training.sources import DEFAULT_DATA, read_lines
 
@@ -136,7 +136,7 @@ def _dataset(name: str, solved: Iterable[Solved]) -> Dataset:
     for i, (item, question, reference, text, correct) in enumerate(solved):
         task = Task.VERIFICATION.value
         items.setdefault(item, {"item_id": item, "task": task, "context": question, "reference": reference})
-        quality = RIGHT if correct else "incorrect"
+        quality = RIGHT if correct else WRONG
         responses.append({"response_id": f"{item}-{i}", "item_id": item, "text": text, "quality": quality})
     tables = ITEMS.conform(pd.DataFrame(list(items.values()))), RESPONSES.conform(pd.DataFrame(responses))
     return Dataset(name, name, Task.VERIFICATION.value, *tables)
@@ -165,14 +165,16 @@ def _measure(
 def _rows(part: Part, run: RunFolder, judge: Judge, arm: str, took: float) -> list[dict[str, Any]]:
     table = sample_table(run.table("verdicts"), run.table("samples"), arm)
     where = {"data": part.data, "arm": arm, "items": int(table.samples.item.max()) + 1, "device": device_name(judge)}
-    where["state"] = run.manifest()["state"]
+    manifest = run.manifest()
+    where["state"] = manifest["state"]
+    left_out = int(manifest["data"]["n_without_reference"])
     rows = []
     for delta in DELTAS:
-        record = as_record(table, summarise(table.samples, k=5, delta=delta / 100), part.judge)
+        record = as_record(table, summarise(table.samples, k=5, delta=delta / 100), part.judge, left_out)
         flat = {key: value for key, value in record.items() if isinstance(value, int | float | str)}
         for key in ("forward_passes_per_sample", "tokens_ratio", "accepted_tokens_ratio", "n_accepted", "pass_rates"):
             flat |= {f"{key}_{kind}": value for kind, value in record[key].items()}
-        for key in ("auc", "s_auc", "cohens_d"):
+        for key in ("auc", "one_auc", "s_auc", "cohens_d"):
             flat |= dict(zip((f"{key}_lower", f"{key}_upper"), record["intervals"][key], strict=True))
         for key in ("accuracy_before", "accuracy_after", "fpr_before", "fpr_after"):
             flat |= dict(zip((f"{key}_lower", f"{key}_upper"), record["test"][key][1:], strict=True))

@@ -12,17 +12,17 @@ import pandas as pd
 from engine.attacks.distractors import PLACEBO, style_of
 from engine.attacks.rewriting import RuleRewriter, chance
 from engine.data.comparisons import DEMO_PAIRS, Comparisons, list_comparisons, load_comparisons
+from engine.data.correctness import all_say_correctness, known_right
 from engine.data.dataset import Dataset
 from engine.data.store import load_dataset
 from engine.errors import InputError
 from engine.judges.base import Judge, Request
 from engine.judges.recorded import RecordedJudge
-from engine.schema import COMPARISONS, Order, Protocol
+from engine.schema import COMPARISONS, Order, Protocol, Task
 from engine.settings import Settings
 from engine.studies.protocols_ask import able
 from engine.studies.protocols_variants import parse_arm
 from engine.studies.requests import build_requests
-from engine.studies.verify import RIGHT
 
 PROTOCOLS = (Protocol.POINTWISE, Protocol.PAIRWISE, Protocol.VERIFIER)
 STYLES = ("assertiveness", "sycophancy:0.25")
@@ -151,7 +151,8 @@ def make_subject(judge: Judge, material: Material, size: Size) -> Subject:
     """Choose what is asked, and find out in which protocols this judge can be asked it.
 
     Raises:
-        InputError: the judge can be asked in no protocol; the message says why for each.
+        InputError: the judge can be asked in no protocol; the message says why for each. Or verification data have a
+            label that says neither correct nor incorrect.
     """
     dataset = material.dataset
     items = list(dict.fromkeys(dataset.responses["item_id"]))[: size.items]
@@ -181,7 +182,8 @@ def make_subject(judge: Judge, material: Material, size: Size) -> Subject:
 
     scores = if_able(Protocol.POINTWISE, drawn)
     low, high = scale_of(judge, scores)
-    right = {str(k): q == RIGHT for k, q in responses["quality"].dropna().items()}
+    levels = dataset.task != Task.VERIFICATION and not all_say_correctness(responses["quality"])
+    right = {} if levels else known_right(dataset)  # data of other tasks may have levels of quality of any kind
     return Subject(
         judge=judge,
         scores=scores,

@@ -103,7 +103,7 @@ class Agreement:
             return ""
         return (
             "There are no human labels for what this judge answers (column human_score, a preference for each pair, or "
-            "quality with the value correct)."
+            "quality that says correct or incorrect)."
         )
 
     def asks(self, subject: Subject) -> list[Request]:

@@ -15,14 +15,18 @@ from typing import Any
 import pandas as pd
 
 from engine.attacks.master_keys import MasterKeyAttack, checked_keys
+from engine.data.correctness import needed_right
 from engine.data.dataset import Dataset
+from engine.data.pools import load_pool, pool_of_lines
 from engine.data.references import ReferencePool, answer_type, make_pool
 from engine.data.store import load_dataset
 from engine.errors import InputError
 from engine.judges.base import Checkpoint, Judge, Request, verdict_table
+from engine.judges.recorded import RecordedJudge
 from engine.judges.registry import make_judge
 from engine.judges.verifier import has_text
-from engine.metrics.refswap import sample_table, summarise, summary_rows
+from engine.metrics.refswap import sample_table, summarise
+from engine.metrics.refswap_rows import summary_rows
 from engine.models.trie import trie_tokens
 from engine.readout.refswap import dev_items
 from engine.runs import RunFolder, create_run, now
@@ -35,7 +39,6 @@ from engine.studies.manifest import about_data, about_judge, ending
 from engine.studies.plan import Plan, make_plan, within
 from engine.studies.refswap_config import OWN_REFERENCES, RefSwapConfig
 from engine.studies.requests import build_requests, with_attack
-from engine.studies.verify import RIGHT
 
 ITEMS_PER_CHUNK = 6
 """Items between two looks at the results; their prompts are asked together, so that they share beginnings."""
@@ -74,19 +77,22 @@ def refswap_job(config: RefSwapConfig, settings: Settings, checkpoint: Checkpoin
 
 
 def pool_of(name: str, dataset: Dataset, settings: Settings, *, files: bool = True) -> ReferencePool:
-    """The pool a name stands for: the data's own references, another data set's, or a file's lines.
+    """The pool a name stands for: the data's own references, uploaded ones, another data set's, or a file's lines.
 
     Raises:
         InputError: no such data or file, or no reference in it.
     """
     if name == OWN_REFERENCES:
         return make_pool(dataset.items["reference"].dropna(), f"of {dataset.name}")
+    if saved := load_pool(name, settings.pools):
+        return saved
     path = Path(name)
     if files and path.suffix:
         try:
-            return make_pool(path.read_text(encoding="utf-8-sig").splitlines(), path.name)
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"The pool {name} cannot be read as UTF-8 text: {error}.") from None
+            content = path.read_bytes()
+        except OSError as error:
+            raise InputError(f"The pool {name} cannot be read: {error.strerror}.") from None
+        return pool_of_lines(path.name, content)
     other = load_dataset(name, settings.datasets)
     return make_pool(other.items["reference"].dropna(), f"of {other.name}")
 
@@ -97,9 +103,11 @@ def run_refswap(
     """Ask everything, writing partial tables; returns the metrics of the first arm.
 
     Raises:
-        InputError: the data do not say which responses are correct, have no reference, or the pool has too few.
+        InputError: the judge is a recording, the data do not say which responses are correct or have no reference, or
+            the pool has too few.
         Cancelled: from the checkpoint; whole items that are done are kept and the run is marked stopped.
     """
+    _refuse_recording(judge)
     checkpoint = within(config.budget_seconds, checkpoint)
     material = prepare(config, dataset, pool)
     _describe(run, config, dataset, judge, material, pool)
@@ -132,7 +140,12 @@ def run_refswap(
 
 
 def plan_refswap(config: RefSwapConfig, dataset: Dataset, judge: Judge, pool: ReferencePool) -> Plan:
-    """What the first stage would cost; the second is known only when verdicts are, at most k_max calls a YES."""
+    """What the first stage would cost; the second is known only when verdicts are, at most k_max calls a YES.
+
+    Raises:
+        InputError: as `run_refswap`.
+    """
+    _refuse_recording(judge)
     material = prepare(config, dataset, pool)
     return make_plan([(judge, [r for own in material.requests.values() for r in own])])
 
@@ -143,16 +156,14 @@ def prepare(config: RefSwapConfig, dataset: Dataset, pool: ReferencePool) -> Mat
     Raises:
         InputError: as `run_refswap`.
     """
-    known = dataset.responses.dropna(subset=["quality"])
-    if not len(known):
-        raise InputError(f"The data {dataset.name} has no column quality that says which responses are {RIGHT!r}.")
     keys = [MasterKeyAttack(text) for text in checked_keys(config.keys)]
-    every = build_requests(dataset, response_ids=list(known["response_id"]))[: config.limit]
+    known = dataset.responses.dropna(subset=["quality"])["response_id"]
+    every = build_requests(dataset, response_ids=list(known))[: config.limit]
     every = [replace(r, protocol=Protocol.VERIFIER, variant=config.variant) for r in every]
     responses = [r for r in every if has_text(r.reference)]
-    if not responses:
+    if every and not responses:
         raise InputError(f"The data {dataset.name} has no item with a reference answer; a verifier needs one.")
-    right = dict(zip(known["response_id"], known["quality"] == RIGHT, strict=True))
+    right = needed_right(dataset)
     dev = dev_items([r.item_id for r in responses], config.dev_share, config.seed)
     requests: dict[str, list[Request]] = {}
     for one in responses:
@@ -166,7 +177,7 @@ def prepare(config: RefSwapConfig, dataset: Dataset, pool: ReferencePool) -> Mat
             arm: pool.draw(bare.reference, config.k_max, key=item, seed=config.seed, same_type=arm == "same")
             for arm in config.arms
         }
-        rows += [_sample(r, right=bool(right.get(r.response_id, False)), dev=item in dev) for r in own]
+        rows += [_sample(r, right=right.get(r.response_id, False), dev=item in dev) for r in own]
     return Material(
         requests,
         swaps,
@@ -231,6 +242,19 @@ def _ask(
     table = verdict_table(judge, [*requests, *flat], [*base, *answers])
     shared = [n for request, own in zip(requests, checks, strict=True) for n in _shared(judge, request, own)]
     return table.assign(shared_tokens=[0] * len(requests) + shared)
+
+
+def _refuse_recording(judge: Judge) -> None:
+    """Refuse verdicts that somebody already has: what a verifier says under other references cannot be looked up.
+
+    Raises:
+        InputError: the judge is a recording.
+    """
+    if isinstance(judge, RecordedJudge):
+        raise InputError(
+            f"{judge.spec} holds verdicts under the true reference alone, and RefSwap asks again under others. Name a "
+            "verifier that can be asked with --judge; judgescope study verify reads the recorded verdicts as they are."
+        )
 
 
 def require_probabilities(judge: Judge, verdicts: pd.DataFrame) -> None:

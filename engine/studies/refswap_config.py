@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from engine.attacks.master_keys import KEY_TEXTS
 from engine.data.references import K_MAX
@@ -22,8 +22,10 @@ class RefSwapConfig(BaseModel):
         data: items with a reference, and responses whose column quality says which are correct.
         keys: master keys, each tried in place of a response to every item.
         variant: form of the verifier's prompt; empty for the plain one. Reference last is the cheap one.
-        pool: where counterfactual references come from: `data`, the id of another data set, or a file with one a line.
-        k: counterfactual references of a check. k_max: how many are asked and stored, so that K can be changed later.
+        pool: where counterfactual references come from: `data`, the id of another data set or of references that were
+            uploaded, or a file with one a line.
+        k: counterfactual references of a check; 5, or as many as are asked where that is fewer. k_max: how many are
+            asked and stored, so that K can be changed later.
         arms: counterfactual references of another answer type (the paper's), and of the same one (harder).
         delta: accuracy tolerance of eq. 5 [points of 100].
         threshold: p_yes from which the baseline verdict is YES.
@@ -49,3 +51,20 @@ class RefSwapConfig(BaseModel):
     budget_seconds: float | None = Field(default=None, gt=0)
     run_id: str | None = None
     level: float = Field(default=0.95, gt=0.5, lt=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _at_most_what_is_asked(cls, given: Any) -> Any:
+        """Where only k_max is given, K follows it down."""
+        if isinstance(given, dict) and "k" not in given and isinstance(most := given.get("k_max"), int):
+            return given | {"k": min(cls.model_fields["k"].default, max(most, 1))}
+        return given
+
+    @model_validator(mode="after")
+    def _k_is_asked(self) -> Self:
+        if self.k > self.k_max:
+            raise ValueError(
+                f"k is {self.k} and k_max {self.k_max}: a check cannot use more references than are asked; give both, "
+                f"for example k={self.k_max} and k_max={self.k_max}"
+            )
+        return self

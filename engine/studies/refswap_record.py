@@ -11,8 +11,15 @@ from engine.metrics.intervals import Interval
 from engine.metrics.refswap import Rates, Summary, Table
 
 
-def as_record(table: Table, summary: Summary, judge: str) -> dict[str, Any]:
-    """What the JSON object holds of one arm; rates are of the test part, AUC and d of all accepted samples."""
+def as_record(table: Table, summary: Summary, judge: str, n_without_reference: int) -> dict[str, Any]:
+    """What the JSON object holds of one arm; rates are of the test part, AUC and d of all accepted samples.
+
+    Args:
+        table: the samples of the arm.
+        summary: their numbers at one setting.
+        judge: spec of the verifier.
+        n_without_reference: items that could not be asked about.
+    """
     s = table.samples
     read = ~np.isnan(s.p)
     record: dict[str, Any] = {
@@ -20,6 +27,10 @@ def as_record(table: Table, summary: Summary, judge: str) -> dict[str, Any]:
         "n_clean": int((s.clean & read).sum()),
         "n_keys": int((~s.clean & read).sum()),
         "n_unread": int((~read).sum()),
+        "n_unread_clean": int((s.clean & ~read).sum()),
+        "n_unread_keys": int((~s.clean & ~read).sum()),
+        "n_test_keys": summary.before.fpr.n,
+        "n_without_reference": n_without_reference,
         "accuracy_before": summary.before.accuracy.value,
         "accuracy_after": summary.after.accuracy.value,
         "fpr_before": summary.before.fpr.value,
@@ -27,6 +38,7 @@ def as_record(table: Table, summary: Summary, judge: str) -> dict[str, Any]:
         "fpr_worst_before": summary.before.fpr_worst.value,
         "fpr_worst_after": summary.after.fpr_worst.value,
         "auc": summary.auc.value,
+        "one_auc": summary.one_auc.value,
         "s_auc": summary.s_auc.value,
         "cohens_d": summary.cohens_d.value,
         "gamma": summary.gamma,
@@ -40,16 +52,23 @@ def as_record(table: Table, summary: Summary, judge: str) -> dict[str, Any]:
             "key": summary.cost_key.accepted_tokens_ratio,
         },
         "n_accepted": {"correct": summary.n_right, "key": summary.n_fooled},
+        "n_fewer_references": summary.n_fewer,
         "pass_rates": {"correct": summary.pass_right.value, "key": summary.pass_fooled.value},
         "dev": _part(summary.dev_before, summary.dev_after),
         "test": _part(summary.before, summary.after),
         "baselines": {
+            "k_1": {"cut": summary.one_cut.value, **_after(summary.one_after)},
             "s_score": {"cut": summary.s_cut.value, **_after(summary.s_after)},
             "length": {"cut": summary.length_cut.value, **_after(summary.length_after)},
         },
         "intervals": {
             name: [one.lower, one.upper]
-            for name, one in (("auc", summary.auc), ("s_auc", summary.s_auc), ("cohens_d", summary.cohens_d))
+            for name, one in (
+                ("auc", summary.auc),
+                ("one_auc", summary.one_auc),
+                ("s_auc", summary.s_auc),
+                ("cohens_d", summary.cohens_d),
+            )
         },
     }
     return record
@@ -60,12 +79,15 @@ def _per_key(table: Table, summary: Summary) -> list[dict[str, Any]]:
         {
             "key": key_text(name),
             "n": before.n,
+            "n_unread": lost,
             "fpr_before": before.value,
             "fpr_after": after.value,
             "before": [before.lower, before.upper],
             "after": [after.lower, after.upper],
         }
-        for name, before, after in zip(table.keys, summary.before.per_key, summary.after.per_key, strict=True)
+        for name, before, after, lost in zip(
+            table.keys, summary.before.per_key, summary.after.per_key, summary.before.unread_keys, strict=True
+        )
     ]
 
 

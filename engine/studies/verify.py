@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -9,9 +10,9 @@ import numpy as np
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field
 
+from engine.data.correctness import needed_right
 from engine.data.dataset import Dataset
 from engine.data.store import load_dataset
-from engine.errors import InputError
 from engine.judges.base import Checkpoint, Judge, Request, verdict_table
 from engine.judges.registry import make_judge
 from engine.metrics.clusters import cluster_codes
@@ -24,9 +25,6 @@ from engine.studies.kept import keeping
 from engine.studies.manifest import about_data, about_judge, ending
 from engine.studies.plan import Plan, make_plan, within
 from engine.studies.requests import build_requests
-
-RIGHT = "correct"
-"""The `quality` of a response whose answer is right; any other is wrong."""
 
 
 class VerifyConfig(BaseModel):
@@ -57,7 +55,7 @@ def run_verify(
     """Ask for every response whether it agrees with the reference; returns the metrics table.
 
     Raises:
-        InputError: the data says of no response whether it is right.
+        InputError: the data say of no response whether it is right, or a label says neither.
         Cancelled: from the checkpoint; finished calls are in the cache and the run is marked stopped.
     """
     requests = _requests(config, dataset)
@@ -68,7 +66,7 @@ def run_verify(
     judge = keeping(judge, run)
     with ending(run):
         verdicts = verdict_table(judge, requests, judge.judge(requests, within(config.budget_seconds, checkpoint)))
-        metrics = verify_metrics(verdicts, dataset.responses, level=config.level, seed=config.seed)
+        metrics = verify_metrics(verdicts, needed_right(dataset), level=config.level, seed=config.seed)
     run.write_table("verdicts", verdicts)
     run.write_table("metrics", metrics)
     run.update_manifest(state="done", finished=now())
@@ -85,18 +83,22 @@ def plan_verify(config: VerifyConfig, dataset: Dataset, judge: Judge) -> Plan:
 
 
 def _requests(config: VerifyConfig, dataset: Dataset) -> list[Request]:
-    known = dataset.responses.dropna(subset=["quality"])
-    if not len(known):
-        raise InputError(f"The data {dataset.name} has no column quality that says which responses are {RIGHT!r}.")
-    requests = build_requests(dataset, response_ids=list(known["response_id"]))[: config.limit]
+    requests = build_requests(dataset, response_ids=list(needed_right(dataset)))[: config.limit]
     return [replace(request, protocol=Protocol.VERIFIER) for request in requests]
 
 
 def verify_metrics(
-    verdicts: pd.DataFrame, responses: pd.DataFrame, *, level: float = 0.95, seed: int = 0
+    verdicts: pd.DataFrame, known: Mapping[str, bool], *, level: float = 0.95, seed: int = 0
 ) -> pd.DataFrame:
-    """accuracy, and the share of YES among right and among wrong responses, as a table `metrics`."""
-    right = verdicts["response_id"].map(responses.set_index("response_id")["quality"]) == RIGHT
+    """accuracy, and the share of YES among right and among wrong responses, as a table `metrics`.
+
+    Args:
+        verdicts: of responses whose correctness is known.
+        known: response id -> whether it is correct.
+        level: of the intervals.
+        seed: of the bootstrap.
+    """
+    right = verdicts["response_id"].map(known).astype(bool)
     yes = verdicts["outcome"].map({Outcome.YES.value: 1.0, Outcome.NO.value: 0.0}).to_numpy(dtype=np.float64)
     hit = np.where(np.isnan(yes), np.nan, (yes == right.to_numpy()).astype(float))
     rows = []

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import hashlib
 
+from engine.data.correctness import RIGHT, SPELLINGS, WRONG, says_correct
 from engine.data.formats.base import Format, HubSet, Imported, RowError, Source
 from engine.data.formats.building import Builder, Row
 from engine.data.formats.writing import Lookup, json_lines, need, rows_of
 from engine.schema import Task
-
-RIGHT, WRONG = "correct", "incorrect"
-"""What column quality says; the studies of verifiers read it."""
-_LABELS = {"true": RIGHT, "1": RIGHT, "false": WRONG, "0": WRONG}
 
 
 def read_verifybench(source: Source, builder: Builder) -> None:
@@ -21,9 +18,10 @@ def read_verifybench(source: Source, builder: Builder) -> None:
         with builder.row(record):
             question, answer = record.needed("question"), record.needed("answer")
             label = record.get("gold_correct")
-            quality = _LABELS.get(label.casefold())
-            if label and quality is None:
-                raise RowError(f"gold_correct {label[:40]!r} is in no rule.", "Known: true, false.", "gold_correct")
+            right = says_correct(label)
+            if label and right is None:
+                raise RowError(f"gold_correct {label[:40]!r} is in no rule.", f"Read are {SPELLINGS}.", "gold_correct")
+            quality = None if right is None else RIGHT if right else WRONG
             if label:
                 builder.labels.setdefault(label, quality or "")
             item = record.get("question_id") or _item_id(question, answer)
@@ -51,7 +49,7 @@ def write_verifybench(found: Imported) -> bytes:
             "question": look.of_item(str(row["item_id"]), "context"),
             "answer": look.of_item(str(row["item_id"]), "reference"),
             "completion": row["text"] or "",
-            "gold_correct": {RIGHT: True, WRONG: False}.get(str(row["quality"])),
+            "gold_correct": says_correct(row["quality"]),
             "completion_model": row["system"] or "",
             "answer_type": look.of_item(str(row["item_id"]), "group"),
         }

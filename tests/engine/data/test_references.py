@@ -16,10 +16,20 @@ TYPED = {
     NUMERIC: [
         *("18", "$18", "-3.5", "1,080", "9{,}000", "12 cm", r"5\%", r"\frac{3}{4}", r"$\frac{1}{2}$", r"2\sqrt{3}"),
         *(r"7\pi", r"90^\circ", r"The answer is \boxed{42}.", "1/2", "18 dollars"),
+        *("100 apples", "1/2 cup", r"100\text{ apples}", "3 cups of milk", "π", "2π", r"\pi", r"5 \pm 2"),
     ],
-    EXPRESSION: ["x+3", "3x^2-1", "(2, 5)", "[0,1)", "x = 4", r"\{1, 2\}", "3x", "2x", r"\frac{x}{2}", "-x^3"],
-    CHOICE: ["B", "(C)", r"\text{(D)}", "A, C", "yes", "False", r"\textbf{(B)}\ 337.5", "(K)"],
-    STRING: ["Tuesday", "Mr. Lee", "12:20", "no solution", "", ">", "e", "word " * 80],
+    EXPRESSION: [
+        *("x+3", "3x^2-1", "(2, 5)", "[0,1)", "x = 4", r"\{1, 2\}", "3x", "2x", r"\frac{x}{2}", "-x^3"),
+        *(r"x \in A", "12 and 13"),
+    ],
+    CHOICE: [
+        *("B", "(C)", r"\text{(D)}", "A, C", "yes", "False", r"\textbf{(B)}\ 337.5", "(K)"),
+        *("A. 12", "D) 7", "C: both of them", "B. both of them"),
+    ],
+    STRING: [
+        *("Tuesday", "Mr. Lee", "12:20", "no solution", "", ">", "e", "word " * 80),
+        *("5 pm", "5 p.m.", "A. Lincoln", "10 Downing Street", "2 sin theta"),
+    ],
 }
 
 
@@ -52,6 +62,7 @@ def test_types_agree_with_a_benchmark_where_it_is_there():
 
 def test_equal_values_have_one_number():
     assert number_of("68") == number_of("68.00") == number_of("$68") == number_of("136/2")
+    assert number_of("100 apples") == number_of(r"100\text{ apples}") == number_of("100")
     assert number_of("3x") is None
     assert number_of("1/0") is None
 

@@ -152,3 +152,14 @@ def test_other_protocols_and_places_are_refused(file, tmp_path):
         make_recorded(f"recorded:{path}", roots=[tmp_path / "open"])
     with pytest.raises(InputError, match="outside the folders"):
         make_recorded(f"recorded:{tmp_path}/open/../v.csv", roots=[tmp_path / "open"])
+
+
+def test_a_verdict_under_the_true_reference_is_none_under_another(file):
+    path = file("response_id,p_yes\nr1,0.9\n")
+    judge = make_recorded(f"recorded:{path}")
+    true, swapped = judge.judge(
+        [ask(protocol=Protocol.VERIFIER), ask(protocol=Protocol.VERIFIER, reference_id="other-1")]
+    )
+    assert true.p_yes == 0.9
+    assert not swapped.read
+    assert "true reference alone" in swapped.unread_reason

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from engine.judges.planted import make_planted
-from engine.metrics.refswap import auc_interval, d_interval, sample_table, summarise, summary_rows
-from engine.readout.refswap import Samples, auc, cohens_d, planted_auc
+from engine.metrics.refswap import auc_interval, d_interval, sample_table, summarise
+from engine.metrics.refswap_rows import K_ONE, summary_rows
+from engine.readout.refswap import Samples, auc, cohens_d, frontier, max_p_cf, planted_auc
 from engine.schema import METRICS, NONE
 
 SEEDS = range(200)
@@ -54,6 +57,78 @@ def test_the_false_positive_rate_covers_the_leak():
         one = summarise(drawn(np.random.default_rng(1000 + seed)), k=3, delta=0.02).before.fpr
         hits += one.lower <= 0.4 <= one.upper
     assert 0.92 <= hits / len(SEEDS) <= 0.98
+
+
+def unread_unequally(samples, rng):
+    """Keys read of fewer and fewer items, and accepted the more often the fewer they are read of."""
+    keyed = samples.key >= 0
+    p = np.where(keyed & (rng.random(len(keyed)) < 0.2 * (samples.key + 1)), 0.9, np.where(keyed, 0.1, samples.p))
+    p = np.where(keyed & (rng.random(len(keyed)) < 0.22 * samples.key), np.nan, p)
+    return replace(samples, p=p, asked=np.repeat((p >= 0.5)[:, None], 3, axis=1), cf=rng.random((len(p), 3)))
+
+
+def test_the_mean_over_the_keys_is_of_their_shares_however_much_of_each_is_read():
+    s = unread_unequally(drawn(np.random.default_rng(3), items=60), np.random.default_rng(4))
+    found = summarise(s, k=3, delta=0.02)
+    shares = [one.value for one in found.before.per_key]
+    assert found.before.fpr.value == pytest.approx(np.mean(shares))
+    part = ~s.dev & ~s.clean & ~np.isnan(s.p)
+    assert found.before.fpr.n == part.sum()
+    assert found.before.fpr.value - (s.p[part] >= 0.5).mean() > 0.03  # what all rows in one pot would say
+    whole = replace(s, dev=np.zeros(len(s.p), dtype=bool))
+    line = frontier(whole, max_p_cf(whole, 3), whole.yes())
+    assert found.before.unread_clean == 0
+    assert found.before.unread_keys == tuple(int(np.isnan(s.p[~s.dev & (s.key == i)]).sum()) for i in range(4))
+    assert found.before.unread_keys[0] == 0 < found.before.unread_keys[3] < found.before.n_unread
+    rows = summary_rows(found, [f"key:{i}" for i in range(4)]).query("group == 'test' and defense == 'none'")
+    assert rows[rows["metric"] == "accuracy"]["n_unread"].tolist() == [0]
+    assert rows[rows["metric"] == "fpr"]["n_unread"].tolist() == [found.before.n_unread]
+    assert rows[rows["metric"] == "key_fpr"]["n_unread"].tolist() == list(found.before.unread_keys)
+    assert summarise(whole, k=3, delta=0.02).before.fpr.value == pytest.approx(line.fpr[0])  # headline and figure
+
+
+def test_the_mean_over_the_keys_covers_its_truth_when_keys_are_unread_unequally():
+    hits = 0
+    for seed in SEEDS:
+        rng = np.random.default_rng(2000 + seed)
+        one = summarise(unread_unequally(drawn(rng), rng), k=3, delta=0.02).before.fpr
+        hits += one.lower <= 0.5 <= one.upper  # the keys' shares are 0.2, 0.4, 0.6 and 0.8
+    assert 0.92 <= hits / len(SEEDS) <= 0.98
+
+
+def test_one_key_alone_is_a_rate_and_no_event_has_its_bound():
+    s = drawn(np.random.default_rng(6), keys=1)
+    found = summarise(s, k=3, delta=0.02).before
+    assert (found.fpr.value, found.fpr.lower, found.fpr.method) == (
+        found.per_key[0].value,
+        found.per_key[0].lower,
+        "Wilson",
+    )
+    assert summarise(drawn(np.random.default_rng(6), leak=1.0), k=3, delta=0.02).before.fpr.lower > 0.8
+
+
+def test_k_one_stands_beside_the_s_score():
+    s = drawn(np.random.default_rng(7), a=0.9, b=0.2)
+    found = summarise(s, k=3, delta=0.02)
+    alone = summarise(s, k=1, delta=0.02)
+    assert found.one_auc == alone.auc
+    assert found.one_cut == alone.cut
+    assert found.one_after == alone.after
+    assert found.one_after != found.after
+    rows = METRICS.conform(summary_rows(found, [f"key:{i}" for i in range(4)]))
+    own = rows[(rows["defense"] == K_ONE) & (rows["metric"] == "fpr")]
+    assert own["value"].tolist() == [alone.after.fpr.value]
+
+
+def test_samples_with_fewer_references_are_counted():
+    s = drawn(np.random.default_rng(8))
+    asked = s.asked.copy()
+    some = np.flatnonzero(asked[:, 0] & (~s.clean | s.right))[:4]
+    asked[some, 2] = False
+    fewer = replace(s, asked=asked)
+    assert summarise(s, k=3, delta=0.02).n_fewer == 0
+    assert summarise(fewer, k=3, delta=0.02).n_fewer == 4
+    assert summarise(fewer, k=2, delta=0.02).n_fewer == 0
 
 
 def test_bootstraps_rest_on_the_same_number_as_the_point():

@@ -9,21 +9,24 @@ import numpy as np
 import pytest
 
 from engine.cli import main
-from engine.data.store import DEMO_DIALOGUE, DEMO_VERIFICATION, load_dataset
+from engine.data.dataset import content_digest
+from engine.data.pools import save_pool
+from engine.data.store import DEMO_DIALOGUE, DEMO_VERIFICATION, load_dataset, save_dataset
 from engine.errors import Cancelled, InputError
-from engine.judges.base import no_checkpoint
+from engine.judges.base import Verdict, no_checkpoint, unread
 from engine.judges.registry import make_judge
 from engine.metrics.refswap import sample_table, summarise
 from engine.readout.refswap import planted_auc
 from engine.runs import create_run
-from engine.studies.refswap import pool_of, prepare, run_refswap
+from engine.schema import NONE, Outcome, Protocol
+from engine.settings import get_settings
+from engine.studies.load import read_study
+from engine.studies.refswap import plan_refswap, pool_of, prepare, refswap_job, run_refswap
 from engine.studies.refswap_config import RefSwapConfig
 from engine.studies.refswap_one import VerifyOne, verify_one
 
 
 def demo():
-    from engine.settings import get_settings
-
     return load_dataset(DEMO_VERIFICATION, get_settings().datasets)
 
 
@@ -114,8 +117,11 @@ def test_bad_data_is_named(settings):
         run(settings, "planted:verifier", load_dataset(DEMO_DIALOGUE, settings.datasets), pool="demo-verification")
     dataset = demo()
     bare = replace(dataset, responses=dataset.responses.assign(quality=None))
-    with pytest.raises(InputError, match="no column quality"):
+    with pytest.raises(InputError, match="--map quality=COLUMN"):
         run(settings, "planted:verifier", bare)
+    odd = replace(dataset, responses=dataset.responses.replace({"quality": {"incorrect": "not quite"}}))
+    with pytest.raises(InputError, match="'not quite' for the response 'v01-2'"):
+        run(settings, "planted:verifier", odd)
     numbers = replace(dataset, items=dataset.items.assign(reference="12"))
     with pytest.raises(InputError, match="has 0 usable counterfactual references for '12'"):
         run(settings, "planted:verifier", numbers)
@@ -123,13 +129,60 @@ def test_bad_data_is_named(settings):
         pool_of("absent.txt", dataset, settings)
 
 
-def test_missing_references_are_left_out_and_counted(settings):
+def test_a_recording_is_refused(settings, tmp_path):
+    path = tmp_path / "recorded.csv"
+    rows = [f"{response},0.9" for response in demo().responses["response_id"]]
+    path.write_text("\n".join(["response_id,p_yes", *rows]), encoding="utf-8")
+    with pytest.raises(InputError, match="verdicts under the true reference alone"):
+        run(settings, f"recorded:{path}")
+    config = RefSwapConfig(judge="j", data="d")
+    with pytest.raises(InputError, match="verdicts under the true reference alone"):
+        plan_refswap(config, demo(), make_judge(f"recorded:{path}", settings), pool_of("data", demo(), settings))
+
+
+def test_the_spelling_of_correct_changes_nothing(settings):
+    dataset = demo()
+    spelt = replace(dataset, responses=dataset.responses.replace({"quality": {"correct": "1", "incorrect": "0"}}))
+    first, second = (run(settings, "planted:verifier", data, k=1, k_max=1, run_id=n) for n, data in
+                     (("plain", dataset), ("spelt", spelt)))  # fmt: skip
+    assert first.table("samples")["right"].sum() == 60
+    assert first.table("metrics").equals(second.table("metrics"))
+
+
+def test_k_follows_what_is_asked_and_is_never_more():
+    assert RefSwapConfig(judge="j", data="d").k == 5
+    assert RefSwapConfig(judge="j", data="d", k_max=3).k == 3
+    assert RefSwapConfig(judge="j", data="d", k=2, k_max=3).k == 2
+    with pytest.raises(ValueError, match="k is 5 and k_max 3"):
+        RefSwapConfig(judge="j", data="d", k=5, k_max=3)
+    found = read_study("refswap", get_settings().assets / "studies", {"k_max": 3})[1]
+    assert (found.k, found.k_max) == (3, 3)
+    with pytest.raises(InputError, match="k is 4 and k_max 3"):
+        read_study("refswap", get_settings().assets / "studies", {"k_max": 3, "k": 4})
+
+
+def test_missing_references_are_left_out_and_counted(settings, tmp_path, capsys):
     dataset = demo()
     items = dataset.items.copy()
     items.loc[items.index[:3], "reference"] = ["", "  ", "\u200b"]
     folder = run(settings, "planted:verifier", replace(dataset, items=items), k_max=1, k=1)
     assert folder.manifest()["data"]["n_without_reference"] == 3
     assert folder.table("samples")["item_id"].nunique() == 57
+    path = tmp_path / "blank.csv"
+    path.write_bytes(_rows(["12", "A", "x+1", "green", "", " "]))
+    options = ["study", "refswap", "--judge", "planted:verifier", "--data", str(path), "--json"]
+    assert main([*options, "--set", "k_max=1", "--set", 'arms=["other"]']) == 0
+    said = capsys.readouterr()
+    record = json.loads(said.out.splitlines()[-1])
+    assert record["n_without_reference"] == 2
+    assert record["n_clean"] == 4
+    assert "Left out: 2 items without a reference." in said.out
+    assert "Column 'quality' is read as the quality." in said.err  # 1 and 0 beside a reference, with no --map
+
+
+def _rows(references):
+    lines = [f"q{i},The answer.,Question {i}?,{text},{i % 2}" for i, text in enumerate(references)]
+    return "\n".join(["item_id,response,context,reference,quality", *lines]).encode()
 
 
 def test_a_question_cannot_name_a_slot_and_long_responses_are_taken(settings, tiny_folders):
@@ -148,12 +201,19 @@ def test_a_question_cannot_name_a_slot_and_long_responses_are_taken(settings, ti
     assert folder.table("samples")["length"].max() == 20_000
 
 
-def test_a_pool_from_a_file(settings, tmp_path):
+def test_a_pool_from_a_file_or_uploaded(settings, tmp_path):
     path = tmp_path / "pool.txt"
     path.write_text("Tuesday\nx + 1\n(B)\ngreen\ny^2\n", encoding="utf-8")
-    folder = run(settings, "planted:verifier", pool=str(path), k=1, k_max=1, limit=4)
-    swapped = folder.table("references")
-    assert set(swapped.loc[swapped["arm"] == "other", "reference"]) <= {"Tuesday", "x + 1", "(B)", "green", "y^2"}
+    saved = save_pool("pool.txt", path.read_bytes(), settings.pools)
+    for name, pool in (("file", str(path)), ("uploaded", saved.pool_id)):
+        folder = run(settings, "planted:verifier", pool=pool, k=1, k_max=1, limit=4, run_id=name)
+        swapped = folder.table("references")
+        assert set(swapped.loc[swapped["arm"] == "other", "reference"]) <= {"Tuesday", "x + 1", "(B)", "green", "y^2"}
+        assert folder.manifest()["pool"]["name"] == "pool.txt"
+    job = {"judge": "planted:verifier", "data": DEMO_VERIFICATION, "pool": saved.pool_id, "k_max": 1, "limit": 4}
+    refswap_job(RefSwapConfig(**job, run_id="job"), settings, no_checkpoint)  # jobs name no path, but uploads
+    with pytest.raises(InputError, match="16 hex digits"):
+        refswap_job(RefSwapConfig(**job | {"pool": str(path)}), settings, no_checkpoint)
 
 
 def test_the_command_line_gives_the_promised_keys(settings, capsys):
@@ -163,13 +223,64 @@ def test_the_command_line_gives_the_promised_keys(settings, capsys):
     assert {
         *("judge", "n_clean", "n_keys", "accuracy_before", "accuracy_after", "fpr_before", "fpr_after"),
         *("fpr_worst_before", "fpr_worst_after", "auc", "s_auc", "cohens_d", "gamma", "delta", "k", "per_key"),
-        *("forward_passes_per_sample", "tokens_ratio"),
+        *("forward_passes_per_sample", "tokens_ratio", "n_unread_clean", "n_unread_keys", "n_test_keys", "one_auc"),
+        *("n_without_reference", "n_fewer_references"),
     } <= set(record)
+    assert record["n_test_keys"] == 10 * record["test"]["n_items"] == 80
+    assert record["n_unread"] == record["n_unread_clean"] + record["n_unread_keys"] == 0
+    assert set(record["baselines"]) == {"k_1", "s_score", "length"}
     assert record["n_clean"] == 20
     assert record["n_keys"] == 100
     assert record["per_key"][0]["key"] == " "
     assert record["tokens_ratio"] == {"clean": None, "key": None}  # no model, no tokens
     assert any("(space)" in line for line in out)
+
+
+class Silent:
+    """A verifier that never answers a key."""
+
+    spec, fingerprint, protocols = "planted:silent", "silent", frozenset({Protocol.VERIFIER})
+
+    def labels(self, request):
+        return ("Yes", "No")
+
+    def prompt(self, request):
+        return ""
+
+    def judge(self, requests, checkpoint=no_checkpoint):
+        yes = Verdict(p_yes=0.8, outcome=Outcome.YES)
+        checkpoint(len(requests), len(requests))
+        return [unread(yes, "lost") if r.attack != NONE else yes for r in requests]
+
+
+def test_unread_keys_are_said_and_are_no_rejections(settings, capsys, monkeypatch):
+    from engine.commands import study_refswap
+
+    monkeypatch.setattr(study_refswap, "make_judge", lambda *_args, **_more: Silent())
+    options = ["--limit", "20", "--key", " ", "--key", "Solution", "--set", "k_max=1", "--json"]
+    assert main(["study", "refswap", "--judge", "planted:verifier", *options]) == 0
+    out = capsys.readouterr().out
+    record = json.loads(out.splitlines()[-1])
+    assert "No key was read" in out
+    assert "nan%" not in out
+    assert "is nothing to remove" not in out
+    assert "20 of 20 verdicts on keys; most of “(space)” 10 of 10, “Solution” 10 of 10." in out
+    assert (record["n_unread_clean"], record["n_unread_keys"], record["n_test_keys"]) == (0, 20, 0)
+    assert [one["n_unread"] for one in record["per_key"]] == [8, 8]  # of the test part, as n is
+    same = record["arms"]["same"]
+    assert same["n_fewer_references"] == 0
+
+
+def test_an_undefined_auc_has_no_sign(settings, capsys):
+    spec = "planted:verifier?leak=1"
+    dataset = demo()
+    wrong = replace(dataset, responses=dataset.responses.assign(quality="incorrect"))
+    wrong = replace(wrong, dataset_id=content_digest(wrong.items, wrong.responses))
+    save_dataset(wrong, settings.datasets)
+    assert main(["study", "refswap", "--judge", spec, "--data", wrong.dataset_id, "--set", "k_max=1"]) == 0
+    out = capsys.readouterr().out
+    assert "AUC undefined\n" in out
+    assert "undefined, signed" not in out
 
 
 def test_one_text_in_both_stages(settings):

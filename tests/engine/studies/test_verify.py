@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pandas as pd
 import pytest
 
 from engine.data.store import DEMO_DIALOGUE, DEMO_VERIFICATION, load_dataset
@@ -48,5 +51,25 @@ def test_data_without_known_answers_are_refused(settings):
     dataset = load_dataset(DEMO_DIALOGUE, settings.datasets)
     bare = type(dataset)(**{**dataset.__dict__, "responses": dataset.responses.assign(quality=None)})
     config = VerifyConfig(judge="planted:matcher", data=DEMO_DIALOGUE)
-    with pytest.raises(InputError, match="no column quality"):
+    with pytest.raises(InputError, match="--map quality=COLUMN"):
         run_verify(config, bare, Matcher(), create_run(settings.runs, "verify", {}), no_checkpoint)
+
+
+@pytest.mark.parametrize(("yes", "no"), [("Correct", "INCORRECT"), ("1", "0"), ("True", "false"), ("yes", "No")])
+def test_every_spelling_of_correct_gives_the_same_numbers(settings, yes, no):
+    dataset = load_dataset(DEMO_VERIFICATION, settings.datasets)
+    spelt = replace(dataset, responses=dataset.responses.replace({"quality": {"correct": yes, "incorrect": no}}))
+    config = VerifyConfig(judge="planted:matcher", data=DEMO_VERIFICATION)
+    first, second = (
+        run_verify(config, data, Matcher(), create_run(settings.runs, "verify", {}, name), no_checkpoint)
+        for name, data in (("plain", dataset), ("spelt", spelt))
+    )
+    assert first["value"].iloc[0] > 0.6
+    pd.testing.assert_frame_equal(first, second)
+
+
+def test_a_level_that_is_neither_is_named(settings):
+    config = VerifyConfig(judge="planted:matcher", data=DEMO_DIALOGUE)
+    dataset = load_dataset(DEMO_DIALOGUE, settings.datasets)
+    with pytest.raises(InputError, match=r"quality 'good' for the response .* neither correct nor incorrect"):
+        run_verify(config, dataset, Matcher(), create_run(settings.runs, "verify", {}), no_checkpoint)
