@@ -97,9 +97,9 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     if isinstance(config, RefSwapConfig):
         return run_study_refswap(name, config, dataset, args)
     if isinstance(config, SuffixConfig):
-        return run_study_suffix(name, config, dataset, args)
+        return run_study_suffix(config, dataset, args)
     if isinstance(config, DetectionConfig):
-        return run_study_detection(name, config, dataset, args)
+        return run_study_detection(config, dataset, args)
     if isinstance(config, VerifyConfig):
         return _run_verify(name, config, dataset, args)
     return run_arms(name, config, dataset, args)

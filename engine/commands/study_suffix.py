@@ -10,21 +10,27 @@ import pandas as pd
 from engine.commands.common import INCONCLUSIVE, OK, show_progress
 from engine.data.dataset import Dataset
 from engine.defenses.guard import guard_for
-from engine.errors import InputError
 from engine.judges.planted import make_planted
 from engine.judges.registry import make_judge
 from engine.runs import create_run
 from engine.settings import get_settings
-from engine.studies.detection import DetectionConfig, run_detection
+from engine.studies.detection import DetectionConfig, plan_detection, run_detection
 from engine.studies.plan import OutOfBudget
-from engine.studies.suffix import SuffixConfig, run_suffix, start_suffix
+from engine.studies.suffix import SuffixConfig, plan_suffix, run_suffix, start_suffix
 
 
-def run_study_suffix(name: str, config: SuffixConfig, dataset: Dataset, args: argparse.Namespace) -> dict[str, Any]:
+def run_study_suffix(config: SuffixConfig, dataset: Dataset, args: argparse.Namespace) -> dict[str, Any]:
     """Search, save, measure on the other items, print."""
     settings = get_settings()
-    _no_dry_run(name, args)
     judge = make_judge(config.judge, settings, card=args.judge_card, cache=not args.no_cache)
+    if args.dry_run:
+        plan = plan_suffix(config, dataset, judge)
+        print(
+            f"The search computes at most {plan['search_prompts']:,} prompts, the measurement {plan['verdicts']:,} "
+            f"verdicts: {plan['tokens']:,} tokens with every prompt whole. Beginnings that prompts share are computed "
+            "once, so no seconds are given."
+        )
+        return dict(plan)
     run = start_suffix(config, args.out or settings.runs)
     code = OK
     try:
@@ -49,12 +55,16 @@ def run_study_suffix(name: str, config: SuffixConfig, dataset: Dataset, args: ar
     return {**done, "phrase": phrase, "metrics": metrics.to_dict("records"), "exit_code": code}
 
 
-def run_study_detection(
-    name: str, config: DetectionConfig, dataset: Dataset, args: argparse.Namespace
-) -> dict[str, Any]:
+def run_study_detection(config: DetectionConfig, dataset: Dataset, args: argparse.Namespace) -> dict[str, Any]:
     """Read the texts, fit the thresholds, measure them on the other items, print."""
     settings = get_settings()
-    _no_dry_run(name, args)
+    if args.dry_run:
+        found = plan_detection(config, dataset)
+        print(
+            f"{found['texts']:,} texts are read once each, about {found['tokens']:,} tokens; what the cache knows is "
+            "not read again. No seconds are given."
+        )
+        return dict(found)
     run = create_run(args.out or settings.runs, "detection", config.model_dump(mode="json"), config.run_id)
     guard = guard_for(make_planted("planted:constant"), settings)
     metrics = run_detection(config, dataset, guard, run, show_progress)
@@ -64,11 +74,6 @@ def run_study_detection(
         print(_rows(own))
     print(f"Run {run.run_id}: data {dataset.name}. Tables are in its run folder.")
     return {"run_id": run.run_id, "metrics": metrics.to_dict("records")}
-
-
-def _no_dry_run(name: str, args: argparse.Namespace) -> None:
-    if args.dry_run:
-        raise InputError(f"The study {name} has no dry run: its cost is what its settings say.")
 
 
 def _rows(metrics: pd.DataFrame) -> str:

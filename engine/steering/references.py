@@ -72,6 +72,10 @@ def degraded(text: str, other: str, seed: int) -> str:
     return " ".join([*words[:start], *part])
 
 
+LEAST_READ = 0.8
+"""Share of an alpha's texts that the judge must have read for the alpha to be chosen."""
+
+
 @dataclass(frozen=True)
 class Chosen:
     """The alpha of one side and how near it comes.
@@ -81,16 +85,26 @@ class Chosen:
         mean: mean score of its texts.
         standard: the score it should have.
         n: texts with a score.
+        of: texts asked for.
     """
 
     alpha: float
     mean: float
     standard: float
     n: int
+    of: int
+
+    @property
+    def enough(self) -> bool:
+        """Whether at least `LEAST_READ` of the texts were read; if not, no alpha of the sweep had so many."""
+        return self.n >= LEAST_READ * self.of
 
 
 def nearest_alpha(alphas: Floats, scores: Floats, standard: float, side: str) -> Chosen:
     """The alpha whose texts have the mean score nearest to the standard; of equally near ones the smallest.
+
+    Strong steering breaks a text: some contexts then have none, and a mean over the others says little about the
+    alpha. So only alphas with at least `LEAST_READ` of their texts read count, unless there are none.
 
     Args:
         alphas: of each text of the sweep (n,).
@@ -103,11 +117,13 @@ def nearest_alpha(alphas: Floats, scores: Floats, standard: float, side: str) ->
     """
     found = []
     for alpha in np.unique(alphas):
-        own = scores[(alphas == alpha) & ~np.isnan(scores)]
+        every = scores[alphas == alpha]
+        own = every[~np.isnan(every)]
         if len(own):
-            found.append(Chosen(float(alpha), float(own.mean()), standard, len(own)))
+            found.append(Chosen(float(alpha), float(own.mean()), standard, len(own), len(every)))
     if not found:
         raise InputError(f"The judge read none of the texts steered {side}, so no alpha can be chosen.")
+    found = [one for one in found if one.enough] or found
     return min(found, key=lambda one: (round(abs(one.mean - standard), 9), one.alpha))
 
 

@@ -66,7 +66,7 @@ class LayerSeparability:
         value: on the other half (L,).
         lower, upper: bootstrap interval of `value` over contexts (L,).
         null_mean, null_high: mean and upper 95 % point of `value` with the sides shuffled within contexts (L,).
-        p_value: share of shuffles that reach `value`, with the usual + 1 (L,).
+        p_value: share of shuffles that reach `value`, with the usual + 1 (L,); NaN where `value` is.
         n_high, n_low: texts of the other half.
     """
 
@@ -148,7 +148,7 @@ def _measure(
     resampled = np.stack([separability(own[:, pick], sides[pick]) for pick in picks])
     tail = 100 * (1 - level) / 2
     lower, upper = np.nanpercentile(resampled, [tail, 100 - tail], axis=0)
-    reached = (null >= value).sum(axis=0)
+    reached = np.where(np.isnan(value), np.nan, (null >= value).sum(axis=0))
     return LayerSeparability(
         space=name,
         fitted=separability(x[:, fit], is_high[fit]),

@@ -15,18 +15,22 @@ from engine.defenses.writing import TUTOR
 from engine.errors import InputError
 from engine.judges.base import Checkpoint, Judge
 from engine.judges.registry import make_judge
+from engine.metrics.gains import FROM_UNDEFENDED
 from engine.models.loader import load_model
 from engine.runs import RunFolder, create_run, now
 from engine.schema import METRICS, NONE
 from engine.settings import Settings
 from engine.steering.layers import blocks
-from engine.steering.references import Chosen, nearest_alpha
+from engine.steering.references import LEAST_READ, Chosen, nearest_alpha
 from engine.steering.vectors import Side
 from engine.studies.api_writing import API
-from engine.studies.cap_arms import AnchorSets, arm_metrics, judge_arms, judges_of, make_anchors
+from engine.studies.cap_arms import AnchorSets, arms_of, judge_arms, make_anchors, reasoner_of
 from engine.studies.cap_config import CapConfig, Contexts, Progress, divide, expected_work
 from engine.studies.cap_learned import learn_suffixes, learning_work, with_deflation
+from engine.studies.cap_metrics import COSTS, arm_metrics, tokens_apart
 from engine.studies.cap_pairs import comparative_rows, pairs_of
+from engine.studies.cap_plan import check_settings
+from engine.studies.cap_screen import guard_of, training_texts, with_fitted
 from engine.studies.cap_standards import Found, find_standards
 from engine.studies.cap_sweep import SIDES, alphas_of, sweep
 from engine.studies.cap_tutor import Tutor
@@ -84,7 +88,8 @@ def run_cap(
     """Run all parts, writing each part's tables as it ends; returns the summary that `--json` prints.
 
     Raises:
-        InputError: too few contexts, too little contrast, or too few retained texts; each with the remedy.
+        InputError: a setting that judge, tutor or data cannot have, too few contexts, too little contrast, or too few
+            retained texts; each with the remedy.
         Cancelled: from the checkpoint; finished parts are kept and the run is marked stopped.
     """
     checkpoint = within(config.budget_seconds, checkpoint)
@@ -92,12 +97,14 @@ def run_cap(
         config = config.model_copy(update={"attacks": with_deflation(config.attacks)})
     contexts = divide(config, dataset)
     _describe(run, dataset, judge, tutor, contexts)
-    progress = Progress(checkpoint, expected_work(config, contexts) + learning_work(config))
+    texts = (1 + len(config.attacks)) * len(training_texts(config, contexts, dataset))
+    progress = Progress(checkpoint, expected_work(config, contexts) + learning_work(config) + texts)
     with ending(run):
+        check_settings(config, dataset, judge, tutor, settings)
         anchors = _steer(config, contexts, dataset, judge, tutor, run, settings, progress)
         learned = learn_suffixes(config, contexts, dataset, judge, anchors.by_item, run, progress)
         config = config.model_copy(update={"attacks": (*config.attacks, *learned)})
-        _judge(config, contexts, dataset, judge, tutor, run, anchors, progress)
+        _judge(config, contexts, dataset, judge, tutor, run, anchors, settings, progress)
     run.update_manifest(state="done", finished=now())
     return summary(run)
 
@@ -120,7 +127,7 @@ def _steer(
     run.write_table("cap_sweep", swept)
     standard: dict[Side, float] = {"high": found.thresholds.high, "low": found.thresholds.low}
     chosen = {side: _choose(swept, side, standard[side]) for side in SIDES}
-    _note(run, found, alphas={side: chosen[side].alpha for side in SIDES})
+    _note(run, found, chosen)
     anchors = make_anchors(config, contexts, dataset, tutor, judge, found.standards, chosen, settings, progress)
     run.write_table("cap_anchors", anchors.table)
     return anchors
@@ -134,19 +141,35 @@ def _judge(
     tutor: Tutor,
     run: RunFolder,
     anchors: AnchorSets,
+    settings: Settings,
     progress: Progress,
 ) -> None:
     """Every arm; verdicts and metrics are written after each defense, so that a stopped run has what is done."""
+    guard = guard_of(tutor, judge)
+    texts = (1 + len(config.attacks)) * len(training_texts(config, contexts, dataset))
+    defenses, fitted = with_fitted(config, contexts, dataset, guard, progress.part(texts))
+    run.update_manifest(perplexity={"guard": tutor.loaded.spec, "fitted": fitted})
+    config = config.model_copy(update={"defenses": defenses})
+    writer = reasoner_of(config, judge, lambda: _base(config, tutor, settings))
+    arms = arms_of(config, judge, anchors, writer, guard)
     verdicts = metrics = pd.DataFrame()
-    for verdicts in judge_arms(config, contexts.responses, judges_of(config, judge, tutor, anchors), progress):
+    apart: dict[str, dict[str, float]] = {}
+    for verdicts in judge_arms(config, contexts.responses, arms.judges, progress):
         run.write_table("verdicts", verdicts)
-        metrics = arm_metrics(config, verdicts, dataset, anchors, contexts, tutor)
+        name = str(verdicts["defense"].iloc[-1])
+        apart[name] = tokens_apart(name, arms, verdicts[verdicts["defense"] == name], contexts.responses, tutor)
+        metrics = arm_metrics(config, verdicts, dataset, anchors, contexts, apart)
         run.write_table("metrics", metrics)
     pairs = pairs_of(contexts.responses, judge)
     part = progress.part(2 * (1 + len(config.attacks)) * len(pairs))
     beside = pd.DataFrame(comparative_rows(config, pairs, judge, verdicts, part))
     if len(beside):
         run.write_table("metrics", METRICS.conform(pd.concat([metrics, beside], ignore_index=True)))
+
+
+def _base(config: CapConfig, tutor: Tutor, settings: Settings) -> Tutor:
+    """The bundled base model, which is the bundled judge with its adapter off; kept or not as the tutor's texts are."""
+    return tutor if config.tutor == TUTOR else load_tutor(TUTOR, settings, cache=tutor.cache is not None)
 
 
 def _choose(swept: pd.DataFrame, side: Side, standard: float) -> Chosen:
@@ -177,7 +200,7 @@ def _write_standards(run: RunFolder, found: Found) -> None:
     _note(run, found)
 
 
-def _note(run: RunFolder, found: Found, alphas: dict[Side, float] | None = None) -> None:
+def _note(run: RunFolder, found: Found, chosen: dict[Side, Chosen] | None = None) -> None:
     run.update_manifest(
         cap={
             "layer": found.standards.layer,
@@ -185,8 +208,8 @@ def _note(run: RunFolder, found: Found, alphas: dict[Side, float] | None = None)
             "separated": found.separated,
             "standard_high": found.thresholds.high,
             "standard_low": found.thresholds.low,
-            "alpha_high": alphas["high"] if alphas else None,
-            "alpha_low": alphas["low"] if alphas else None,
+            **{f"alpha_{side}": chosen[side].alpha if chosen else None for side in SIDES},
+            "chosen": {s: {"n": one.n, "of": one.of, "enough": one.enough} for s, one in (chosen or {}).items()},
             "mean_norm": found.standards.mean_norm,
             "common_cosine": _cosine(found.standards.high, found.standards.low),
             "prompts_end": np.round(found.prompts_end, 4).tolist(),
@@ -203,7 +226,10 @@ def summary(run: RunFolder) -> dict[str, Any]:
     cap, metrics = run.manifest()["cap"], run.table("metrics")
     layers = run.table("cap_layers")
     pca = layers[layers["space"] == "pca"].sort_values("layer")
-    relative = {(r["attack"], r["defense"]): r["value"] for r in _rows(metrics, "relative_shift")}
+    relative, distance = (
+        {(r["attack"], r["defense"]): r["value"] for r in _rows(metrics, metric)}
+        for metric in ("relative_shift", FROM_UNDEFENDED)
+    )
     arms = [
         {
             "attack": r["attack"],
@@ -214,6 +240,7 @@ def summary(run: RunFolder) -> dict[str, Any]:
             "shift_lower": r["lower"],
             "shift_upper": r["upper"],
             "relative_shift": relative.get((r["attack"], r["defense"])),
+            "from_undefended": distance.get((r["attack"], r["defense"])),
         }
         for r in _rows(metrics, "shift")
     ]
@@ -221,20 +248,34 @@ def summary(run: RunFolder) -> dict[str, Any]:
     def per_defense(metric: str) -> dict[str, float]:
         return {r["defense"]: float(r["value"]) for r in _rows(metrics, metric) if r["attack"] == NONE}
 
-    cost = {name: {metric: per_defense(metric).get(name) for metric in COSTS} for name in per_defense("tokens_alone")}
+    def cost_of(name: str) -> dict[str, float | None]:
+        found = {metric: per_defense(metric).get(name) for metric in COSTS}
+        return {"tokens": found["tokens_alone"], "seconds": found["seconds_alone"], **found}
+
     return {
         "run_id": run.run_id,
         **{k: cap[k] for k in ("best_layer", "layer", "separated", "alpha_high", "alpha_low")},
         **{k: cap[k] for k in ("standard_high", "standard_low")},
+        "alphas": {side: _alpha_read(run.table("cap_sweep"), side, cap[f"alpha_{side}"]) for side in SIDES},
+        "perplexity": run.manifest().get("perplexity"),
         "learned": run.manifest().get("learned", []),
         "separability": pca["value"].tolist(),
         "arms": arms,
         "spearman": per_defense("spearman"),
-        "cost": cost,
+        "cost": {name: cost_of(name) for name in per_defense("tokens_alone")},
         "anchor_gap": per_defense("anchor_gap"),
         "anchor_effect": per_defense("anchor_effect"),
         "comparative": [_comparative(metrics, r["attack"]) for r in _rows(metrics, "comparative_shift")],
     }
+
+
+def _alpha_read(swept: pd.DataFrame, side: Side, alpha: float) -> dict[str, Any]:
+    """The chosen alpha of a side: its texts' mean score and standard deviation, and how many were read."""
+    scores = swept.loc[(swept["side"] == side) & (swept["alpha"] == alpha), "score"]
+    n = int(scores.notna().sum())
+    enough = n >= LEAST_READ * len(scores)
+    counts = {"n": n, "n_unread": len(scores) - n, "enough_read": enough}
+    return {"alpha": alpha, "mean": float(scores.mean()), "sd": float(scores.std(ddof=1)), **counts}
 
 
 def _comparative(metrics: pd.DataFrame, attack: str) -> dict[str, Any]:
@@ -247,6 +288,3 @@ def _comparative(metrics: pd.DataFrame, attack: str) -> dict[str, Any]:
 def _rows(metrics: pd.DataFrame, metric: str) -> list[dict[str, Any]]:
     own = metrics[metrics["metric"] == metric]
     return [{str(k): v for k, v in row.items()} for row in own.to_dict("records")]
-
-
-COSTS = ("tokens_alone", "tokens_shared", "seconds_alone", "seconds_shared")

@@ -1,8 +1,8 @@
-"""Third part of the study `cap`: anchors, judging under every attack and defense, and the numbers of each arm."""
+"""Third part of the study `cap`: anchors, and judging under every attack and defense."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,38 +12,31 @@ from engine.attacks.registry import make_attack, parse_attack
 from engine.data.dataset import Dataset
 from engine.defenses.anchor_sources import PROMPTED, PromptedAnchors
 from engine.defenses.anchors import AnchoredJudge, Anchors, GivenAnchors
-from engine.defenses.reasoning import NEW_TOKENS, ReasoningJudge, reasoning_prompt
+from engine.defenses.guard import Guard, reasons
+from engine.defenses.names import parse_defense
+from engine.defenses.reasoning import ReasoningJudge
 from engine.defenses.registry import defend
-from engine.judges.base import Judge, Request, no_checkpoint, verdict_table
-from engine.metrics.agreement import cluster_spearman
-from engine.metrics.clusters import cluster_codes
-from engine.metrics.gains import defense_gains
-from engine.metrics.intervals import cluster_mean
-from engine.metrics.shifts import metric_row, shift_metrics
-from engine.models.perplexity import text_ids
-from engine.schema import METRICS, NONE
+from engine.judges.base import Judge, Request, verdict_table
+from engine.schema import NONE
 from engine.settings import Settings
 from engine.steering.references import Chosen
 from engine.steering.vectors import Side, Standards
-from engine.studies.anchoring import ratings_of, sources_for
+from engine.studies.anchoring import sources_for
 from engine.studies.cap_config import (
     ANCHORED,
     CAP,
     COT,
     EXCHANGED,
     HUMAN,
-    PERPLEXITY,
     CapConfig,
     Contexts,
     Progress,
+    base_of,
     with_text,
 )  # fmt: skip
 from engine.studies.cap_sweep import SIDES, steered_texts
 from engine.studies.cap_tutor import Tutor, TutorWriter
 from engine.studies.requests import with_attack
-
-SHARED = (16, 4)
-"""Responses of a context and attacks on each, over which a context's anchors are shared in the cost table."""
 
 
 @dataclass(frozen=True)
@@ -144,20 +137,54 @@ def _anchor_table(
     return pd.DataFrame(rows, columns=["arm", "item_id", "side", "text", "score", "alpha", "tokens"])
 
 
-def judges_of(config: CapConfig, judge: Judge, tutor: Tutor, anchors: AnchorSets) -> dict[str, Judge]:
-    """The judge behind each defense, the controls with exchanged anchors last."""
+@dataclass(frozen=True)
+class Arms:
+    """The judge behind each defense, and who helps it.
+
+    Attributes:
+        judges: by arm, the controls with exchanged anchors last.
+        writer: writes the reasoning for a judge that cannot; None where nobody must.
+        guard: reads perplexities.
+    """
+
+    judges: Mapping[str, Judge]
+    writer: TutorWriter | None
+    guard: Guard
+
+
+def reasoner_of(config: CapConfig, judge: Judge, base: Callable[[], Tutor]) -> TutorWriter | None:
+    """What writes the chain of thought: the bundled base model for a judge that cannot, whatever the tutor.
+
+    Args:
+        config: whether there is such an arm at all.
+        judge: undefended.
+        base: gives the bundled base model; called where it is needed only.
+    """
+    asked = any(base_of(name) == COT for name in config.defenses)
+    return TutorWriter(base()) if asked and not reasons(judge) else None
+
+
+def arms_of(config: CapConfig, judge: Judge, anchors: AnchorSets, writer: TutorWriter | None, guard: Guard) -> Arms:
+    """The judge behind each defense of the study.
+
+    Args:
+        config: names the defenses.
+        judge: undefended.
+        anchors: of the anchored arms.
+        writer: from `reasoner_of`.
+        guard: from `engine.studies.cap_screen.guard_of`.
+    """
     found: dict[str, Judge] = {}
-    own = judge.spec.startswith("bundled:")
     for name in config.defenses:
         if name in ANCHORED:
             found[name] = AnchoredJudge(judge, name, _given(name, anchors))
-        elif name == COT:
-            found[name] = ReasoningJudge(judge, name, TutorWriter(tutor) if own else None)
+        elif base_of(name) == COT:
+            found[name] = ReasoningJudge(judge, name, writer, int(parse_defense(name).dials["tokens"]))
         else:
-            found[name] = defend(judge, name)
+            found[name] = defend(judge, name, guard)
     for name in (n for n in config.defenses if n in ANCHORED):
         found[name + EXCHANGED] = AnchoredJudge(judge, name + EXCHANGED, _given(name, anchors, exchanged=True))
-    return found
+    return Arms(found, writer, guard)
 
 
 def _given(name: str, anchors: AnchorSets, *, exchanged: bool = False) -> GivenAnchors:
@@ -171,126 +198,27 @@ def _given(name: str, anchors: AnchorSets, *, exchanged: bool = False) -> GivenA
 def judge_arms(
     config: CapConfig, responses: Sequence[Request], judges: Mapping[str, Judge], progress: Progress
 ) -> Iterator[pd.DataFrame]:
-    """Verdicts of all defenses so far, after each of them.
+    """Verdicts of all defenses so far, after each of them."""
+    tables: list[pd.DataFrame] = []
+    for name, asked in asked_by_arm(config, responses, judges):
+        verdicts = judges[name].judge(asked, progress.part(len(asked)))
+        tables.append(verdict_table(judges[name], [replace(r, defense=name) for r in asked], verdicts))
+        yield pd.concat(tables, ignore_index=True)
+
+
+def asked_by_arm(
+    config: CapConfig, responses: Sequence[Request], names: Iterable[str]
+) -> Iterator[tuple[str, list[Request]]]:
+    """What each arm is asked.
 
     Suffixes of other lengths are judged undefended and behind CAP only (figures 6 and 7), exchanged anchors on clean
     responses only.
     """
     main = list(dict.fromkeys((NONE, *(parse_attack(name).name for name in config.attacks))))
     lengths = [parse_attack(f"suffix:{n}").name for n in config.suffix_words] if "suffix" in config.attacks else []
-    tables: list[pd.DataFrame] = []
-    for name, defended in judges.items():
+    for name in names:
         if name.endswith(EXCHANGED):
             attacks = [NONE]
         else:
             attacks = [*main, *(a for a in lengths if a not in main and name in (NONE, CAP))]
-        asked = [with_attack(r, make_attack(a)) for r in responses for a in attacks]
-        verdicts = defended.judge(asked, progress.part(len(asked)))
-        tables.append(verdict_table(defended, [replace(r, defense=name) for r in asked], verdicts))
-        yield pd.concat(tables, ignore_index=True)
-
-
-def arm_metrics(
-    config: CapConfig,
-    verdicts: pd.DataFrame,
-    dataset: Dataset,
-    anchors: AnchorSets,
-    contexts: Contexts,
-    tutor: Tutor,
-) -> pd.DataFrame:
-    """All numbers of the arms as a table `metrics`: shifts, agreement with ratings, cost, and the diagnosis.
-
-    Args:
-        config: the study.
-        verdicts: of the arms so far.
-        dataset: holds the ratings.
-        anchors: of the anchored arms.
-        contexts: which are evaluated.
-        tutor: counts the tokens that its own part of a defense took.
-    """
-    dials = {"level": config.level, "seed": config.seed}
-    compared = verdicts[~verdicts["defense"].str.endswith(EXCHANGED)]
-    shifts = shift_metrics(compared, **dials)  # type: ignore[arg-type]
-    gains = defense_gains(compared, **dials)  # type: ignore[arg-type]
-    rows: list[dict[str, object]] = []
-    ratings = dict(zip(dataset.responses["response_id"], ratings_of(dataset)[0], strict=True))
-    clean = verdicts[verdicts["attack"] == NONE]
-    for defense in compared["defense"].unique():
-        own = clean[clean["defense"] == defense]
-        truth = own["response_id"].map(ratings).to_numpy(dtype=float)
-        if np.isfinite(truth).any():
-            found = cluster_spearman(own["score"], truth, cluster_codes(own), **dials)  # type: ignore[arg-type]
-            rows.append(metric_row("spearman", NONE, defense, found, len(own)))
-        own = verdicts[verdicts["defense"] == defense]
-        apart = tokens_apart(str(defense), contexts.responses, tutor)
-        rows += _cost_rows(own, str(defense), anchors, apart, config)
-    rows += _diagnosis(clean, anchors, contexts, config)
-    tables = [t for t in (shifts, gains, pd.DataFrame(rows)) if len(t)]
-    return METRICS.conform(pd.concat(tables, ignore_index=True))
-
-
-def tokens_apart(defense: str, responses: Sequence[Request], tutor: Tutor) -> dict[str, float]:
-    """Tokens that a defense reads and writes outside the judge's own prompt, by clean response.
-
-    A chain of thought that the tutor writes costs its prompt and its reasoning, the perplexity one pass of the text.
-    """
-    if defense == COT:
-        asks = [tutor.drawn(reasoning_prompt(r), 0.0, 0, NEW_TOKENS) for r in responses]
-        drafts = tutor.write(asks, NEW_TOKENS, None, no_checkpoint)
-        return {r.response_id: float(d.tokens) for r, d in zip(responses, drafts, strict=True)}
-    if defense == PERPLEXITY:
-        return {r.response_id: float(len(text_ids(tutor.loaded, r.response))) for r in responses}
-    return {}
-
-
-def _cost_rows(
-    own: pd.DataFrame, defense: str, anchors: AnchorSets, apart: Mapping[str, float], config: CapConfig
-) -> list[dict[str, object]]:
-    """Tokens of a verdict with the anchors' own, alone and shared by all verdicts of a context; seconds where fresh."""
-    dials = {"level": config.level, "seed": config.seed}
-    clean = own[own["attack"] == NONE]
-    made = anchors.by_item.get(defense, {})
-    beside = clean["response_id"].map(apart).fillna(0.0).to_numpy(dtype=float)
-    extra = clean["item_id"].map({k: float(a.tokens) for k, a in made.items()}).fillna(0.0).to_numpy(dtype=float)
-    judged = clean["prompt_tokens"].to_numpy(dtype=float, na_value=np.nan) + beside
-    codes = cluster_codes(clean)
-    share = SHARED[0] * SHARED[1]
-    rows = [
-        metric_row("tokens_alone", NONE, defense, cluster_mean(judged + extra, codes, **dials), len(clean)),  # type: ignore[arg-type]
-        metric_row("tokens_shared", NONE, defense, cluster_mean(judged + extra / share, codes, **dials), len(clean)),  # type: ignore[arg-type]
-    ]
-    fresh = own["seconds"].to_numpy(dtype=float)
-    fresh = np.where(fresh > 0, fresh, np.nan)
-    written = own["item_id"].map({k: a.seconds for k, a in made.items()}).fillna(0.0).to_numpy(dtype=float)
-    if made and not (written > 0).any():
-        written = np.full(len(own), np.nan)  # the anchors came from the cache, so nobody measured them this time
-    for name, seconds in (("seconds_alone", fresh + written), ("seconds_shared", fresh + written / share)):
-        rows.append(metric_row(name, NONE, defense, cluster_mean(seconds, cluster_codes(own), **dials), len(own)))  # type: ignore[arg-type]
-    return rows
-
-
-def _diagnosis(
-    clean: pd.DataFrame, anchors: AnchorSets, contexts: Contexts, config: CapConfig
-) -> list[dict[str, object]]:
-    """Are the anchors apart, and does the judge read them?
-
-    anchor_gap: undefended score of the high anchor less that of the low one, over evaluation contexts.
-    anchor_effect: mean absolute change of clean scores when the two anchors change places.
-    anchor_lift: mean change of clean scores when the anchors are shown, against none.
-    """
-    dials = {"level": config.level, "seed": config.seed}
-    rows: list[dict[str, object]] = []
-    evaluated = {r.item_id for r in contexts.evaluation}
-    for arm, own in anchors.table[anchors.table["item_id"].isin(evaluated)].groupby("arm", sort=False):
-        wide = own.pivot(index="item_id", columns="side", values="score")
-        gap = (wide["high"] - wide["low"]).to_numpy(dtype=float)
-        rows.append(metric_row("anchor_gap", NONE, str(arm), cluster_mean(gap, wide.index, **dials), len(gap)))  # type: ignore[arg-type]
-    scores = clean.pivot(index=["item_id", "response_id"], columns="defense", values="score")
-    items = scores.index.get_level_values(0).to_numpy()
-    for arm in (a for a in ANCHORED if a in scores.columns):
-        lift = (scores[arm] - scores[NONE]).to_numpy(dtype=float)
-        rows.append(metric_row("anchor_lift", NONE, arm, cluster_mean(lift, items, **dials), len(lift)))  # type: ignore[arg-type]
-        if arm + EXCHANGED in scores.columns:
-            turned = (scores[arm + EXCHANGED] - scores[arm]).abs().to_numpy(dtype=float)
-            rows.append(metric_row("anchor_effect", NONE, arm, cluster_mean(turned, items, **dials), len(turned)))  # type: ignore[arg-type]
-    return rows
+        yield name, [with_attack(r, make_attack(a)) for r in responses for a in attacks]

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from engine.data.dataset import Dataset
+from engine.defenses.names import parse_defense
 from engine.defenses.writing import TUTOR
 from engine.errors import InputError
 from engine.judges.base import Checkpoint, Request
@@ -26,10 +27,18 @@ EXCHANGED = "-exchanged"
 TRAINING, EVALUATION = "train", "eval"
 
 
+def base_of(defense: str) -> str:
+    """An arm's name without its dials: `perplexity?threshold=84` is of `perplexity`."""
+    return defense.partition("?")[0]
+
+
 class CapConfig(BaseModel):
     """Settings of the study; the run's manifest holds them.
 
     Attributes:
+        defenses: arms; dials as in `perplexity?threshold=84` are allowed, and a threshold named so is kept.
+        fit_perplexity: whether the arm `perplexity` without a threshold takes those of best F1 on the training
+            contexts, one fitted against learned phrases and one against prompt attacks; else the stock threshold.
         deflate: whether every attack that has a direction is also tried the other way, on a rival's response.
         learned_words: length of a suffix learned on this judge, on responses of the training contexts; 0 learns none.
         learned_candidates: words tried at each step of that search, chosen by gradient.
@@ -50,6 +59,7 @@ class CapConfig(BaseModel):
     learned_prompts: int = Field(default=8, ge=1, le=512)
     learned_through_cap: bool = False
     defenses: tuple[str, ...] = ARMS
+    fit_perplexity: bool = True
     candidates: int = Field(default=12, ge=2, le=200)
     high_percentile: float = Field(default=80, gt=0, le=100)
     low_percentile: float = Field(default=20, ge=0, lt=100)
@@ -69,9 +79,12 @@ class CapConfig(BaseModel):
     @field_validator("defenses")
     @classmethod
     def _known(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        if wrong := [name for name in names if name not in ARMS]:
+        if wrong := [name for name in names if base_of(name) not in ARMS]:
             raise ValueError(f"{wrong[0]!r} is no arm of this study; allowed: {', '.join(ARMS)}")
-        return tuple(dict.fromkeys((NONE, *names)))
+        try:
+            return tuple(dict.fromkeys((NONE, *(parse_defense(name).name for name in names))))
+        except InputError as error:
+            raise ValueError(str(error)) from None
 
     @field_validator("reach")
     @classmethod
@@ -79,6 +92,22 @@ class CapConfig(BaseModel):
         if any(not 0 <= size < 1 for size in sizes):
             raise ValueError("a relative edit lies from 0 to below 1")
         return sizes
+
+    @field_validator("alphas")
+    @classmethod
+    def _strengths(cls, alphas: tuple[float, ...]) -> tuple[float, ...]:
+        if wrong := [alpha for alpha in alphas if not 0 <= alpha < float("inf")]:
+            raise ValueError(f"alpha {wrong[0]:g} is not allowed; alpha is 0 or more, the side gives the sign")
+        return alphas
+
+    @model_validator(mode="after")
+    def _in_order(self) -> CapConfig:
+        if not self.low_percentile < self.high_percentile:
+            raise ValueError(
+                f"low_percentile {self.low_percentile:g} and high_percentile {self.high_percentile:g} are out of "
+                "order; the low one is below the high one"
+            )
+        return self
 
 
 @dataclass(frozen=True)
@@ -155,7 +184,8 @@ def expected_work(config: CapConfig, contexts: Contexts) -> int:
     pools = 2 * 2 * config.candidates * len(contexts.training)
     sweep = 2 * 2 * (len(config.reach) + len(config.alphas)) * len(contexts.training)
     anchors = 4 * 3 * len(contexts.every)
-    arms = (1 + len(config.attacks)) * len(config.defenses) * len(contexts.responses)
+    fitted = config.fit_perplexity and PERPLEXITY in config.defenses  # two thresholds stand in for one arm
+    arms = (1 + len(config.attacks)) * (len(config.defenses) + fitted) * len(contexts.responses)
     pairs = 2 * (1 + len(config.attacks)) * len(contexts.responses)
     lengths = len(config.suffix_words) * 2 * len(contexts.responses)
     return pools + sweep + anchors + arms + lengths + pairs

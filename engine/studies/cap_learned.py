@@ -68,20 +68,30 @@ def learn_suffixes(
         progress: told of every prompt computed.
 
     Raises:
-        InputError: the judge is no white box, or the training contexts have no response.
+        InputError: the judge is no white box, or the training contexts have no response, or none has anchors that a
+            phrase could be learned through.
     """
     if not config.learned_words:
         return ()
     training = {r.item_id for r in contexts.training}
-    asked = spread_over_items([r for r in build_requests(dataset) if r.item_id in training], config.learned_prompts)
+    responses = [r for r in build_requests(dataset) if r.item_id in training]
     judges: dict[str, Judge] = {NONE: judge}
+    asked = {NONE: spread_over_items(responses, config.learned_prompts)}
     if config.learned_through_cap and CAP in config.defenses:
         free = {item: one._replace(tokens=0, passes=0.0, seconds=0.0) for item, one in anchors[CAP].items()}
         judges[CAP] = AnchoredJudge(judge, CAP, GivenAnchors(CAP, free))
+        # where the tutor wrote no steered text there is no prompt to learn on
+        read = [r for r in responses if r.item_id in free and not free[r.item_id].unread]
+        if not read:
+            raise InputError(
+                f"None of the {len(training)} training contexts has both steered anchors, so no phrase can be learned "
+                "through CAP. Leave learned_through_cap out, or use more training contexts."
+            )
+        asked[CAP] = spread_over_items(read, config.learned_prompts)
     part = learning_work(config) // len(judges)
     notes = _Notes(run, inner_judge(judge).fingerprint)
     for arm, defended in judges.items():
-        found = _search(config, defended, asked, progress.part(part), part, notes, arm)
+        found = _search(config, defended, asked[arm], progress.part(part), part, notes, arm)
         name = phrase_of(run.run_id, arm)
         inner = inner_judge(defended)
         save_phrase(

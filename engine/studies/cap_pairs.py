@@ -59,6 +59,15 @@ def pairs_of(responses: Sequence[Request], judge: Judge) -> list[Request]:
     return made
 
 
+def pair_requests(config: CapConfig, pairs: Sequence[Request]) -> list[Request]:
+    """Every pair under every attack, none first, in both orders."""
+    return [with_attack(replace(r, order=o), make_attack(a)) for a in _attacks(config) for r in pairs for o in Order]
+
+
+def _attacks(config: CapConfig) -> list[str]:
+    return list(dict.fromkeys((NONE, *(parse_attack(name).name for name in config.attacks))))
+
+
 def comparative_rows(
     config: CapConfig, pairs: Sequence[Request], judge: Judge, verdicts: pd.DataFrame, checkpoint: Checkpoint
 ) -> list[dict[str, object]]:
@@ -73,9 +82,8 @@ def comparative_rows(
     """
     if not pairs:
         return []
-    attacks = list(dict.fromkeys((NONE, *(parse_attack(name).name for name in config.attacks))))
-    asked = [with_attack(replace(r, order=o), make_attack(a)) for a in attacks for r in pairs for o in Order]
-    answers = judge.judge(asked, checkpoint)
+    attacks = _attacks(config)
+    answers = judge.judge(pair_requests(config, pairs), checkpoint)
     p = np.array([v.p_a + v.p_tie / 2 for v in answers]).reshape(len(attacks), len(pairs), 2).mean(axis=2)
     scores = verdicts[verdicts["defense"] == NONE].pivot(index="response_id", columns="attack", values="score")
     ids = [r.response_id for r in pairs]

@@ -74,8 +74,6 @@ def find_standards(
     spaces = by_layer(activations, is_high, groups, components=config.components, seed=config.seed, level=config.level)
     best = int(np.nanargmax(spaces["pca"].fitted)) + 1
     layer = config.layer or best
-    if layer > len(activations):
-        raise InputError(f"{tutor.loaded.spec} has no layer {layer}; its layers are 1 to {len(activations)}.")
     standards = standards_of(activations[layer - 1], is_high, layer)
     fit = halves(groups, is_high, config.seed)
     own["half"] = np.where(fit, "fitted", "evaluated")

@@ -72,10 +72,15 @@ class Draft:
 
 
 class Tutor:
-    """A causal language model that writes candidates and anchors, steered or not; texts are kept by content."""
+    """A causal language model that writes candidates and anchors, steered or not; texts are kept by content.
+
+    Attributes:
+        loaded: the model.
+        cache: where texts are kept between runs; None keeps none.
+    """
 
     def __init__(self, loaded: LoadedModel, cache: CallCache | None) -> None:
-        self.loaded, self._cache = loaded, cache
+        self.loaded, self.cache = loaded, cache
 
     def ids(self, prompt: str) -> tuple[int, ...]:
         """Token ids of a prompt."""
@@ -111,8 +116,8 @@ class Tutor:
         )
         share = (time.perf_counter() - clock) / max(1, len(todo))
         fresh = {asks[k].key: w for k, w in zip(todo, written, strict=True)}
-        if self._cache:
-            self._cache.put_replies(
+        if self.cache:
+            self.cache.put_replies(
                 (key, (json.dumps({"text": w.text, "edit": w.relative_edit}), len(w.ids))) for key, w in fresh.items()
             )
         out, charged = [], set()
@@ -129,20 +134,25 @@ class Tutor:
         return out
 
     def _known(self, keys: Sequence[str]) -> dict[str, tuple[str, float, int]]:
-        if not self._cache:
+        if not self.cache:
             return {}
         found = {}
-        for key, (packed, n) in self._cache.get_replies(list(dict.fromkeys(keys))).items():
+        for key, (packed, n) in self.cache.get_replies(list(dict.fromkeys(keys))).items():
             held = json.loads(packed)
             found[key] = (str(held["text"]), float(held["edit"]), n)
         return found
 
 
 class TutorWriter:
-    """The tutor as what writes reasoning and prompted anchors: greedily, in the batched decode loop."""
+    """The tutor as what writes reasoning and prompted anchors: greedily, in the batched decode loop.
+
+    Attributes:
+        tokens: of each prompt written to so far, prompt and text together, known or not.
+    """
 
     def __init__(self, tutor: Tutor) -> None:
         self._tutor = tutor
+        self.tokens: dict[str, int] = {}
 
     def write(self, prompts: Sequence[str], new_tokens: int, after_batch: AfterBatch) -> list[Reply]:
         """What the tutor writes to each prompt; of equal prompts the first has the cost, known or not."""
@@ -154,6 +164,7 @@ class TutorWriter:
             first = prompt not in charged
             fresh = first and draft.seconds > 0
             charged.add(prompt)
+            self.tokens[prompt] = draft.tokens
             passes = float(max(1, draft.tokens - len(ask.ids)))
             cost = (draft.tokens if first else 0, passes if fresh else 0.0, draft.seconds if fresh else 0.0)
             out.append(

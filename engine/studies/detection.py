@@ -17,7 +17,7 @@ from engine.data.dataset import Dataset
 from engine.data.store import load_dataset
 from engine.defenses.guard import BASE, Guard, guard_for
 from engine.errors import InputError
-from engine.judges.base import Checkpoint
+from engine.judges.base import Checkpoint, Request
 from engine.judges.planted import make_planted
 from engine.metrics.detection import detection_at, fitted, side_of
 from engine.metrics.intervals import Interval
@@ -98,10 +98,7 @@ def read_texts(config: DetectionConfig, dataset: Dataset, guard: Guard, checkpoi
     Raises:
         InputError: as `run_detection`.
     """
-    quality = dataset.responses.set_index("response_id")["quality"]
-    requests = [r for r in build_requests(dataset) if quality.get(r.response_id) not in UNLIKELY_BY_DESIGN][
-        : config.limit
-    ]
+    requests = _requests(config, dataset)
     items = list(dict.fromkeys(r.item_id for r in requests))
     if len(items) < 2:
         raise InputError(
@@ -110,10 +107,7 @@ def read_texts(config: DetectionConfig, dataset: Dataset, guard: Guard, checkpoi
         )
     n_train = min(max(1, round(config.train_share * len(items))), len(items) - 1)
     train = {items[i] for i in np.random.default_rng(config.seed).permutation(len(items))[:n_train].tolist()}
-    arms = [(NONE, NONE)]
-    arms += [(parse_attack(a).name, "suffix") for a in config.suffixes]
-    arms += [(parse_attack(a).name, "prompt") for a in config.prompts]
-    rows = [(r, name, family, make_attack(name).apply(r)) for name, family in arms for r in requests]
+    rows = [(r, name, family, make_attack(name).apply(r)) for name, family in _arms(config) for r in requests]
     texts = [text for *_, text in rows]
     done = 0
 
@@ -138,6 +132,26 @@ def read_texts(config: DetectionConfig, dataset: Dataset, guard: Guard, checkpoi
             }
         )
     )
+
+
+def plan_detection(config: DetectionConfig, dataset: Dataset) -> dict[str, int]:
+    """Texts that are read, each once, and their tokens, counted at about four characters a token."""
+    texts = {make_attack(name).apply(r) for name, _ in _arms(config) for r in _requests(config, dataset)}
+    return {"texts": len(texts), "tokens": sum(1 + len(text) // 4 for text in texts)}
+
+
+def _requests(config: DetectionConfig, dataset: Dataset) -> list[Request]:
+    quality = dataset.responses.set_index("response_id")["quality"]
+    found = [r for r in build_requests(dataset) if quality.get(r.response_id) not in UNLIKELY_BY_DESIGN]
+    return found[: config.limit]
+
+
+def _arms(config: DetectionConfig) -> list[tuple[str, str]]:
+    """Attack and family, the clean texts first."""
+    arms = [(NONE, NONE)]
+    arms += [(parse_attack(a).name, "suffix") for a in config.suffixes]
+    arms += [(parse_attack(a).name, "prompt") for a in config.prompts]
+    return arms
 
 
 def detection_metrics(readings: pd.DataFrame, *, level: float = 0.95, seed: int = 0) -> pd.DataFrame:

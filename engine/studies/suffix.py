@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field
@@ -13,9 +13,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from engine.attacks.registry import make_attack
 from engine.attacks.saved_phrases import MAX_NAME, SavedPhrase, check_name, save_phrase
 from engine.attacks.suffix_search import BEST_PROBES, PROBES, Dials, Progress, SuffixSearch
-from engine.attacks.suffix_vocabulary import vocabulary_of
+from engine.attacks.suffix_vocabulary import Vocabulary, vocabulary_of
 from engine.data.dataset import Dataset
 from engine.data.store import load_dataset
+from engine.defenses.base import peeled
 from engine.defenses.registry import defend, defense_name
 from engine.defenses.writing import TUTOR
 from engine.errors import RunError
@@ -124,21 +125,73 @@ def run_suffix(
         return _run(config, dataset, judge, run, look)
 
 
-def _run(config: SuffixConfig, dataset: Dataset, judge: Judge, run: RunFolder, look: Checkpoint) -> pd.DataFrame:
+class Search(NamedTuple):
+    """What a search works on.
+
+    Attributes:
+        judge: behind the defense.
+        split: of the items.
+        vocabulary: of the judge's model.
+        cutter: has the training prompts.
+        test: held-out requests that are measured.
+        prompts: computed by the search, at most.
+        verdicts: of the measurement.
+    """
+
+    judge: Judge
+    split: Split
+    vocabulary: Vocabulary
+    cutter: PromptCutter
+    test: list[Request]
+    prompts: int
+    verdicts: int
+
+
+def prepare(config: SuffixConfig, dataset: Dataset, judge: Judge) -> Search:
+    """Split the data, cut the training prompts, count the work; no model is asked.
+
+    Raises:
+        InputError: the judge is no white box, or the data is too small.
+    """
     protocol = Protocol(config.protocol)
     sources = sources_for([config.defense], dataset, get_settings(), config.tutor)
     defended = defend(judge, config.defense, sources=sources)
-    loaded = inner_judge(defended).loaded
     by_group = config.split == "group"
     split = split_requests(dataset, protocol, config.prompts, config.train_share, config.seed, by_group=by_group)
-    vocabulary = vocabulary_of(loaded.tokenizer)
+    vocabulary = vocabulary_of(inner_judge(defended).loaded.tokenizer)
     cutter = PromptCutter(defended, split.train, vocabulary)
     test = spread_over_items(split.test, config.limit)
-    _describe(run, config, dataset, defended, split, cutter, len(vocabulary.words))
-    n = len(cutter.requests)
     probes = PROBES + BEST_PROBES if config.guided else 0
-    in_search = n * (1 + config.words * (config.candidates + probes))
-    total = in_search + len(test) * (1 + config.words) * (2 if protocol is Protocol.PAIRWISE else 1)
+    prompts = len(cutter.requests) * (1 + config.words * (config.candidates + probes))
+    verdicts = len(test) * (1 + config.words) * (2 if protocol is Protocol.PAIRWISE else 1)
+    return Search(defended, split, vocabulary, cutter, test, prompts, verdicts)
+
+
+def plan_suffix(config: SuffixConfig, dataset: Dataset, judge: Judge) -> dict[str, int]:
+    """What the study takes at most: prompts of the search, verdicts of the measurement, tokens of both together.
+
+    Tokens count every prompt whole and without a phrase; beginnings that prompts share are computed once.
+
+    Raises:
+        InputError: as `prepare`.
+    """
+    made = prepare(config, dataset, judge)
+    inner = inner_judge(made.judge)
+    lengths = [len(head) + len(tail) for head, tail in made.cutter.ends]
+    tokens = made.prompts * sum(lengths) // len(lengths)
+    if made.test:
+        asked = both_orders(made.test) if Protocol(config.protocol) is Protocol.PAIRWISE else made.test
+        going = peeled(made.judge, asked)[1]
+        tokens += (1 + config.words) * sum(len(inner.token_ids(r)) for r in going)
+    return {"search_prompts": made.prompts, "verdicts": made.verdicts, "tokens": tokens}
+
+
+def _run(config: SuffixConfig, dataset: Dataset, judge: Judge, run: RunFolder, look: Checkpoint) -> pd.DataFrame:
+    protocol = Protocol(config.protocol)
+    defended, split, vocabulary, cutter, test, in_search, verdicts_asked = prepare(config, dataset, judge)
+    loaded = inner_judge(defended).loaded
+    _describe(run, config, dataset, defended, split, cutter, len(vocabulary.words))
+    total = in_search + verdicts_asked
     done = 0
 
     def count(more: int) -> None:

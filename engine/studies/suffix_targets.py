@@ -123,6 +123,11 @@ class PromptCutter:
         requests: pointwise, or pairwise without an order.
         vocabulary: two of its words probe the place.
 
+    Attributes:
+        requests: those whose prompts fit the window, one per order.
+        labels: the card's answers.
+        ends: of each request's prompt the tokens before and after the phrase.
+
     Raises:
         InputError: the judge has no model or answers in text, a defense's prompt follows the response's text, or
             every prompt is longer than the window.
@@ -141,7 +146,7 @@ class PromptCutter:
             )
         self.labels: LabelTokens = label_tokens(self._inner.loaded.tokenizer, card.labels, card.spellings)
         self._values = card.values
-        self._ends: list[tuple[Tokens, Tokens]] = []
+        self.ends: list[tuple[Tokens, Tokens]] = []
         self._token = dict(zip(vocabulary.words, vocabulary.tokens, strict=True))
         self._cut([vocabulary.words[0], vocabulary.words[-1]])
 
@@ -149,14 +154,14 @@ class PromptCutter:
     def targets(self) -> list[Target]:
         """One per request and order."""
         clean = self._prompts(self.requests, [])
-        rows = zip(self.requests, self._ends, clean, strict=True)
+        rows = zip(self.requests, self.ends, clean, strict=True)
         return [Target(head, tail, whole, self._worth(r)) for r, (head, tail), whole in rows]
 
     def fits(self, words: Sequence[str]) -> bool:
         """Whether the phrase, written out and tokenised anew, is the same tokens inside every prompt."""
         own = tuple(self._token[w] for w in words)
         found = self._prompts(self.requests, words)
-        return all(ids == (*head, *own, *tail) for ids, (head, tail) in zip(found, self._ends, strict=True))
+        return all(ids == (*head, *own, *tail) for ids, (head, tail) in zip(found, self.ends, strict=True))
 
     def _worth(self, request: Request) -> tuple[float, ...]:
         if request.protocol is Protocol.POINTWISE:
@@ -188,7 +193,7 @@ class PromptCutter:
                 )
             if len(a) + 8 <= self._inner.loaded.max_tokens:
                 kept.append(request)
-                self._ends.append((head, tail))
+                self.ends.append((head, tail))
         if not kept:
             raise InputError(
                 f"Every training prompt is longer than the window of {self._inner.spec} "

@@ -32,11 +32,22 @@ def test_too_few_read_candidates_say_what_to_do():
 
 
 def test_the_alpha_nearest_to_the_standard_is_taken_and_unread_texts_left_out():
-    alphas = np.array([0, 0, 1, 1, 2, 2.0])
-    scores = np.array([3, 3, 3.5, np.nan, 4.4, 4.6])
-    assert nearest_alpha(alphas, scores, 3.7, "high") == nearest_alpha(alphas[:3], scores[:3], 3.7, "high")
+    alphas = np.repeat([0.0, 1, 2], 5)
+    scores = np.array([3, 3, 3, 3, 3, 3.5, 3.5, 3.5, 3.5, np.nan, 4, 4.25, 4.5, 4.75, 5])
+    found = nearest_alpha(alphas, scores, 3.7, "high")
+    assert (found.alpha, found.mean, found.n, found.of, found.enough) == (1, 3.5, 4, 5, True)
     found = nearest_alpha(alphas, scores, 4.4, "high")
-    assert (found.alpha, found.mean, found.n) == (2, 4.5, 2)
+    assert (found.alpha, found.mean, found.n) == (2, 4.5, 5)
+
+
+def test_an_alpha_that_broke_a_fifth_of_its_texts_is_not_chosen_from_the_survivors():
+    alphas = np.repeat([0.0, 1, 2], 5)
+    scores = np.array([3, 3, 3, 3, 3, 3.5, 3.5, 3.5, 3.5, np.nan, 4.4, 4.4, 4.4, np.nan, np.nan])
+    assert nearest_alpha(alphas, scores, 4.4, "high").alpha == 1
+    found = nearest_alpha(alphas[10:], scores[10:], 4.4, "high")  # nothing else was tried
+    assert (found.alpha, found.n, found.of, found.enough) == (2, 3, 5, False)
+    with pytest.raises(InputError, match="read none of the texts steered low"):
+        nearest_alpha(alphas, np.full(15, np.nan), 4.4, "low")
 
 
 def test_of_equally_near_alphas_the_smallest_is_taken():

@@ -89,3 +89,12 @@ def test_halves_share_no_context():
 def test_sides_that_cannot_be_halved_are_refused():
     with pytest.raises(InputError, match="Use more training contexts"):
         halves(np.array(["a"] * 6 + ["b"]), np.array([True] * 6 + [False]), 0)
+
+
+def test_a_layer_where_all_texts_coincide_has_no_p_value():
+    x, high, contexts = texts(planted=(0.0, 0.0, 4.0))
+    x[0] = 1.0
+    found = by_layer(x, high, contexts, draws=20)["pca"]
+    assert np.isnan(found.value[0])
+    assert np.isnan(found.p_value[0])
+    assert found.p_value[2] == pytest.approx(1 / 21)

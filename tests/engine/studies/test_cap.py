@@ -29,6 +29,7 @@ from engine.studies.cap import load_tutor, run_cap, summary
 from engine.studies.cap_config import CapConfig, divide
 from engine.studies.cap_learned import with_deflation
 from engine.studies.cap_pairs import comparative_rows, pairs_of
+from engine.studies.cap_plan import plan_cap
 from engine.studies.cap_sweep import SweepConfig, sweep_job
 from tests.dashboard.helpers import file_bytes
 
@@ -131,9 +132,15 @@ def test_the_alphas_are_the_nearest_of_the_sweep(finished):
     run, found, _ = finished
     swept = run.table("cap_sweep")
     for side in ("high", "low"):
-        means = swept[swept["side"] == side].groupby("alpha")["score"].mean()
+        own = swept[swept["side"] == side].groupby("alpha")["score"]
+        read = own.count() >= 0.8 * own.size()
+        means = own.mean()[read] if read.any() else own.mean()
         distance = (means - found[f"standard_{side}"]).abs()
         assert distance[found[f"alpha_{side}"]] == pytest.approx(distance.min())
+        said, n = found["alphas"][side], own.count()[found[f"alpha_{side}"]]
+        assert (said["n"], said["n"] + said["n_unread"], said["enough_read"]) == (n, 4, n >= 0.8 * 4)
+        assert said["sd"] == pytest.approx(own.std(ddof=1)[found[f"alpha_{side}"]], nan_ok=True)
+        assert run.manifest()["cap"]["chosen"][side] == {"n": n, "of": 4, "enough": n >= 0.8 * 4}
 
 
 def test_all_of_a_stages_progress_is_counted_and_never_runs_back(finished):
@@ -254,10 +261,67 @@ def test_the_command_line_prints_one_strict_object(dataset, tutor, settings, tmp
     out = capsys.readouterr().out
     last = json.loads(out.strip().splitlines()[-1])
     assert {"best_layer", "separability", "alpha_high", "alpha_low", "standard_high", "standard_low"} <= set(last)
-    assert {"attack", "defense", "n", "n_unread", "shift", "shift_lower", "shift_upper", "relative_shift"} == set(
-        last["arms"][0]
-    )
+    assert {
+        "attack", "defense", "n", "n_unread", "shift", "shift_lower", "shift_upper", "relative_shift",
+        "from_undefended",
+    } == set(last["arms"][0])  # fmt: skip
+    assert set(last["spearman"]) == set(last["cost"]) == {"none", "cap"}
+    for cost in last["cost"].values():
+        assert {"tokens", "seconds", "tokens_alone", "tokens_shared", "seconds_alone", "seconds_shared"} == set(cost)
+        assert (cost["tokens"], cost["seconds"]) == (cost["tokens_alone"], cost["seconds_alone"])
+    assert set(last["alphas"]["high"]) == {"alpha", "mean", "sd", "n", "n_unread", "enough_read"}
     assert "gap: score of the high anchor" in out
+    assert f"{last['alphas']['low']['n']} of 4 texts read" in out
+    assert "nan" not in out.splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"attacks": ("nosuch",)}, "Unknown attack 'nosuch'"),
+        ({"attacks": ("own",)}, "needs a text"),
+        ({"layer": 99}, "has no layer 99; its layers are 1 to"),
+        ({"learned_words": 1}, "white-box judge"),
+    ],
+)
+def test_what_cannot_be_had_is_refused_before_anything_is_written(dataset, tutor, home, monkeypatch, changes, message):
+    monkeypatch.setattr(cap_tutor, "decode", lambda *_, **__: pytest.fail("the tutor wrote"))
+    config = config_of(dataset, tutor, **changes)
+    with pytest.raises(InputError, match=message):
+        ran(config, dataset, home, "refused")
+    with pytest.raises(InputError, match=message):
+        plan_cap(config, dataset, make_judge(JUDGE, home), load_tutor(config.tutor, home), home)
+
+
+def test_ratings_are_missed_before_anything_is_written(dataset, tutor, home, monkeypatch):
+    monkeypatch.setattr(cap_tutor, "decode", lambda *_, **__: pytest.fail("the tutor wrote"))
+    unrated = dataclasses.replace(dataset, responses=dataset.responses.assign(human_score=np.nan))
+    with pytest.raises(InputError, match="rated"):
+        ran(config_of(dataset, tutor), unrated, home, "unrated")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"alphas": (-1.0,)}, "alpha -1 is not allowed"),
+        ({"high_percentile": 10}, "out of order"),
+        ({"defenses": ("sandwich",)}, "no arm of this study"),
+        ({"defenses": ("perplexity?threshold=0",)}, "threshold cannot be"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused_by_name(dataset, changes, message):
+    with pytest.raises(ValueError, match=message):
+        config_of(dataset, "x", **changes)
+
+
+def test_the_plan_counts_what_a_run_then_writes(finished, dataset, tutor, home):
+    run, _, _ = finished
+    config = config_of(dataset, tutor)
+    plan = plan_cap(config, dataset, make_judge(JUDGE, home), load_tutor(config.tutor, home), home)
+    anchors = run.table("cap_anchors")
+    assert plan["texts"] == len(run.table("cap_texts")) + len(run.table("cap_sweep")) + len(anchors)
+    assert plan["tutor_tokens"] >= anchors["tokens"].sum()
+    assert (plan["calls"], plan["tokens"]) == (0, 0)  # a planted judge has no model
 
 
 class Comparing:

@@ -9,7 +9,7 @@ from engine.attacks.registry import make_attack
 from engine.attacks.saved_phrases import saved_phrases
 from engine.data.store import load_dataset
 from engine.defenses.anchors import AnchoredJudge, Anchors, GivenAnchors
-from engine.errors import Cancelled
+from engine.errors import Cancelled, InputError
 from engine.runs import create_run, open_run
 from engine.studies.cap_config import CapConfig, Progress, divide
 from engine.studies.cap_learned import learn_suffixes, learning_work
@@ -91,6 +91,31 @@ def test_a_stopped_search_goes_on_behind_its_words(
     assert after["attack"] == "suffix:cap-cap-stopped"
     assert after["queries"] > before["queries"]
     assert max(made[first:]) < learning_work(config), "the first word was searched again"
+
+
+def test_contexts_without_steered_anchors_are_left_out_of_the_search_through_cap(
+    settings,
+    wordy_judge,  # noqa: F811
+    any_coverage,  # noqa: F811
+):
+    config = CONFIG.model_copy(update={"learned_words": 1})
+    dataset = load_dataset("demo-dialogue", settings.datasets)
+    contexts = divide(config, dataset)
+    given = {r.item_id: Anchors("I do not know.", "Try the red one.") for r in contexts.every}
+    written, *missing = (r.item_id for r in contexts.training)
+    given |= {item: Anchors(low="I do not know.", unread="cap: the tutor wrote no high anchor") for item in missing}
+    run = create_run(settings.runs, "cap", config.model_dump(), "cap-gaps")
+    progress = Progress(lambda *_: None, learning_work(config))
+    learn_suffixes(config, contexts, dataset, wordy_judge, {"cap": given}, run, progress)
+    through = run.manifest()["learned"][1]
+    own = [r for r in build_requests(dataset) if r.item_id == written]
+    behind = AnchoredJudge(wordy_judge, "cap", GivenAnchors("cap", given))
+    clean = [v.score for v in behind.judge(spread_over_items(own, 3))]
+    assert through["values"][0] == pytest.approx(np.mean(clean), abs=1e-3)
+
+    nobody = dict.fromkeys(given, Anchors(unread="cap: the tutor wrote no high anchor"))
+    with pytest.raises(InputError, match="None of the 6 training contexts has both steered anchors"):
+        learn_suffixes(config, contexts, dataset, wordy_judge, {"cap": nobody}, run, progress)
 
 
 def test_nothing_is_learned_unless_asked(settings):
