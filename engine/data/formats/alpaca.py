@@ -7,7 +7,7 @@ import math
 
 from engine.data.formats.base import Format, HubSet, Imported, Record, RowError, Source
 from engine.data.formats.building import Builder, Row, pair_verdict
-from engine.data.formats.writing import Lookup, json_list, need, need_protocol, rows_of
+from engine.data.formats.writing import Lookup, json_list, need, need_protocol, rows_of, texts_of
 from engine.data.mapping import parse_number
 from engine.schema import Protocol, Task
 
@@ -45,10 +45,10 @@ def write_outputs(found: Imported) -> bytes:
         {
             "dataset": look.of_item(str(row["item_id"]), "group"),
             "instruction": look.of_item(str(row["item_id"]), "context"),
-            "output": row["text"] or "",
+            "output": row["text"],
             "generator": row["system"] or row["response_id"],
         }
-        for row in rows_of(found.responses)
+        for row in texts_of(found)
     )
 
 

@@ -129,9 +129,12 @@ def _lost(kept: Imported, holds: Imported, name: str) -> Iterator[LeftOut]:
         for n, reason in ((int(alone.sum()), "in no pair that is written"), (int((~alone).sum()), why)):
             if n:
                 yield LeftOut(n, what, reason)
+    if unnamed := len(set(kept.responses["system"].dropna()) - set(holds.responses["system"].dropna())):
+        yield LeftOut(unnamed, "system name", no_place)
     counted: tuple[tuple[str, Callable[[Imported], int]], ...] = (
         ("pair", lambda one: len(one.comparisons)),
         ("human preference", lambda one: _there(one.comparisons["human"])),
+        ("textless response", lambda one: len(one.responses) - _there(one.responses["text"])),
         ("human score", lambda one: _there(one.responses["human_score"])),
         ("quality label", lambda one: _there(one.responses["quality"])),
         ("reference", lambda one: _there(one.items["reference"])),

@@ -9,7 +9,7 @@ from typing import Any
 from engine.data.formats.base import Format, Imported, Record, RowError, Source
 from engine.data.formats.building import Builder, Row, pair_verdict, score_verdict
 from engine.data.formats.turns import item_turn, join_turns, split_turns, turn_item
-from engine.data.formats.writing import Lookup, json_lines, need, need_protocol, number_or_text, rows_of
+from engine.data.formats.writing import Lookup, json_lines, need, need_protocol, number_or_text, rows_of, texts_of
 from engine.data.mapping import parse_number
 from engine.errors import InputError
 from engine.schema import Order, Protocol, Task
@@ -263,10 +263,10 @@ def write_answers(found: Imported) -> bytes:
     """One answer of a system to a question a line."""
     need(found, "texts", "fastchat-answers")
     best: dict[tuple[str, str], list[str]] = {}
-    for row in rows_of(found.responses):
+    for row in texts_of(found):
         question, turn = item_turn(str(row["item_id"]))
-        turns = split_turns(str(row["text"] or ""))
-        turns = turns if len(turns) == turn else [str(row["text"] or "")]
+        turns = split_turns(str(row["text"]))
+        turns = turns if len(turns) == turn else [str(row["text"])]
         key = (question, str(row["system"] or row["response_id"]))
         best[key] = max(best.get(key, []), turns, key=len)
     return json_lines(

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
+from collections.abc import Iterator
 from pathlib import PurePath
 from typing import Any
 
-from engine.data.formats.base import Format, Record, RowError, Source
+from engine.data.formats.base import Format, Imported, Record, RowError, Source
 from engine.data.formats.building import Builder, Row, score_verdict
+from engine.data.formats.writing import Lookup, json_lines, need, number_or_text, rows_of, texts_of
 from engine.data.mapping import parse_number
-from engine.schema import Task
+from engine.errors import InputError
+from engine.schema import Protocol, Task
 
 _KNOWN = frozenset(
     {
@@ -17,6 +22,9 @@ _KNOWN = frozenset(
         "prompt_hash", "target_hash",
     }
 )  # fmt: skip
+_KEPT = ("doc", "arguments", "filtered_resps")
+"""What the tables have no column for, kept to be written again."""
+_JUDGE = re.compile(r"lm-eval/(.+)/([^/]+)", re.DOTALL)
 _NAME = re.compile(r"samples_(.+?)_\d{4}-\d{2}-\d{2}T.*")
 
 
@@ -86,7 +94,70 @@ def _verdicts(record: Record, item: str, response: str) -> list[Row]:
         number = {"true": 1.0, "false": 0.0}.get(text, parse_number(text))
         unread = "" if number is not None else f"{name} {text[:40]!r} is no number" if text else "no score recorded"
         out.append(score_verdict(f"lm-eval/{name}/{chosen}", item, response, number, unread))
+    if out:
+        out[0]["origin"] = {name: record.get(name) for name in _KEPT}
     return out
+
+
+def write_samples(found: Imported) -> bytes:
+    """A line for each response and filter, with its metrics; a score of another judge is a metric of that name.
+
+    Several responses to one item are the repeats of one line, whose metrics would be of all of them together: their
+    scores have no place.
+
+    Raises:
+        InputError: the responses are of several systems.
+    """
+    need(found, "texts", "lm-eval")
+    systems = list(found.responses["system"].dropna().unique())
+    if len(systems) > 1:
+        raise InputError(
+            f"{found.name!r} holds responses of {len(systems)} systems, and a file of lm-eval samples is of one. Keep "
+            f"the rows of one system, such as {systems[0]}."
+        )
+    return json_lines(_samples(found))
+
+
+def _samples(found: Imported) -> Iterator[Row]:
+    look = Lookup(found)
+    texts: dict[str, list[str]] = {}
+    for row in texts_of(found):
+        texts.setdefault(str(row["item_id"]), []).append(str(row["text"]))
+    scored: dict[tuple[str, str], dict[str, Row]] = {}
+    for row in rows_of(found.verdicts[found.verdicts["protocol"] == Protocol.POINTWISE.value]):
+        known = _JUDGE.fullmatch(str(row["judge"]))
+        metric, chosen = (known[1], known[2]) if known else (str(row["judge"]), "none")
+        item = str(row["item_id"])
+        if len(texts.get(item, [])) == 1 and look.text(str(row["response_id"])) == texts[item][0]:
+            metric = f"{metric} score" if metric in _KNOWN else metric
+            scored.setdefault((item, chosen), {}).setdefault(metric, row)
+    for (item, chosen), metrics in scored.items():
+        yield _sample(look, item, texts[item], chosen, metrics)
+    judged = {item for item, _ in scored}
+    for item, said in texts.items():
+        if item not in judged:
+            yield _sample(look, item, said, "none", {})
+
+
+def _sample(look: Lookup, item: str, said: list[str], chosen: str, metrics: dict[str, Row]) -> Row:
+    prompt, target = look.of_item(item, "context"), look.of_item(item, "reference")
+    kept = [look.more(str(row["verdict_id"])) for row in metrics.values()]
+    more = {name: json.loads(text) for one in kept for name, text in one.items() if name in _KEPT and text}
+    doc = more.get("doc", {"question": prompt, "answer": target})
+    told = json.dumps(doc, indent=2, ensure_ascii=False)
+    hashed = {"doc_hash": told, "prompt_hash": prompt, "target_hash": target}
+    return {
+        "doc_id": number_or_text(item),
+        "doc": doc,
+        "target": target,
+        "arguments": more.get("arguments", {"gen_args_0": {"arg_0": prompt, "arg_1": {}}}),
+        "resps": [said],
+        "filtered_resps": more.get("filtered_resps", said),
+        "filter": chosen,
+        "metrics": list(metrics),
+        **{name: hashlib.sha256(text.encode("utf-8")).hexdigest() for name, text in hashed.items()},
+        **{name: row["score"] for name, row in metrics.items()},
+    }
 
 
 LM_EVAL = Format(
@@ -96,5 +167,6 @@ LM_EVAL = Format(
     (("doc_id", "doc", "target", "arguments", "resps", "filtered_resps"),),
     read_samples,
     Task.QUESTION.value,
+    write=write_samples,
     telling=("doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "doc_hash"),
 )

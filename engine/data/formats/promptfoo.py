@@ -1,14 +1,16 @@
-"""promptfoo's results (`promptfoo eval -o results.json`), versions 2 and 3 of its result object."""
+"""promptfoo's results (`promptfoo eval -o results.json`), versions 2 to 4 of its result object; 3 is written."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from engine.data.formats.base import Format, Record, RowError, Source
+from engine.data.formats.base import Format, Imported, Record, RowError, Source
 from engine.data.formats.building import Builder, Row, score_verdict
+from engine.data.formats.writing import Lookup, need, rows_of
 from engine.errors import InputError
-from engine.schema import Task
+from engine.schema import Protocol, Task
 from engine.strict_json import dumps
 
 VERSIONS = (2, 3, 4)
@@ -18,6 +20,10 @@ MODEL_GRADED = (
     "context-faithfulness", "context-recall", "context-relevance", "conversation-relevance", "pi", "select-best",
 )  # fmt: skip
 """Assertions that a model grades; each is a judge of its own."""
+WHOLE = "promptfoo"
+"""The judge whose verdict is the score of all assertions; before an error it marks an unread verdict."""
+_PART = re.compile(rf"{WHOLE}/(.+?)(?: \d+)?")
+_TEST = re.compile(r"(\d+):(\d+)")
 
 
 def _results(document: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -95,10 +101,13 @@ def _number(prompts: dict[tuple[str, str], int], raw: str) -> int:
 def _verdicts(record: Record, item: str, response: str, error: str) -> list[Row]:
     graded = record.cells.get("gradingResult")
     graded = graded if isinstance(graded, Mapping) else {}
+    if not error and "score" not in graded and "score" not in record.cells:
+        return []  # graded by nothing
     whole = graded.get("score", record.cells.get("score"))
-    unread = f"promptfoo: {error[:200]}" if error else ""
+    unread = f"{WHOLE}: {error[:200]}" if error else ""
     reason = str(graded.get("reason") or "")
-    out = [score_verdict("promptfoo", item, response, None if unread else _score(whole), unread, reason)]
+    out = [score_verdict(WHOLE, item, response, None if unread else _score(whole), unread, reason)]
+    out[0]["origin"] = {"pass": record.cells.get("success")}
     seen: dict[str, int] = {}
     for part in graded.get("componentResults") or []:
         assertion = part.get("assertion") if isinstance(part, Mapping) else None
@@ -107,9 +116,10 @@ def _verdicts(record: Record, item: str, response: str, error: str) -> list[Row]
         if bare not in MODEL_GRADED:
             continue
         seen[str(kind)] = count = seen.get(str(kind), 0) + 1
-        judge = f"promptfoo/{kind}" + (f" {count}" if count > 1 else "")
+        judge = f"{WHOLE}/{kind}" + (f" {count}" if count > 1 else "")
         score = None if unread else _score(part.get("score"))
-        out.append(score_verdict(judge, item, response, score, unread, str(part.get("reason") or "")))
+        verdict = score_verdict(judge, item, response, score, unread, str(part.get("reason") or ""))
+        out.append(verdict | {"origin": {"pass": part.get("pass")}})
     return out
 
 
@@ -121,6 +131,84 @@ def _score(value: Any) -> float | None:
     raise RowError(f"score {str(value)[:40]!r} is no number.", "Export the results again.", "score")
 
 
+def write_promptfoo(found: Imported) -> bytes:
+    """One result object with an output for each response; the scores of one other judge are those of all assertions.
+
+    Raises:
+        InputError: there are scores of several other judges.
+    """
+    need(found, "texts", "promptfoo")
+    scores = found.verdicts[found.verdicts["protocol"] == Protocol.POINTWISE.value]
+    judges = [str(j) for j in scores["judge"].unique()]
+    others = [j for j in judges if j != WHOLE and not _PART.fullmatch(j)]
+    if len(others) > 1 or (others and len(judges) > 1):
+        raise InputError(
+            f"{found.name!r} holds scores of {len(judges)} judges, and promptfoo has one score for an output. Keep the "
+            f"rows of one judge, such as {judges[0]}."
+        )
+    by_response: dict[str, list[Row]] = {}
+    for row in rows_of(scores):
+        by_response.setdefault(str(row["response_id"]), []).append(row)
+    results = list(_written(found, by_response, {*others, WHOLE}))
+    errors, passed = (sum(bool(r[k]) for r in results) for k in ("error", "success"))
+    stats = {"successes": passed, "failures": len(results) - passed - errors, "errors": errors}
+    document = {"evalId": None, "results": {"version": 3, "prompts": [], "results": results, "stats": stats},
+                "config": {}, "shareableUrl": None}  # fmt: skip
+    return dumps(document, indent=1).encode("utf-8")
+
+
+def _written(found: Imported, by_response: Mapping[str, list[Row]], whole: set[str]) -> Iterator[Row]:
+    look = Lookup(found)
+    places = _places([str(i) for i in found.items["item_id"]])
+    for row in rows_of(found.responses):
+        name, item = str(row["response_id"]), str(row["item_id"])
+        own = by_response.get(name, [])
+        main = next((v for v in own if v["judge"] in whole), None)
+        reason = str((main or {}).get("unread_reason") or "")
+        error = reason.removeprefix(f"{WHOLE}: ") if reason.startswith(f"{WHOLE}: ") else None
+        if row["text"] is None and not error:
+            continue
+        graded = None if main is None else {
+            **_graded(main, look),
+            "componentResults": [
+                _graded(v, look) | {"assertion": {"type": kind[1]}}
+                for v in own
+                if (kind := _PART.fullmatch(str(v["judge"])))
+            ],
+        }  # fmt: skip
+        yield {
+            **places.get(item, {}),
+            "testCase": {"description": look.of_item(item, "group") or None, "vars": {}},
+            "provider": {"id": look.system(name), "label": ""},
+            "prompt": {"raw": look.of_item(item, "context"), "label": ""},
+            "vars": {},
+            "response": {} if row["text"] is None else {"output": row["text"]},
+            "error": error,
+            "failureReason": 2 if error else 0 if graded is None or graded["pass"] else 1,
+            "success": not error and (graded is None or graded["pass"]),
+            **({} if graded is None else {"score": graded["score"]}),
+            "gradingResult": graded,
+        }
+
+
+def _graded(verdict: Row, look: Lookup) -> Row:
+    score = verdict["score"]
+    passed = look.more(str(verdict["verdict_id"])).get("pass")
+    if not isinstance(passed, bool):
+        passed = score is not None and score > 0
+    return {"pass": passed, "score": score, "reason": verdict["raw_text"] or ""}
+
+
+def _places(items: list[str]) -> dict[str, Row]:
+    """Test and prompt of each item by its id, or its number; none where prompts were numbered as they came."""
+    tests = [_TEST.fullmatch(item) for item in items]
+    if all(tests):
+        return {t[0]: {"testIdx": int(t[1]), "promptIdx": int(t[2])} for t in tests if t}
+    if items == [f"p{i}" for i in range(1, len(items) + 1)]:
+        return {}
+    return {item: {"testIdx": i, "promptIdx": 0} for i, item in enumerate(items)}
+
+
 PROMPTFOO = Format(
     "promptfoo",
     "promptfoo results",
@@ -129,6 +217,8 @@ PROMPTFOO = Format(
     read_promptfoo,
     Task.INSTRUCTION.value,
     _against,
-    shape="document",
+    write_promptfoo,
+    ".json",
+    "document",
     telling=("evalId", "results", "config", "shareableUrl"),
 )

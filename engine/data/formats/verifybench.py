@@ -7,7 +7,7 @@ import hashlib
 from engine.data.correctness import RIGHT, SPELLINGS, WRONG, says_correct
 from engine.data.formats.base import Format, HubSet, Imported, RowError, Source
 from engine.data.formats.building import Builder, Row
-from engine.data.formats.writing import Lookup, json_lines, need, rows_of
+from engine.data.formats.writing import Lookup, json_lines, need, texts_of
 from engine.schema import Task
 
 
@@ -48,12 +48,12 @@ def write_verifybench(found: Imported) -> bytes:
             "completion_id": row["response_id"],
             "question": look.of_item(str(row["item_id"]), "context"),
             "answer": look.of_item(str(row["item_id"]), "reference"),
-            "completion": row["text"] or "",
+            "completion": row["text"],
             "gold_correct": says_correct(row["quality"]),
             "completion_model": row["system"] or "",
             "answer_type": look.of_item(str(row["item_id"]), "group"),
         }
-        for row in rows_of(found.responses)
+        for row in texts_of(found)
     )
 
 

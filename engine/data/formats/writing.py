@@ -35,6 +35,11 @@ def rows_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
     return found
 
 
+def texts_of(found: Imported) -> list[dict[str, Any]]:
+    """The responses that have a text, as `rows_of`; one that failed is never written as an empty one."""
+    return rows_of(found.responses[found.responses["text"].notna()])
+
+
 class Lookup:
     """Items and responses of an import, by id."""
 

@@ -1,5 +1,8 @@
 """Writing a format and reading it again gives the same tables."""
 
+import hashlib
+import json
+from dataclasses import replace
 from pathlib import PurePath
 
 import numpy as np
@@ -19,7 +22,8 @@ from engine.data.mapping import suggest_mapping
 from engine.data.reading import read_table
 from engine.data.recording import Selection, parse_recording
 from engine.errors import InputError
-from tests.engine.data.formats.examples import ANSWERS, FILES, OTHERS, QUESTIONS, battle, lines, listed, talk
+from tests.engine.data.formats import examples
+from tests.engine.data.formats.examples import ANSWERS, FILES, OTHERS, QUESTIONS, battle, graded, lines, listed, talk
 
 TABLES = ("items", "responses", "comparisons", "verdicts")
 ALL = FILES | OTHERS
@@ -135,7 +139,9 @@ def test_a_battle_nobody_decided_is_no_row_of_55k():
 
 def test_what_has_no_place_is_counted_by_kind():
     assert told(read("judgebench, judged"), "llmbar") == [
-        (3, "read verdict", "no place in llmbar"), (1, "unread verdict", "no place in llmbar"),
+        (1, "system name", "no place in llmbar"),
+        (3, "read verdict", "no place in llmbar"),
+        (1, "unread verdict", "no place in llmbar"),
     ]  # fmt: skip
     text, *others = told(read("verifybench"), "alpacaeval-outputs")
     assert text[:2] == (1, "response text")
@@ -177,6 +183,111 @@ def test_pairs_that_do_not_cross_are_no_item_of_rewardbench_2():
     assert [(one.n, one.why) for one in made.left_out[:2]] == [
         (2, "its item lacks some chosen against some rejected response"), (1, "a further vote on its pair"),
     ]  # fmt: skip
+
+
+LEFT = {"doc_hash", "prompt_hash", "target_hash"}
+
+
+def test_lm_eval_lines_come_back_whole():
+    content = write_as(read("lm-eval"), "lm-eval").content
+    written = [json.loads(line) for line in content.splitlines()]
+    assert [{k: v for k, v in w.items() if k not in LEFT} for w in written] == [
+        {k: v for k, v in row.items() if k not in LEFT} for row in examples.LM_EVAL
+    ]
+    assert (
+        written[0]["prompt_hash"] == hashlib.sha256(b"Question: 0+1?\nAnswer:").hexdigest()
+    )  # as the harness makes it
+
+
+def scored(rows: list[dict]):
+    """FastChat's scores with their texts."""
+    companions = [("a.jsonl", lines(ANSWERS)), ("q.jsonl", lines(QUESTIONS))]
+    return read_known("s.jsonl", lines(rows), "fastchat-single", companions=companions)
+
+
+def test_scores_of_another_judge_are_a_metric_of_lm_eval():
+    ant = [{**row, "score": -1} if row["turn"] == 2 else row for row in examples.SINGLE if row["model"] == "ant"]
+    made = write_as(scored(ant), "lm-eval").holds
+    assert made.verdicts["judge"].unique().tolist() == ["lm-eval/gpt-4/none"]
+    assert made.verdicts["score"].fillna(0).tolist() == [8, 0]
+    assert made.verdicts["unread_reason"].notna().tolist() == [False, True]
+    assert made.responses["text"].tolist() == ["ant one", "[Turn 1]\nant one\n\n[Turn 2]\nant two"]
+    with pytest.raises(InputError, match=r"holds responses of 2 systems, and a file of lm-eval samples is of one"):
+        write_as(scored(examples.SINGLE), "lm-eval")
+
+
+def test_repeats_of_lm_eval_stay_one_line():
+    row = {**examples.LM_EVAL[0], "resps": [["one", "two"]], "metrics": []}
+    found = read_known("s.jsonl", lines([row]), "lm-eval")
+    made = write_as(found, "lm-eval")
+    same(found.responses, made.holds.responses)
+    assert json.loads(made.content)["resps"] == [["one", "two"]]
+    twice = read_known(
+        "x.jsonl", lines([{**examples.VERIFY[i], "completion_model": ""} for i in (0, 1)]), "verifybench"
+    )
+    judged = replace(twice, verdicts=pd.concat([read("lm-eval").verdicts.assign(item_id="v1", response_id="v1-0")]))
+    assert (4, "read verdict", "no place in lm-eval") in told(judged, "lm-eval")
+
+
+def test_promptfoo_results_come_back_with_their_grades_and_errors():
+    document = json.loads(write_as(read("promptfoo"), "promptfoo").content)
+    first, second, failed = document["results"]["results"]
+    assert [r["success"] for r in (first, second, failed)] == [True, False, False]
+    assert (failed["error"], failed["failureReason"], failed["response"]) == ("503 from server", 2, {})
+    assert second["gradingResult"]["componentResults"] == [
+        {"pass": False, "score": 0.125, "reason": "polite", "assertion": {"type": "llm-rubric"}}
+    ]
+    assert document["results"]["stats"] == {"successes": 1, "failures": 1, "errors": 1}
+    old = {"version": 2, "results": [graded(t, p, "Hi", 1.0) for t, p in ((0, "ant"), (0, "ant"), (1, "ant"))]}
+    for row in old["results"]:
+        for key in ("testIdx", "promptIdx", "testCase"):
+            row.pop(key)
+    found = read_known("r.json", listed({"results": old}), "promptfoo")
+    again = write_as(found, "promptfoo").holds
+    for table in TABLES:
+        same(getattr(found, table), getattr(again, table))
+
+
+def test_scores_of_one_other_judge_are_promptfoos_and_outputs_without_any_have_none():
+    made = write_as(scored(examples.SINGLE), "promptfoo").holds
+    assert made.verdicts["score"].fillna(0).tolist() == [8, 7.5, 0, 3]
+    assert made.responses["system"].tolist() == ["ant", "ant", "bee", "bee"]
+    assert write_as(read("alpacaeval-outputs"), "promptfoo").holds.verdicts.empty
+    with pytest.raises(InputError, match="holds scores of 2 judges, and promptfoo has one score"):
+        write_as(read("lm-eval"), "promptfoo")
+
+
+SUMMARIES = ["summeval", "summeval-geval", "summeval-documents"]
+
+
+@pytest.mark.parametrize("to", SUMMARIES)
+@pytest.mark.parametrize("name", SUMMARIES)
+def test_summeval_forms_keep_every_aspect_and_reference(name, to):
+    found = read(name)
+    made = write_as(found, to)
+    assert [one.what for one in made.left_out] in ([], ["system name"])
+    filename = "x" + FORMATS[to].ending
+    for aspect in ("coherence", "relevance"):
+        wanted = read_known(*ALL[name], f"{name}:{aspect}").responses["human_score"]
+        again = read_known(filename, made.content, f"{to}:{aspect}").responses["human_score"]
+        assert again.tolist() == wanted.tolist()
+    if name != "summeval-geval" and to != "summeval-geval":
+        [references] = {tuple(made.holds.origin[r]["references"]) for r in made.holds.responses["response_id"]}
+        assert references == tuple(found.origin[found.responses["response_id"].iloc[0]]["references"])
+
+
+@pytest.mark.parametrize("to", SUMMARIES)
+def test_a_summary_nobody_rated_has_no_score_in_any_form(to):
+    made = write_as(read("alpacaeval-outputs"), to).holds
+    assert made.responses["human_score"].isna().all()
+    assert made.responses["text"].tolist() == ["Done 1", "Done 2"]
+
+
+@pytest.mark.parametrize("to", [*SUMMARIES, "alpacaeval-outputs", "fastchat-answers"])
+def test_a_response_that_failed_is_not_written_as_an_empty_one(to):
+    made = write_as(read("promptfoo"), to)
+    assert made.holds.responses["text"].tolist() == ["Hello", '{"text": "Hey"}']
+    assert (1, "textless response", f"no place in {to}") in [(o.n, o.what, o.why) for o in made.left_out]
 
 
 @given(st.lists(st.text(max_size=30) | st.just("[Turn 2]\n\n[Turn 3]\n[Turn 1]\n"), min_size=1, max_size=4))
