@@ -25,6 +25,7 @@ class Settings:
         model_roots: folders that `path:` models must lie in (`JUDGESCOPE_MODEL_ROOTS`, separated like PATH);
             empty allows any.
         token: what visitors of the dashboard must know, where other machines can reach it (`JUDGESCOPE_TOKEN`).
+        runs_in: a folder of runs other than the data folder's, such as a study's `--out`.
     """
 
     data_dir: Path
@@ -35,6 +36,7 @@ class Settings:
     threads: int
     model_roots: tuple[Path, ...] = ()
     token: str = field(default="", repr=False)
+    runs_in: Path | None = None
 
     @property
     def datasets(self) -> Path:
@@ -69,7 +71,7 @@ class Settings:
     @property
     def runs(self) -> Path:
         """Run folders (parquet tables and a manifest)."""
-        return self.data_dir / "runs"
+        return self.runs_in or self.data_dir / "runs"
 
     @property
     def jobs(self) -> Path:

@@ -58,14 +58,20 @@ def add(commands: Any) -> None:
 
 def _part(parts: Any, name: str, action: Action, about: str) -> argparse.ArgumentParser:
     made: argparse.ArgumentParser = parts.add_parser(name, help=about)
+    made.add_argument("--root", type=Path, metavar="DIR", help="where the run folders are: what --out of a study named")
     add_json(made)
     made.set_defaults(run=lambda args: _done(action, args))
     return made
 
 
 def _done(action: Action, args: argparse.Namespace) -> dict[str, Any]:
+    settings = get_settings()
+    if args.root is not None:
+        if not args.root.is_dir():
+            raise InputError(f"--root {args.root}: there is no such folder. Give the one that --out of a study named.")
+        settings = dataclasses.replace(settings, runs_in=args.root)
     try:
-        return action(args, get_settings())
+        return action(args, settings)
     except RunError as error:
         raise InputError(str(error)) from None  # a wrong id or file is the user's to mend
 

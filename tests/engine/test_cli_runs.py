@@ -68,6 +68,29 @@ def test_a_run_travels_and_is_compared(scored, say, tmp_path):
     assert "second minus first" in text
 
 
+def test_runs_that_a_study_wrote_elsewhere_are_managed_there(settings, say, tmp_path):
+    there = ("--root", str(tmp_path / "mine"))
+    score = ["score", "demo-dialogue", "--attack", "dsi", "--limit", "6", "--out", there[1]]
+    for name, spec in (("a", "planted:injection"), ("b", "planted:injection?strength=0.2")):
+        assert main([*score, "--judge", spec, "--run-id", name]) == 0
+    own = [row["run_id"] for row in say("list", *there)[1]["runs"] if not row["recorded"]]
+    assert sorted(own) == ["a", "b"]
+    assert [r["run_id"] for r in say("list")[1]["runs"] if not r["recorded"]] == []
+    assert say("show", "a", *there)[1]["manifest"]["study"] == "score"
+    assert say("compare", "a", "b", *there)[1]["matched"] == 12
+    assert say("rename", "a", "First try", *there)[0] == 0
+    assert say("export", "a", "--out", str(tmp_path / "a.zip"), *there)[0] == 0
+    assert say("delete", "a", *there)[0] == 0
+    assert say("restore", "a", *there)[1] == {"run_id": "a"}
+    open_run(tmp_path / "mine", "b").update_manifest(state="stopped")
+    assert say("resume", "b", *there)[1] == {"run_id": "b", "state": "done"}
+    assert "was read" in say("retry", "b", *there)[2]
+    assert not settings.runs.exists() or not list(settings.runs.glob("*/manifest.json"))
+    code, _, text = say("list", "--root", str(tmp_path / "none"))
+    assert code == 2
+    assert "there is no such folder" in text
+
+
 def test_recorded_runs_are_shown_and_compared_but_not_changed(say):
     assert say("show", "recorded:dialogue/run")[1]["manifest"]["study"] == "score"
     assert say("compare", "recorded:refswap/judge", "recorded:refswap/shortcut-verifier")[1]["matched"] > 0
