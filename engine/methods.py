@@ -43,6 +43,8 @@ class Finding(_Strict):
         where: column to value; an empty value means the column is empty there.
         value: columns of the estimate, its interval and its n.
         expects: on which side of `bound` the whole interval lies if the finding holds.
+        beside: what differs in `where` for a second row that is shown and decides nothing; empty where there is none.
+        beside_is: what that second row is.
     """
 
     paper: str
@@ -60,6 +62,8 @@ class Finding(_Strict):
     lower: str = "lower"
     upper: str = "upper"
     count: str = "n"
+    beside: dict[str, str | float] = {}
+    beside_is: str = ""
 
 
 class Bench(_Strict):
@@ -86,15 +90,19 @@ def formulas(assets: Path) -> list[Formula]:
 
 
 def findings(assets: Path) -> pd.DataFrame:
-    """Every finding with its row: the words of `Finding`, value, lower, upper, n, seen and device.
+    """Every finding with its row: the words of `Finding`, value, lower, upper, n, p_value, seen and device.
+
+    `p_value` is NaN where the table has no test for the row. `beside_value`, `beside_lower`, `beside_upper`, `beside_n`
+    and `beside_p` are of the second row, NaN where there is none.
 
     Raises:
         EngineError: a file is missing or wrong, or a finding fits no row or several.
     """
     rows = []
     for one in _read(assets / "methods" / "findings.toml", "finding", Finding):
-        row = _row(assets / "results" / one.table, one)
+        row = _row(assets / "results" / one.table, one, one.where)
         value, lower, upper = (float(row[name]) for name in (one.value, one.lower, one.upper))
+        beside: Any = _row(assets / "results" / one.table, one, one.where | one.beside) if one.beside else {}
         rows.append(
             {
                 "paper": one.paper,
@@ -105,12 +113,24 @@ def findings(assets: Path) -> pd.DataFrame:
                 "lower": lower,
                 "upper": upper,
                 "n": int(row[one.count]),
+                "p_value": float(row.get("p_value", float("nan"))),
                 "unit": one.unit,
                 "bound": one.bound,
                 "seen": seen(lower, upper, one.expects, one.bound),
                 "remark": one.remark,
                 "command": one.command,
                 "device": str(row["device"]),
+                "beside_is": one.beside_is,
+                **{
+                    f"beside_{name}": float(beside.get(column, float("nan")))
+                    for name, column in (
+                        ("value", one.value),
+                        ("lower", one.lower),
+                        ("upper", one.upper),
+                        ("n", one.count),
+                        ("p", "p_value"),
+                    )
+                },
             }
         )
     return pd.DataFrame(rows)
@@ -170,10 +190,10 @@ def _read(path: Path, name: str, model: type[Model]) -> list[Model]:
         raise EngineError(f"{path.name} cannot be used: {error}. Restore it from the project.") from None
 
 
-def _row(path: Path, finding: Finding) -> pd.Series[Any]:
+def _row(path: Path, finding: Finding, where: dict[str, str | float]) -> pd.Series[Any]:
     table = pd.read_csv(path)
     fits = pd.Series(data=True, index=table.index)
-    for column, wanted in finding.where.items():
+    for column, wanted in where.items():
         fits &= table[column].isna() if wanted == "" else table[column].eq(wanted)
     if fits.sum() != 1:
         raise EngineError(f"{path.name} has {fits.sum()} rows for {finding.claim!r}; exactly one is needed.")

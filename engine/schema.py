@@ -312,6 +312,8 @@ VARIANTS = Table(
         Column("length_ratio", "float", "words after over words before (NaN: none before)", required=False),
         Column("severity", "int", "format rules that the original fails", required=False),
         Column("severity_after", "int", "format rules that the rewriting fails", required=False),
+        Column("failed", "str", "which rules the original fails: number in the item's list and name", required=False),
+        Column("failed_after", "str", "which rules the rewriting fails", required=False),
     ),
 )
 

@@ -44,15 +44,29 @@ def _finding(row: dict[str, object]) -> None:
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute", gap="small"):
         ui.finding(str(row["claim"]))
         st.badge(said, icon=icon, color=colour)
-    ui.facts(
-        {
-            "Here": f"{interval_text(*(float(str(row[k])) for k in ('value', 'lower', 'upper')))} {unit}".strip(),
-            "No effect at": f"{row['bound']:g}",
-            "n": f"{row['n']:,}",
-            "Published": str(row["published"]),
-        }
-    )
+    facts = {
+        "Here": f"{interval_text(*_ends(row, ''))} {unit}".strip(),
+        "No effect at": f"{row['bound']:g}",
+        "n": f"{row['n']:,}",
+    }
+    if pd.notna(p := float(str(row["p_value"]))):
+        facts["p"] = _p(p).removeprefix("= ")
+    if row["beside_is"]:
+        tested = "" if pd.isna(p := float(str(row["beside_p"]))) else f", p {_p(p)}"
+        n = f"n = {int(float(str(row['beside_n']))):,}"
+        facts[str(row["beside_is"])] = f"{interval_text(*_ends(row, 'beside_'))} {unit}".strip() + f"{tested}, {n}"
+    ui.facts(facts | {"Published": str(row["published"])})
     ui.note(f"{row['data']}. {row['remark']} Made by {row['command']} ({row['device']}).")
+
+
+def _p(p: float) -> str:
+    return "< 0.001" if p < 0.001 else f"= {p:.2g}"
+
+
+def _ends(row: dict[str, object], of: str) -> tuple[float, float, float]:
+    """Value and bounds of the row, or of the one beside it."""
+    value, lower, upper = (float(str(row[f"{of}{name}"])) for name in ("value", "lower", "upper"))
+    return value, lower, upper
 
 
 def show_formulas(explained: Sequence[Formula]) -> None:

@@ -19,6 +19,7 @@ from engine.figures.text import fixed, plural
 from engine.gallery.protocols import title
 from engine.metrics.leaderboard import choice_sets, contradictions, ranked_pairs
 from engine.metrics.rewritings import content_checks
+from engine.readout.arena import same_rules
 from engine.schema import NONE, Protocol
 
 MOST = 200
@@ -31,13 +32,15 @@ def rewritings(run: ProtocolRun, dataset: Dataset, setting: Setting) -> None:
     by = ", ".join(dict.fromkeys(str(name) for name in checks["rewriter"]))
     ui.finding(
         f"{int(checks['kept'].sum()):,} of {plural(int(checks['n'].sum()), 'rewriting')} by {by} changed the text and "
-        "kept its numbers, names and list structure; only those are judged."
+        "kept its numbers, names and list structure; only those are judged. Of these, "
+        f"{int(checks['rules_changed'].sum()):,} fail other format rules than their original and enter no number."
     )
     shown = checks.assign(
         style=[title(s) for s in checks["style"]], length_ratio=[f"×{fixed(r, 2)}" for r in checks["length_ratio"]]
     )
     names = {"style": "Manner", "rewriter": "By", "n": "Rewritings", "kept": "Kept", "length_ratio": "Length"}
-    listed = shown.rename(columns={**names, "left_out": "Why others were left out"})
+    more = {"left_out": "Why others were left out", "rules_changed": "Break or mend a rule"}
+    listed = shown.rename(columns=names | more)
     st.dataframe(listed, hide_index=True, key="protocols_checks")
     run_table(run, listed, title="What the content checks kept", key="protocols_checks_kept", file="checks.csv")
     own = (
@@ -51,6 +54,7 @@ def rewritings(run: ProtocolRun, dataset: Dataset, setting: Setting) -> None:
             "System": own["system"],
             "Kept": own["kept"].map({1: "yes", 0: "no"}),
             "Why not": own["reasons"].fillna(""),
+            "Same rules failed": ["yes" if same_rules(row) else "no" for row in own.itertuples(index=False)],
             "Length": own["length_ratio"].map(lambda r: f"×{fixed(r, 2)}"),
         }
     ).reset_index(drop=True)

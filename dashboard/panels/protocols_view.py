@@ -16,15 +16,17 @@ from dashboard.panels import protocols_figures as figures
 from dashboard.panels import protocols_more as more
 from dashboard.panels.protocols_choose import Setting, pick_board, pick_setting
 from dashboard.panels.protocols_data import RULES, ProtocolRun
-from dashboard.panels.protocols_words import board_sentence, headline, net_sentence, percent
+from dashboard.panels.protocols_words import board_sentence, headline, net_sentence, percent, tested
 from dashboard.panels.run_table import run_table
-from engine import catalog
 from engine.data.dataset import Dataset
 from engine.figures.text import interval_text, plural
 from engine.gallery.protocols import POOLED, title
-from engine.metrics.leaderboard import contradictions, win_table
+from engine.metrics.leaderboard import board_problems, contradictions, win_table
 from engine.metrics.protocol_advice import advise
-from engine.metrics.protocols import PROTOCOLS, first_slot, order_disagreement, preference_strength
+from engine.metrics.protocol_calls import calls_by_arm, unread_warning
+from engine.metrics.protocols import PROTOCOLS, first_slot, losers_left_out, order_disagreement, preference_strength
+from engine.metrics.rewritings import content_checks
+from engine.metrics.transitivity import RANDOM_CYCLES
 from engine.schema import NONE, Protocol
 
 TABS = ("Flips", "Severity", "Leaderboard", "Ties and order", "Rewritings", "Advice")
@@ -66,18 +68,17 @@ def _flips(run: ProtocolRun, dataset: Dataset, setting: Setting) -> None:
     ui.facts(
         {
             "Pairs with a loser": f"{found.pairwise.n} pairwise, {found.pointwise.n} pointwise",
+            "Losers left out": _losers(run, setting),
             "Same loser under both": str(found.test.interval.n),
-            "Difference there": percent(found.test.interval, signed=True),
-            "p": f"{found.test.p_value:.2g} ({found.test.method})" if found.test.p_value == found.test.p_value else "–",
-            "p, less placebo": f"{found.net_test.p_value:.2g}"
-            if found.net_test.p_value == found.net_test.p_value
-            else "–",
+            "Difference less placebo": tested(found.net_test),
+            "Difference, raw": tested(found.test),
         }
     )
     ui.note(
         "A flip: the response that lost the clean comparison is rewritten, and now wins. The paired test takes only "
-        "pairs whose strict loser is the same under both protocols. Discrete scores tie often, which suppresses "
-        "pointwise flips by itself: try the other tie rules."
+        "pairs whose strict loser is the same under both protocols. A loser is left out where its rewriting was not "
+        "kept, or breaks or mends a format rule. Discrete scores tie often, which suppresses pointwise flips by "
+        "itself: try the other tie rules."
     )
     arm, protocol = (clicked[0], Protocol(clicked[1])) if clicked else (setting.arm, _first(run))
     arm = setting.arm if arm == POOLED else arm
@@ -96,7 +97,7 @@ def _severity(run: ProtocolRun, dataset: Dataset, setting: Setting) -> None:
     clicked = figures.ladder(run, setting, half=half, key="protocols_ladder")
     ui.note(
         "A response that keeps all rules against one that breaks 1, 2 or 3 of them; only the lower one is rewritten. "
-        "Rewritings that change how many rules are kept are left out."
+        "Rewritings that fail other rules than their original are left out, here as everywhere on this page."
     )
     arm, protocol, severity = (
         (clicked[0], Protocol(clicked[1]), int(clicked[4])) if clicked else (setting.arm, _first(run), 1)
@@ -163,6 +164,7 @@ def _order(run: ProtocolRun, dataset: Dataset, setting: Setting) -> None:
                 "Mean |P(A) − P(B)|": percent(preference_strength(run.arena, setting.view)),
                 "Intransitive triads": percent(averaged.intransitive),
                 "in one order": percent(single.intransitive),
+                "Circles among them": f"{percent(averaged.cyclic)} ({100 * RANDOM_CYCLES:g} % by coin tosses)",
             }
         )
     clicked = clicked or tied
@@ -214,17 +216,16 @@ def _ratings(run: ProtocolRun, found: data.Board) -> pd.DataFrame:
 
 
 def _problems(run: ProtocolRun, found: data.Board) -> str:
-    """Islands, systems that never lost or won, and what was left out."""
-    parts = []
-    held = found.after.connections
-    if len(held.islands) > 1:
-        parts.append(f"{len(held.islands)} groups of systems never met, so there are no ranks across them")
-    if held.degenerate:
-        names = ", ".join(run.arena.systems[i] for i in held.degenerate)
-        parts.append(f"{names} never lost or never won; one tie with each opponent keeps the rating finite")
+    """Systems that never met, ratings held finite by added ties, and what was left out; each a sentence."""
+    parts = board_problems(found, run.arena.systems)
     if found.left_out:
-        parts.append(f"{plural(found.left_out, 'comparison')} left out (text not kept, or unread)")
-    return "; ".join(parts)[:1].upper() + "; ".join(parts)[1:] + ("." if parts else "")
+        parts.append(f"{plural(found.left_out, 'comparison')} left out (text not kept, rules changed, or unread)")
+    return " ".join(f"{part[:1].upper()}{part[1:]}." for part in parts)
+
+
+def _losers(run: ProtocolRun, setting: Setting) -> str:
+    """Clean losers whose rewriting takes no part, under each protocol."""
+    return ", ".join(f"{losers_left_out(run.arena, p, [setting.arm], setting.view)} {p.value}" for p in PROTOCOLS)
 
 
 def _cycles(run: ProtocolRun, protocol: Protocol, setting: Setting) -> str:
@@ -236,24 +237,29 @@ def _cycles(run: ProtocolRun, protocol: Protocol, setting: Setting) -> str:
 
 
 def _left_out(run: ProtocolRun) -> str:
-    """Rewritings that were not kept, verdicts that were unread, and what was not asked."""
+    """Rewritings that take no part, verdicts that were unread, arm by arm, and what was not asked."""
     lost = run.variants[(run.variants["kept"] == 0) & (run.variants["style"] != NONE)]
     parts = []
     if len(lost):
         why = Counter(str(r).partition(":")[0] for r in lost["reasons"]).most_common(2)
         parts.append(f"{plural(len(lost), 'rewriting')} left out ({', '.join(w for w, _ in why)})")
-    unread = sum(n for (protocol, _, _), n in run.arena.unread.items() if protocol != Protocol.RANKING.value)
-    if unread:
-        parts.append(f"{plural(unread, 'verdict')} unread")
+    if changed := int(content_checks(run.variants)["rules_changed"].sum()):
+        parts.append(f"{plural(changed, 'rewriting')} left out as they break or mend a format rule{_compared(run)}")
+    calls = [one for one in calls_by_arm(run.arena) if one.kind != Protocol.RANKING.value]
+    if unread := sum(one.unread for one in calls):
+        parts.append(f"{unread:,} of {plural(sum(one.asked for one in calls), 'verdict')} unread")
     for protocol, why in run.manifest.get("skipped", {}).items():
         if protocol != Protocol.RANKING.value:
             parts.append(f"{protocol} not asked: {why.rstrip('.')}")
     criterion = str(run.manifest.get("criterion", "overall"))
-    return f"Criterion: {criterion}. " + ("; ".join(parts) + "." if parts else "")
+    said = f"Criterion: {criterion}. " + ("; ".join(parts) + "." if parts else "")
+    return f"{said} {unread_warning(calls)}".strip()
 
 
-def _placebo(run: ProtocolRun) -> bool:
-    return catalog.PLACEBO in run.arena.arms
+def _compared(run: ProtocolRun) -> str:
+    """How rules were compared, where a run kept their number alone."""
+    known = run.variants["failed"].notna().any() or not np.isfinite(run.arena.severity).any()
+    return "" if known else ", by their number, since this run did not keep which"
 
 
 def _first(run: ProtocolRun) -> Protocol:

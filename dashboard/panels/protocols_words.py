@@ -8,8 +8,10 @@ from dashboard.panels.protocols_choose import Setting
 from dashboard.panels.protocols_data import ProtocolRun
 from engine.figures.text import THIN, count, interval_text
 from engine.gallery.protocols import title
+from engine.metrics.flips import FlipComparison
 from engine.metrics.intervals import Interval
 from engine.metrics.leaderboard import Board
+from engine.metrics.paired import PairedTest
 
 CLEAR = 0.05
 """p from which a difference between the protocols is not called measurable."""
@@ -27,6 +29,13 @@ def percent(one: Interval, *, signed: bool = False) -> str:
     )
 
 
+def tested(test: PairedTest) -> str:
+    """A difference of the protocols with its p; a dash where there is none."""
+    if test.p_value != test.p_value:
+        return "–"
+    return f"{percent(test.interval, signed=True)}, p = {test.p_value:.2g} ({test.method})"
+
+
 def headline(run: ProtocolRun, setting: Setting) -> str:
     """What the present choice shows, in one or two sentences."""
     found = data.flips_of(run, (setting.arm,), setting.view)
@@ -41,14 +50,24 @@ def headline(run: ProtocolRun, setting: Setting) -> str:
         f"With {manner}, clean losers now win in {percent(found.pairwise)} pairwise and {percent(found.pointwise)} "
         "pointwise."
     )
-    test = found.test
+    test = found.headline
+    beyond = "beyond a neutral paraphrase, " if found.placebo_judged else ""
     if test.p_value != test.p_value:
-        return f"{name}: no pair has the same loser under both protocols, so there is no paired test. {text}"
+        return f"{name}: no pairs of two items have the same loser under both protocols, so there is no test. {text}"
     pairs = f"p = {test.p_value:.2g} on {count(test.interval.n)} pairs with the same loser"
+    size = f"{percent(test.interval, signed=True)} pairwise minus pointwise{_raw(found)}"
     if test.p_value >= CLEAR:
-        return f"{name}: pairwise and pointwise do not differ measurably ({pairs}). {text}"
+        return f"{name}: {beyond}pairwise and pointwise do not differ measurably ({pairs}; {size}). {text}"
     more, less = ("pairwise", "pointwise") if test.interval.value > 0 else ("pointwise", "pairwise")
-    return f"{name}: {more} verdicts give in more often than {less} ones ({pairs}). {text}"
+    return f"{name}: {beyond}{more} verdicts give in more often than {less} ones ({pairs}; {size}). {text}"
+
+
+def _raw(found: FlipComparison) -> str:
+    """The difference before the placebo is taken off, where the headline is after it."""
+    if not found.placebo_judged:
+        return ""
+    test = found.test
+    return f"; before the paraphrase is taken off {percent(test.interval, signed=True)}, p = {test.p_value:.2g}"
 
 
 def net_sentence(run: ProtocolRun, setting: Setting) -> str:
@@ -77,7 +96,8 @@ def board_sentence(run: ProtocolRun, found: Board) -> str:
         return "No system could be rewritten here."
     top = max(moved, key=lambda i: float(found.shift[i]))
     bounds = (float(found.shift[top]), float(found.shift_lower[top]), float(found.shift_upper[top]))
-    ranks = f"rank {found.before.rank[top]:g} to {found.after.rank[top]:g}"
+    known = found.before.rank[top] == found.before.rank[top]
+    ranks = f"rank {found.before.rank[top]:g} to {found.after.rank[top]:g}" if known else "no ranks"
     clear = "" if bounds[1] > 0 or bounds[2] < 0 else "; not measurable"
     return (
         f"Of the {len(found.distracted)} rewritten, {run.arena.systems[top]} {_moves(bounds[0])}: "

@@ -17,7 +17,7 @@ from engine.metrics.flips import FlipComparison, TieRule
 from engine.metrics.intervals import Interval
 from engine.metrics.leaderboard import Board, ChosenBy, board, win_table, with_elo
 from engine.metrics.protocols import PROTOCOLS, LadderRow, View, copy_rates, flips, ladder, margin_like_pairwise
-from engine.readout.arena import Arena, arm_parts, build_arena
+from engine.readout.arena import Arena, arm_parts, build_arena, label_values
 from engine.schema import NONE, Protocol
 
 STUDY = "protocols"
@@ -43,7 +43,8 @@ def title(arm: str) -> str:
 
 def arena(source: Source) -> Arena:
     """The run's verdicts as arrays."""
-    return source.memo("arena", lambda: build_arena(source.table("verdicts"), source.table("variants")))
+    values = label_values(source.manifest.get("judge", {}))
+    return source.memo("arena", lambda: build_arena(source.table("verdicts"), source.table("variants"), values))
 
 
 def distractors(source: Source) -> list[str]:

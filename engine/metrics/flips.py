@@ -123,6 +123,16 @@ class FlipComparison:
     pointwise_net: Interval
     net_test: PairedTest
 
+    @property
+    def placebo_judged(self) -> bool:
+        """Whether any pair of the paired test has a placebo."""
+        return self.net_test.interval.n > 0
+
+    @property
+    def headline(self) -> PairedTest:
+        """The test that a conclusion rests on: less the placebo's flips where a placebo was judged."""
+        return self.net_test if self.placebo_judged else self.test
+
 
 def compare_flips(
     pairwise: Floats,

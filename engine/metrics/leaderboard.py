@@ -40,7 +40,7 @@ class Board:
         elo_before, elo_after: online Elo on the same comparisons.
         shift, shift_lower, shift_upper: after minus before, Elo points, from the same resampled items, shape (S,).
         n: comparisons that entered.
-        left_out: comparisons without a verdict before or after.
+        left_out: comparisons without a verdict before or after, or whose rewriting is not `usable`.
     """
 
     protocol: Protocol
@@ -81,8 +81,7 @@ def board(
 ) -> Board:
     """Ratings before and after the k lowest systems are rewritten.
 
-    A comparison whose rewritten text was not kept, or that is unread in one of the two, is left out of both, so that
-    before and after are paired.
+    A comparison whose rewriting is not `usable`, or that is unread in one of the two, is left out of both: paired.
 
     Args:
         arena: the verdicts.
@@ -115,6 +114,35 @@ def board(
         int(read.sum()),
         int((asked & ~read).sum()),
     )
+
+
+def board_problems(found: Board, systems: Sequence[str]) -> list[str]:
+    """What a reader of the ratings must know, each a sentence without its full stop.
+
+    Systems without a comparison, groups that never met, and where a tie was added to each pair so that the estimate
+    exists at all, before or after the rewriting.
+    """
+    islands = found.after.connections.islands
+    absent = [systems[island[0]] for island in islands if len(island) == 1]
+    groups = [", ".join(systems[i] for i in island) for island in islands if len(island) > 1]
+    said = []
+    if absent:
+        said.append(f"{', '.join(absent)} took part in no comparison that was read, so there is no rating and no rank")
+    if len(groups) > 1:
+        said.append(f"{len(groups)} groups of systems never met ({' | '.join(groups)}), so there are no ranks at all")
+    for when, held in (("before", found.before.connections), ("after", found.after.connections)):
+        if held.degenerate:
+            names = ", ".join(systems[i] for i in held.degenerate)
+            said.append(
+                f"{when} the rewriting {names} never lost or never won; one tie with each opponent keeps the rating "
+                "finite, and its size means little"
+            )
+        elif not held.finite:
+            said.append(
+                f"{when} the rewriting some systems won all that they played against the others; one tie added to each "
+                "pair keeps the ratings finite, and how far apart they lie means little"
+            )
+    return said
 
 
 def _paired(

@@ -71,22 +71,23 @@ def advise(seen: Evidence) -> list[Advice]:
 
 
 def _flips(found: FlipComparison) -> list[Advice]:
-    test = found.test
+    """From the test less the placebo's flips where a placebo was judged; the raw one stands beside it."""
+    test = found.headline
+    beyond = ", beyond what a neutral paraphrase flips" if found.placebo_judged else ""
+    raw = f"; before the placebo is taken off {_points(found.test.interval)}, p = {found.test.p_value:.2g}"
     about = f"{test.interval.n} pairs of {test.interval.n_clusters} items with the same clean loser"
     if not enough(test.interval):
-        return [Advice(f"Whether the protocols flip differently is open: {about}.", "open", "Flips")]
-    points = f"{_points(test.interval)} (p = {test.p_value:.2g}, {about})"
-    if test.p_value < ALPHA and test.interval.value > 0:
-        text = (
-            f"A distracted loser wins more often pairwise than pointwise: by {points}. Pointwise resists style better."
-        )
-        return [Advice(text, "for pointwise", "Flips")]
+        return [Advice(f"Whether the protocols flip differently{beyond} is open: {about}.", "open", "Flips")]
+    tested = f"p = {test.p_value:.2g}, {about}"
+    points = f"{_points(test.interval)} ({tested}{raw if found.placebo_judged else ''})"
     if test.p_value < ALPHA:
+        more, less = ("pairwise", "pointwise") if test.interval.value > 0 else ("pointwise", "pairwise")
         text = (
-            f"A distracted loser wins more often pointwise than pairwise: by {points}. Pairwise resists style better."
+            f"A distracted loser wins more often {more} than {less}{beyond}: by {points}. {_first(less)} resists style "
+            "better."
         )
-        return [Advice(text, "for pairwise", "Flips")]
-    return [Advice(f"No difference between the protocols' flips is shown: {points}.", "either", "Flips")]
+        return [Advice(text, f"for {less}", "Flips")]
+    return [Advice(f"No difference between the protocols' flips is shown{beyond}: {points}.", "either", "Flips")]
 
 
 def _placebo(found: FlipComparison) -> list[Advice]:

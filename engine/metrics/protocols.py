@@ -59,16 +59,18 @@ def outcomes(arena: Arena, protocol: Protocol, view: View, arm: str = NONE, side
         protocol: pairwise, or pointwise turned into synthetic comparisons.
         view: how they are read.
         arm: the rewriting, or `none`.
-        side: which of the pair is rewritten: `a`, `b`, `ab`, or empty.
+        side: which of the pair is rewritten: `a`, `b`, `ab`, or empty. A rewriting that is not `usable` gives NaN.
     """
-    if protocol is Protocol.PAIRWISE:
-        shape = (len(arena.items), len(arena.pairs))
-        shares = arena.shares.get((arm, side))
-        return np.full(shape, np.nan) if shares is None else pairwise_outcome(shares, view.average)
     first, second = (arm if name in side else NONE for name in ("a", "b"))
-    expected = _score(arena.expected, arena, first, 0) - _score(arena.expected, arena, second, 1)
-    modal = _score(arena.modal, arena, first, 0) - _score(arena.modal, arena, second, 1)
-    return pointwise_outcome(expected, modal, view.rule)
+    allowed = arena.usable(first)[:, arena.pairs[:, 0]] & arena.usable(second)[:, arena.pairs[:, 1]]
+    if protocol is Protocol.PAIRWISE:
+        shares = arena.shares.get((arm, side))
+        found = np.full(allowed.shape, np.nan) if shares is None else pairwise_outcome(shares, view.average)
+    else:
+        expected = _score(arena.expected, arena, first, 0) - _score(arena.expected, arena, second, 1)
+        modal = _score(arena.modal, arena, first, 0) - _score(arena.modal, arena, second, 1)
+        found = pointwise_outcome(expected, modal, view.rule)
+    return np.where(allowed, found, np.nan)
 
 
 def clean_gaps(arena: Arena) -> Floats:
@@ -88,6 +90,16 @@ def pair_flips(arena: Arena, protocol: Protocol, arm: str, view: View) -> Floats
     before = outcomes(arena, protocol, view)
     after_a, after_b = (outcomes(arena, protocol, view, arm, side) for side in ("a", "b"))
     return flipped(before, after_a, after_b)
+
+
+def losers_left_out(arena: Arena, protocol: Protocol, arms: Sequence[str], view: View) -> int:
+    """Clean losers whose rewriting was not kept or breaks or mends a rule, so that they take no part in flips."""
+    before = outcomes(arena, protocol, view)
+    count = 0
+    for arm in arms:
+        first, second = (arena.usable(arm)[:, arena.pairs[:, place]] for place in (0, 1))
+        count += int(((before == 1) & ~second).sum() + ((before == -1) & ~first).sum())
+    return count
 
 
 def same_strict_loser(arena: Arena, view: View) -> npt.NDArray[np.bool_]:
@@ -126,29 +138,29 @@ def clean_tie_rate(arena: Arena, protocol: Protocol, view: View) -> Interval:
 
 
 def copy_outcomes(arena: Arena, protocol: Protocol, arm: str, view: View) -> Floats:
-    """Original (1) against rewriting (-1) of the same response, 0 a tie, shape (I, S); NaN unread or not kept.
+    """Original (1) against rewriting (-1) of the same response, 0 a tie, shape (I, S); NaN unread or not `usable`.
 
     In the arm `none` both texts are the same, so that averaging the orders makes a tie of whatever the judge says;
     there the verdict of one order counts, which is a tie only where the judge calls it one.
     """
-    kept = arena.kept.get(arm, np.zeros(arena.severity.shape, dtype=bool)) | (arm == NONE)
+    allowed = arena.usable(arm)
     if protocol is Protocol.PAIRWISE:
         shares = arena.copies.get(arm)
         if shares is None:
-            found = np.full(kept.shape, np.nan)
+            found = np.full(allowed.shape, np.nan)
         else:
             found = slot_outcome(shares)[..., 0] if arm == NONE else pairwise_outcome(shares, view.average)
     elif arm in arena.expected:
         gap = arena.expected[NONE] - arena.expected[arm]
         found = pointwise_outcome(gap, arena.modal[NONE] - arena.modal[arm], view.rule)
     else:
-        found = np.full(kept.shape, np.nan)
-    return np.where(kept, found, np.nan)
+        found = np.full(allowed.shape, np.nan)
+    return np.where(allowed, found, np.nan)
 
 
 @dataclass(frozen=True)
 class CopyRates:
-    """Original against rewriting, where quality is the same by construction.
+    """Original against rewriting, which fails the same format rules as far as any are known.
 
     Attributes:
         preferred: share in which the rewriting wins outright.
@@ -183,7 +195,7 @@ class LadderRow:
         strict: accuracy where a tie is wrong (the paper's reading).
         half: accuracy where a tie is half right.
         change: with the rewriting minus without, on the same pairs, ties half; NaN in the arm `none`.
-        excluded: pairs left out since the rewriting was not kept or changed how many rules are failed.
+        excluded: pairs left out since the rewriting was not kept or fails other rules than its original.
     """
 
     severity: int
@@ -205,15 +217,14 @@ def ladder(arena: Arena, arms: Sequence[str], view: View) -> list[LadderRow]:
                 if not len(before):
                     continue
                 item = _ladder_items(arena, severity)
-                kept = np.where(allowed, after, np.nan)
-                change = tie_credit(kept, 0.5) - tie_credit(before, 0.5)
+                change = tie_credit(after, 0.5) - tie_credit(before, 0.5)
                 rows.append(
                     LadderRow(
                         severity,
                         arm,
                         protocol,
-                        cluster_rate(tie_credit(kept, 0.0), item, level=view.level, seed=view.seed),
-                        cluster_rate(tie_credit(kept, 0.5), item, level=view.level, seed=view.seed),
+                        cluster_rate(tie_credit(after, 0.0), item, level=view.level, seed=view.seed),
+                        cluster_rate(tie_credit(after, 0.5), item, level=view.level, seed=view.seed),
                         paired_test(change if arm != NONE else change * np.nan, item, level=view.level, seed=view.seed),
                         int((~allowed).sum()),
                     )
@@ -258,16 +269,8 @@ def _ladder_outcomes(
         side = "" if arm == NONE else "ab"[low]
         before.append(sign * outcomes(arena, protocol, view)[mask])
         after.append(sign * outcomes(arena, protocol, view, arm, side)[mask])
-        allowed.append(_keeps_rules(arena, arm)[:, arena.pairs[:, low]][mask])
+        allowed.append(arena.usable(arm)[:, arena.pairs[:, low]][mask])
     return np.concatenate(before), np.concatenate(after), np.concatenate(allowed)
-
-
-def _keeps_rules(arena: Arena, arm: str) -> npt.NDArray[np.bool_]:
-    """Whether a rewriting was kept and fails as many rules as its original, shape (I, S)."""
-    if arm == NONE:
-        return np.ones(arena.severity.shape, dtype=bool)
-    same = arena.severity_after[arm] == arena.severity
-    return np.asarray(arena.kept[arm] & same)
 
 
 def _score(scores: Mapping[str, Floats], arena: Arena, arm: str, place: int) -> Floats:

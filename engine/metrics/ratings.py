@@ -5,13 +5,12 @@ Bradley and Terry (1952) put P(i beats j) = 1 / (1 + exp(b_j - b_i)); the streng
 shown on the Elo scale, 400 / ln 10 points a unit around 1000.
 
 The estimate is finite exactly where every system can be reached from every other along wins (Ford, 1957). Where that
-fails, one tie is added to each pair that met, which is said in the result; systems that never met through others are
-islands, whose ratings and ranks cannot be compared.
+fails, one tie is added to each pair that met, which `Connections.finite` says; systems that never met through others
+are islands, whose ratings and ranks cannot be compared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +19,6 @@ from scipy.special import expit, ndtr, stdtrit
 from scipy.stats import rankdata
 
 from engine.errors import InputError
-from engine.schema import Outcome
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -32,37 +30,6 @@ _STEPS = 60
 _LONGEST_STEP = 2.0
 _RIDGE = 1e-9
 _HELD_TIES = 1.0
-
-
-def win_matrix(
-    first: Sequence[str], second: Sequence[str], winners: Sequence[object], systems: Sequence[str]
-) -> Floats:
-    """Wins of row over column, shape (S, S), ties half to each.
-
-    Args:
-        first: one system of each comparison.
-        second: the other.
-        winners: `a` (the first), `b` or `tie` of each comparison.
-        systems: all systems, in the order of rows.
-
-    Raises:
-        InputError: another winner, an unknown system, a system against itself, or lists of different lengths.
-    """
-    if not len(first) == len(second) == len(winners):
-        raise InputError(f"{len(first)}, {len(second)} and {len(winners)} entries: a comparison has one of each.")
-    credit = {Outcome.A.value: 1.0, Outcome.B.value: 0.0, Outcome.TIE.value: 0.5}
-    at = {name: i for i, name in enumerate(systems)}
-    wins = np.zeros((len(systems), len(systems)))
-    for row, (a, b, winner) in enumerate(zip(first, second, winners, strict=True), start=1):
-        if winner not in credit:
-            raise InputError(
-                f"Comparison {row} has the winner {winner!r}; allowed: a, b, tie. Leave out what has no verdict."
-            )
-        if a not in at or b not in at or a == b:
-            raise InputError(f"Comparison {row} is of {a!r} with {b!r}; two different systems of the list are needed.")
-        wins[at[a], at[b]] += credit[str(winner)]
-        wins[at[b], at[a]] += 1 - credit[str(winner)]
-    return wins
 
 
 def outcome_wins(outcomes: npt.ArrayLike, pairs: Ints, n_systems: int) -> Floats:
@@ -145,8 +112,8 @@ class Ratings:
 
     Attributes:
         rating, lower, upper: Elo points, shape (S,); NaN for a system without a comparison, bounds also with one item.
-        rank, rank_lower, rank_upper: 1 is best, equal ratings share their mean rank; shape (S,). NaN where the systems
-            fall into islands.
+        rank, rank_lower, rank_upper: 1 is best among the systems that met, equal ratings share their mean rank; shape
+            (S,). NaN for a system without a comparison, and for all where those that met fall into islands.
         draws: ratings of each resample, shape (B, S); paired with those of the same items and seed.
         battles: comparisons of each system, shape (S,).
         connections: islands and degenerate systems.
@@ -182,9 +149,10 @@ def rate(item_wins: npt.ArrayLike, *, level: float = 0.95, seed: int = 0, resamp
     battles = total.sum(axis=1) + total.sum(axis=0)
     absent = battles == 0
     found = connections(total)
-    whole = sum(len(island) > 1 for island in found.islands) <= 1 and not absent.any()
+    ranked = ~absent & (sum(len(island) > 1 for island in found.islands) <= 1)
     rating = np.where(absent, np.nan, START + SCALE * bradley_terry(total))
-    rank = _ranks(rating[None])[0] if whole else np.full(size, np.nan)
+    rank = np.full(size, np.nan)
+    rank[ranked] = _ranks(rating[None, ranked])[0]
     n_items = int((w.sum(axis=(1, 2)) > 0).sum())
     if n_items < 2:
         gaps, none = np.full(size, np.nan), np.full((0, size), np.nan)
@@ -195,7 +163,9 @@ def rate(item_wins: npt.ArrayLike, *, level: float = 0.95, seed: int = 0, resamp
     low, high = tails(n_items, level)
     bounds = np.full((2, size), np.nan)
     bounds[:, ~absent] = np.quantile(draws[:, ~absent], [low, high], axis=0)
-    ranks = np.quantile(_ranks(draws), [low, high], axis=0) if whole else np.full((2, size), np.nan)
+    ranks = np.full((2, size), np.nan)
+    if ranked.any():
+        ranks[:, ranked] = np.quantile(_ranks(draws[:, ranked]), [low, high], axis=0)
     return Ratings(rating, bounds[0], bounds[1], rank, ranks[0], ranks[1], draws, battles, found, n_items, level)
 
 

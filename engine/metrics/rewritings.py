@@ -6,9 +6,10 @@ from collections import Counter
 
 import pandas as pd
 
+from engine.readout.arena import same_rules
 from engine.schema import NONE
 
-COLUMNS = ("style", "rewriter", "n", "kept", "length_ratio", "left_out")
+COLUMNS = ("style", "rewriter", "n", "kept", "length_ratio", "left_out", "rules_changed")
 
 
 def content_checks(variants: pd.DataFrame) -> pd.DataFrame:
@@ -16,7 +17,8 @@ def content_checks(variants: pd.DataFrame) -> pd.DataFrame:
 
     Returns:
         style, rewriter, n (rewritings), kept (those whose text changed and lost nothing), length_ratio (median of new
-        over old words), left_out ("numbers changed: 3; the text did not change: 1", most frequent first).
+        over old words), left_out ("numbers changed: 3; the text did not change: 1", most frequent first), rules_changed
+        (kept ones that fail other format rules than their original, so that no number rests on them).
     """
     rows = []
     made = variants[variants["style"] != NONE]
@@ -32,6 +34,7 @@ def content_checks(variants: pd.DataFrame) -> pd.DataFrame:
                 "kept": int(own["kept"].sum()),
                 "length_ratio": float(own["length_ratio"].median()),
                 "left_out": "; ".join(f"{reason}: {n}" for reason, n in why.most_common()),
+                "rules_changed": sum(row.kept == 1 and not same_rules(row) for row in own.itertuples(index=False)),
             }
         )
     return pd.DataFrame(rows, columns=list(COLUMNS))

@@ -3,12 +3,14 @@
 Arms: `none`, or a style with its strength where that is not 1 (`assertiveness`, `assertiveness:0.5`). A pairwise
 verdict also says which side was rewritten: `assertiveness@a`, `@b` or `@ab`. A comparison of a response with itself is
 that of its original (a) with its rewriting (b); in the arm `none` both are the original.
+
+One mask decides what a rewriting may enter: `Arena.usable`. Every number with a rewritten side is read through it.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
@@ -22,7 +24,10 @@ from engine.schema import NONE, Order, Outcome, Protocol
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 SIDES = ("a", "b", "ab")
+COPIES = "copies"
+"""In `Arena.asked` and `Arena.unread`: comparisons of a response with itself or with its own rewriting."""
 
 
 def arm_name(style: str, strength: float = 1.0) -> str:
@@ -45,14 +50,17 @@ class Arena:
         pairs: systems of each pair, the first before the second, shape (P, 2).
         responses: id of each response, empty where a system has none, shape (I, S).
         expected: by arm, expected score on the card's scale, shape (I, S); NaN unread or not asked.
-        modal: by arm, the score with the most probability, shape (I, S).
+        modal: by arm, the score with the most probability on the card's scale, shape (I, S); the score itself where
+            the judge gave no probabilities.
         shares: by (arm, side), probabilities of a, b and a tie in the orders ab and ba, the order undone; shape
             (I, P, 2, 3). The clean ones are under (`none`, empty side).
         copies: by arm, the same for original (a) against rewriting (b), shape (I, S, 2, 3).
         severity: format rules that each response fails, shape (I, S); NaN unknown.
-        severity_after: by arm, those that its rewriting fails.
+        same_rules: by arm, whether the rewriting fails the rules that its original fails, no others, shape (I, S);
+            true where no rules are known.
         kept: by arm, whether the rewriting changed the text and passed the content checks, shape (I, S).
-        unread: by (protocol, arm, reason), judge calls without a usable answer.
+        unread: by (protocol, arm, reason), judge calls without a usable answer; `COPIES` stands beside the protocols.
+        asked: by (protocol, arm), judge calls, those without a usable answer among them.
         rankings: item, response ids as shown, place of each (empty where unread).
     """
 
@@ -65,15 +73,26 @@ class Arena:
     shares: Mapping[tuple[str, str], Floats]
     copies: Mapping[str, Floats]
     severity: Floats
-    severity_after: Mapping[str, Floats]
-    kept: Mapping[str, npt.NDArray[np.bool_]]
+    same_rules: Mapping[str, Bools]
+    kept: Mapping[str, Bools]
     unread: Mapping[tuple[str, str, str], int] = field(default_factory=dict)
+    asked: Mapping[tuple[str, str], int] = field(default_factory=dict)
     rankings: tuple[tuple[int, tuple[str, ...], tuple[float, ...]], ...] = ()
 
     @property
     def arms(self) -> list[str]:
         """The arms with rewritten texts, in the order of the run."""
         return [arm for arm in self.kept if arm != NONE]
+
+    def usable(self, arm: str) -> Bools:
+        """Whether what an arm shows of each response may enter a number, shape (I, S).
+
+        An original always may; a rewriting where it is kept and its quality is what it was: it fails the same rules.
+        """
+        nothing = np.zeros(self.severity.shape, dtype=bool)
+        if arm == NONE:
+            return ~nothing
+        return self.kept.get(arm, nothing) & self.same_rules.get(arm, nothing)
 
     @property
     def has_pairwise(self) -> bool:
@@ -91,12 +110,25 @@ class Arena:
         return np.repeat(np.arange(len(self.items)), len(self.pairs)).reshape(len(self.items), len(self.pairs))
 
 
-def build_arena(verdicts: pd.DataFrame, variants: pd.DataFrame) -> Arena:
+def label_values(judge: Mapping[str, Any]) -> tuple[float, ...]:
+    """The score that each label stands for, from a manifest's `judge`; empty where it does not say.
+
+    Runs made before `values` was written down have the labels only, which are numbers on all built-in cards.
+    """
+    try:
+        return tuple(float(x) for x in judge.get("values") or judge.get("labels") or ())
+    except (TypeError, ValueError):
+        return ()
+
+
+def build_arena(verdicts: pd.DataFrame, variants: pd.DataFrame, values: Sequence[float] = ()) -> Arena:
     """Arrange the verdicts of a run.
 
     Args:
         verdicts: table `verdicts` of one judge, without defenses.
         variants: table `variants`: every original (style `none`) and every rewriting.
+        values: the score of each label of the pointwise card, see `label_values`; without them the labels count as
+            1, 2, 3 and so on.
 
     Raises:
         InputError: an item has two responses of one system, or a verdict is about a response that is not there.
@@ -104,7 +136,7 @@ def build_arena(verdicts: pd.DataFrame, variants: pd.DataFrame) -> Arena:
     originals = variants[variants["style"] == NONE]
     systems, items = tuple(sorted(set(originals["system"]))), tuple(sorted(set(originals["item_id"])))
     _one_each(originals)
-    grid = _Grid(systems, items, originals)
+    grid = _Grid(systems, items, originals, values)
     for row in variants.itertuples(index=False):
         grid.add_variant(row)
     columns = ["protocol", "attack", "response_id", "response_b", "order", "score", "p_a", "p_tie", "outcome"]
@@ -127,8 +159,10 @@ def _one_each(originals: pd.DataFrame) -> None:
 class _Grid:
     """Fills the arrays row by row."""
 
-    def __init__(self, systems: tuple[str, ...], items: tuple[str, ...], originals: pd.DataFrame) -> None:
-        self.systems, self.items = systems, items
+    def __init__(
+        self, systems: tuple[str, ...], items: tuple[str, ...], originals: pd.DataFrame, values: Sequence[float]
+    ) -> None:
+        self.systems, self.items, self.values = systems, items, tuple(values)
         i = {name: k for k, name in enumerate(items)}
         s = {name: k for k, name in enumerate(systems)}
         self.at = {
@@ -142,9 +176,11 @@ class _Grid:
         self.modal: dict[str, Floats] = {NONE: self._cells()}
         self.shares: dict[tuple[str, str], Floats] = {(NONE, ""): self._pairs()}
         self.copies: dict[str, Floats] = {}
-        self.severity: dict[str, Floats] = {NONE: self._cells()}
-        self.kept: dict[str, npt.NDArray[np.bool_]] = {}
+        self.severity = self._cells()
+        self.same_rules: dict[str, Bools] = {}
+        self.kept: dict[str, Bools] = {}
         self.unread: dict[tuple[str, str, str], int] = {}
+        self.asked: dict[tuple[str, str], int] = {}
         self.rankings: list[tuple[int, tuple[str, ...], tuple[float, ...]]] = []
 
     def _cells(self) -> Floats:
@@ -155,17 +191,19 @@ class _Grid:
 
     def add_variant(self, row: Any) -> None:
         cell = self.at[row.response_id]
-        if row.style not in self.kept:
-            self.kept[row.style] = np.zeros((len(self.items), len(self.systems)), dtype=bool)
-            self.severity.setdefault(row.style, self._cells())
+        for found in (self.kept, self.same_rules):
+            found.setdefault(row.style, np.zeros((len(self.items), len(self.systems)), dtype=bool))
         self.kept[row.style][cell] = bool(row.kept)
-        known = row.severity if row.style == NONE else row.severity_after
-        self.severity[row.style][cell] = np.nan if pd.isna(known) else float(known)
+        self.same_rules[row.style][cell] = same_rules(row)
+        if row.style == NONE:
+            self.severity[cell] = np.nan if pd.isna(row.severity) else float(row.severity)
 
     def add_verdict(self, row: dict[str, Any]) -> None:
         arm, _, side = str(row["attack"]).partition("@")
+        kind = COPIES if row["response_id"] == row["response_b"] else str(row["protocol"])
+        self.asked[kind, arm] = self.asked.get((kind, arm), 0) + 1
         if isinstance(row["unread_reason"], str) and row["unread_reason"]:
-            key = (str(row["protocol"]), arm, row["unread_reason"])
+            key = (kind, arm, row["unread_reason"])
             self.unread[key] = self.unread.get(key, 0) + 1
             if row["protocol"] != Protocol.RANKING:
                 return
@@ -199,15 +237,18 @@ class _Grid:
         return self.at[response_id]
 
     def _modal(self, row: dict[str, Any]) -> float:
-        """Index of the likeliest label; the score itself where a judge gives no probabilities."""
+        """The likeliest label's score, the lower of two alike; the score itself where there are no probabilities."""
         p = row["probabilities"]
-        return float(row["score"]) if p is None or not len(p) else float(np.argmax(np.round(p, 9)))
+        if p is None or not len(p):
+            return float(row["score"])
+        values = self.values if len(self.values) == len(p) else range(1, len(p) + 1)
+        shares = np.round(np.asarray(p, dtype=np.float64), 9)
+        return float(min(v for v, share in zip(values, shares, strict=True) if share == shares.max()))
 
     def arena(self) -> Arena:
         names = np.full((len(self.items), len(self.systems)), "", dtype=object)
         for response, cell in self.at.items():
             names[cell] = response
-        severity = self.severity.pop(NONE)
         return Arena(
             self.systems,
             self.items,
@@ -217,12 +258,25 @@ class _Grid:
             self.modal,
             self.shares,
             self.copies,
-            severity,
             self.severity,
+            self.same_rules,
             self.kept,
             self.unread,
+            self.asked,
             tuple(self.rankings),
         )
+
+
+def same_rules(row: Any) -> bool:
+    """Whether a row of `variants` fails the same rules as its original; only their number where no more was kept.
+
+    Runs made before `failed` was written down have numbers alone.
+    """
+    for before, after in (("failed", "failed_after"), ("severity", "severity_after")):
+        was, now = getattr(row, before, None), getattr(row, after, None)
+        if row.style != NONE and not (pd.isna(was) or pd.isna(now)):
+            return bool(was == now)
+    return True
 
 
 def _shares(row: dict[str, Any]) -> Floats:

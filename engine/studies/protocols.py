@@ -19,7 +19,7 @@ from engine.judges.base import Checkpoint, Judge, Request, verdict_table
 from engine.judges.registry import make_judge
 from engine.metrics.flips import TieRule
 from engine.metrics.protocols import View
-from engine.readout.arena import Arena, build_arena
+from engine.readout.arena import Arena, build_arena, label_values
 from engine.runs import RunFolder, create_run, now, open_run
 from engine.schema import METRICS, VERDICTS, Protocol
 from engine.settings import Settings
@@ -39,9 +39,14 @@ CRITERIA: dict[str, dict[Protocol, str]] = {
     "instruction following": {
         Protocol.POINTWISE: "instruction following",
         Protocol.PAIRWISE: "instruction following",
+        Protocol.RANKING: "instruction following",
     },
 }
-"""The primary criterion the judge is told, and the variant of the prompt that tells it."""
+"""The primary criterion the judge is told, and the variant of the prompt that tells it.
+
+No built-in card ranks by instruction following, so that rankings are then skipped with the reason: rankings by another
+criterion would stand beside numbers they do not belong to.
+"""
 
 
 class ProtocolsConfig(BaseModel):
@@ -180,7 +185,7 @@ class _Session:
 
     def arena(self) -> Arena:
         """The verdicts so far as arrays."""
-        return build_arena(self.verdicts(), self.variants)
+        return build_arena(self.verdicts(), self.variants, label_values(self.run.manifest()["judge"]))
 
     def _told(self, done: int, _: int) -> None:
         self._checkpoint(self._done + done, max(self.expected, self._done + done))
@@ -249,9 +254,18 @@ def _describe(run: RunFolder, config: ProtocolsConfig, dataset: Dataset, judge: 
     run.update_manifest(
         data=about_data(dataset, len(dataset.items), len(dataset.responses))
         | {"systems": sorted(set(dataset.responses["system"]))},
-        judge=about_judge(judge, labels, [*scores[:1], *asker.clean_pairs()[:1]]),
+        judge=about_judge(judge, labels, [*scores[:1], *asker.clean_pairs()[:1]])
+        | {"values": _values(judge, scores[0]) if labels else []},
         criterion=config.criterion,
     )
+
+
+def _values(judge: Judge, request: Request) -> list[float]:
+    """The score of each label that a judge with cards offers; empty for a judge without, whose labels are numbers."""
+    inner: Any = judge
+    while hasattr(inner, "inner"):
+        inner = inner.inner
+    return list(inner.card(request).values) if hasattr(inner, "card") else []
 
 
 def _finish(session: _Session, config: ProtocolsConfig, state: str) -> pd.DataFrame:

@@ -138,7 +138,12 @@ class Asker:
 
     def _ranking(self, shown: Sequence[Text]) -> Request:
         others = tuple(Candidate(t.response_id, t.text) for t in shown[1:])
-        return replace(self._one(shown[0], NONE), protocol=Protocol.RANKING, variant="", others=others)
+        return replace(
+            self._one(shown[0], NONE),
+            protocol=Protocol.RANKING,
+            variant=self._prompts.get(Protocol.RANKING, ""),
+            others=others,
+        )
 
 
 @dataclass(frozen=True)

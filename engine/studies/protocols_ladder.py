@@ -8,25 +8,26 @@ from functools import lru_cache
 from typing import Any
 
 from engine.errors import InputError
-from engine.training.checkers import CHECKERS, rule_met
+from engine.training.checkers import check_rule, rule_met
 
 _LEVEL = re.compile(r"(rules|severity)_(\d)")
 RULES_PER_PROMPT = 3
 
 
-def severity_of(rules: object, text: str) -> int | None:
-    """The number of rules that a text fails; None where the item has no rules.
+def failed_rules(rules: object, text: str) -> list[str] | None:
+    """The rules that a text fails, each by its number in the list and its name; None where the item has no rules.
 
     Args:
         rules: JSON list of `{"rule", "arguments"}`, under IFEval's names; missing where there are none.
         text: the response.
 
     Raises:
-        InputError: the list cannot be read, or names a rule there is no checker for.
+        InputError: the list cannot be read, names a rule there is no checker for, or gives one wrong arguments.
     """
     if not isinstance(rules, str) or not rules.strip():
         return None
-    return sum(not rule_met(name, arguments, text) for name, arguments in _read(rules))
+    numbered = enumerate(_read(rules), start=1)
+    return [f"{number} {name}" for number, (name, arguments) in numbered if not rule_met(name, arguments, text)]
 
 
 def severity_by_name(quality: object) -> int | None:
@@ -48,7 +49,6 @@ def _read(rules: str) -> tuple[tuple[str, dict[str, Any]], ...]:
             f"The rules {rules[:80]!r} cannot be read. Write a JSON list such as "
             '[{"rule": "punctuation:no_comma", "arguments": {}}].'
         ) from None
-    for name, _ in found:
-        if name not in CHECKERS:
-            raise InputError(f"There is no checker for the rule {name!r}. There are: {', '.join(CHECKERS)}.")
+    for name, arguments in found:
+        check_rule(name, arguments)
     return found

@@ -1,8 +1,8 @@
-"""The numbers of study `protocols`: one metrics table, and the same as JSON for the command line."""
+"""The numbers of study `protocols` as its table `metrics`; `protocols_json` says the same for the command line."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,10 +10,11 @@ import pandas as pd
 
 from engine.attacks.distractors import PLACEBO
 from engine.metrics.flips import FlipComparison, TieRule
-from engine.metrics.intervals import Interval
-from engine.metrics.leaderboard import Board, board, choice_sets, contradictions
+from engine.metrics.intervals import Interval, cluster_rate
+from engine.metrics.leaderboard import Board, ChosenBy, board, choice_sets, contradictions
 from engine.metrics.multiplicity import benjamini_hochberg
 from engine.metrics.paired import PairedTest
+from engine.metrics.protocol_calls import unread_in
 from engine.metrics.protocols import (
     PROTOCOLS,
     View,
@@ -27,12 +28,16 @@ from engine.metrics.protocols import (
     preference_strength,
 )
 from engine.metrics.shifts import interval_columns
+from engine.readout.arena import COPIES as COPY_CALLS
 from engine.readout.arena import Arena
 from engine.schema import METRICS, NONE, Protocol
 
 ALL = "all distractors"
 IDENTICAL, COPIES, CLEAN = "identical texts", "original and rewriting", "clean pairs"
 MODAL, MATCHED, EXPECTED = "equal modal score", "margin matched to pairwise ties", "expected scores, no margin"
+CHECKS, RULES = "content checks", "rules broken or mended"
+SAME_SYSTEMS = "_same_systems"
+"""Behind the name of a rating's metric: pointwise, with the systems rewritten that are lowest pairwise."""
 Row = dict[str, Any]
 
 
@@ -43,11 +48,13 @@ def whole_arms(arena: Arena) -> list[str]:
 
 
 def tie_rules(arena: Arena, view: View) -> dict[str, View]:
-    """The tie rules that flips are shown under beside the chosen one."""
+    """The tie rules that flips are shown under; the chosen one last, under its own words, where it is none of them."""
     rules = {MODAL: TieRule(None), EXPECTED: TieRule(0.0)}
     margin = margin_like_pairwise(arena, view)
     if not np.isnan(margin):
         rules[MATCHED] = TieRule(margin)
+    if view.rule not in rules.values():
+        rules[view.rule.words] = view.rule
     return {name: View(rule, view.average, view.level, view.seed) for name, rule in rules.items()}
 
 
@@ -61,8 +68,11 @@ def flips_by_arm(arena: Arena, view: View) -> dict[str, FlipComparison]:
 
 
 def metrics_of(arena: Arena, view: View, boards: Sequence[str], lowest: int, elo_k: float) -> pd.DataFrame:
-    """Table `metrics` of everything the readouts say under one view."""
-    rows = [*_flip_rows(arena, view), *_tie_rows(arena, view), *_ladder_rows(arena, view)]
+    """Table `metrics` of everything the readouts say under one view; `n_unread` counts judge calls.
+
+    Pointwise rows under another rule than equal modal scores name it in their group.
+    """
+    rows = [*_flip_rows(arena, view), *_tie_rows(arena, view), *_ladder_rows(arena, view), *_left_out_rows(arena, view)]
     rows += [*_order_rows(arena, view), *_board_rows(arena, view, boards, lowest, elo_k)]
     table = METRICS.conform(pd.DataFrame(rows)) if rows else METRICS.empty()
     return table.assign(q_value=benjamini_hochberg(table["p_value"])) if len(table) else table
@@ -76,45 +86,81 @@ def _tested(metric: str, test: PairedTest, **more: Any) -> Row:
     return _row(metric, test.interval, p_value=test.p_value, **more)
 
 
+def _lost(arena: Arena, kinds: Collection[str], *arms: str) -> dict[str, int]:
+    """The calls without an answer among those a row rests on: the clean ones and the arms named."""
+    return {"n_unread": unread_in(arena, kinds, {NONE, *arms})}
+
+
+def _under(group: str, protocol: Protocol, view: View) -> str:
+    """The group, with the tie rule where that is not the default one and decides the number."""
+    asked = protocol is Protocol.POINTWISE and view.rule.margin is not None
+    return f"{group}, ties: {view.rule.words}" if asked else group
+
+
 def _flip_rows(arena: Arena, view: View) -> Iterator[Row]:
+    one, two = (p.value for p in PROTOCOLS)
     for name, under in tie_rules(arena, view).items():
         for arm, found in flips_by_arm(arena, under).items():
             where = {"attack": arm, "group": name}
+            arms = tuple(whole_arms(arena)) if arm == ALL else (arm,)
+            net = (*arms, PLACEBO)
             if name == MODAL:
-                yield _row("flip_rate", found.pairwise, protocol=Protocol.PAIRWISE.value, attack=arm)
-                yield _row("flip_rate_net", found.pairwise_net, protocol=Protocol.PAIRWISE.value, attack=arm)
-            yield _row("flip_rate", found.pointwise, protocol=Protocol.POINTWISE.value, **where)
-            yield _row("flip_rate_net", found.pointwise_net, protocol=Protocol.POINTWISE.value, **where)
-            yield _tested("flip_difference", found.test, **where)
-            yield _tested("flip_difference_net", found.net_test, **where)
+                own = {"protocol": one, "attack": arm}
+                yield _row("flip_rate", found.pairwise, **own, **_lost(arena, {one}, *arms))
+                yield _row("flip_rate_net", found.pairwise_net, **own, **_lost(arena, {one}, *net))
+            yield _row("flip_rate", found.pointwise, protocol=two, **where, **_lost(arena, {two}, *arms))
+            yield _row("flip_rate_net", found.pointwise_net, protocol=two, **where, **_lost(arena, {two}, *net))
+            yield _tested("flip_difference", found.test, **where, **_lost(arena, {one, two}, *arms))
+            yield _tested("flip_difference_net", found.net_test, **where, **_lost(arena, {one, two}, *net))
 
 
 def _tie_rows(arena: Arena, view: View) -> Iterator[Row]:
     for protocol in PROTOCOLS:
         asked = {"protocol": protocol.value}
-        yield _row("tie_rate", clean_tie_rate(arena, protocol, view), group=CLEAN, **asked)
+        copied = COPY_CALLS if protocol is Protocol.PAIRWISE else protocol.value
+        clean = _under(CLEAN, protocol, view)
+        yield _row(
+            "tie_rate", clean_tie_rate(arena, protocol, view), group=clean, **asked, **_lost(arena, {protocol.value})
+        )
         if protocol is Protocol.PAIRWISE:  # pointwise one text has one score: a tie by construction
-            yield _row("tie_rate", copy_rates(arena, protocol, [NONE], view).tied, group=IDENTICAL, **asked)
+            tied = copy_rates(arena, protocol, [NONE], view).tied
+            yield _row("tie_rate", tied, group=IDENTICAL, **asked, **_lost(arena, {COPY_CALLS}))
         for arm in arena.arms:
             rates = copy_rates(arena, protocol, [arm], view)
-            yield _row("tie_rate", rates.tied, group=COPIES, attack=arm, **asked)
-            yield _row("preferred_distracted", rates.preferred, attack=arm, **asked)
-            yield _row("preferred_distracted_half", rates.half, attack=arm, **asked)
+            lost = unread_in(arena, {copied}, {arm} if protocol is Protocol.PAIRWISE else {NONE, arm})
+            of = {"attack": arm, "n_unread": lost} | asked
+            rule = _under("", protocol, view).removeprefix(", ") or None
+            yield _row("tie_rate", rates.tied, group=_under(COPIES, protocol, view), **of)
+            yield _row("preferred_distracted", rates.preferred, group=rule, **of)
+            yield _row("preferred_distracted_half", rates.half, group=rule, **of)
 
 
 def _ladder_rows(arena: Arena, view: View) -> Iterator[Row]:
     for rung in ladder(arena, arena.arms, view):
-        where = {"protocol": rung.protocol.value, "attack": rung.arm, "group": f"severity {rung.severity}"}
+        group = _under(f"severity {rung.severity}", rung.protocol, view)
+        where: Row = {"protocol": rung.protocol.value, "attack": rung.arm, "group": group}
+        where |= _lost(arena, {rung.protocol.value}, rung.arm)
         yield _row("accuracy", rung.strict, **where)
         yield _row("accuracy_half", rung.half, **where)
         if rung.arm != NONE:
             yield _tested("accuracy_change", rung.change, **where)
 
 
+def _left_out_rows(arena: Arena, view: View) -> Iterator[Row]:
+    """The share of rewritings that no number rests on, by why."""
+    there = arena.responses != ""
+    item = np.repeat(np.arange(len(arena.items)), len(arena.systems)).reshape(there.shape)[there]
+    for arm in arena.arms:
+        kept, usable = arena.kept[arm][there], arena.usable(arm)[there]
+        for group, out in ((CHECKS, ~kept), (RULES, kept & ~usable)):
+            share = cluster_rate(out.astype(float), item, level=view.level, seed=view.seed)
+            yield _row("rewritings_left_out", share, attack=arm, group=group)
+
+
 def _order_rows(arena: Arena, view: View) -> Iterator[Row]:
     if not arena.has_pairwise:
         return
-    asked = {"protocol": Protocol.PAIRWISE.value}
+    asked = {"protocol": Protocol.PAIRWISE.value} | _lost(arena, {Protocol.PAIRWISE.value})
     yield _row("first_slot_rate", first_slot(arena, view), **asked)
     yield _row("order_disagreement", order_disagreement(arena, view), **asked)
     yield _row("preference_strength", preference_strength(arena, view), **asked)
@@ -123,170 +169,46 @@ def _order_rows(arena: Arena, view: View) -> Iterator[Row]:
         yield _row("intransitivity", found.intransitive, group=name, **asked)
         yield _row("cycles", found.cyclic, group=name, **asked)
     for sets in choice_sets(arena, level=view.level):
-        ranked = {"protocol": Protocol.RANKING.value}
+        ranked = {"protocol": Protocol.RANKING.value} | _lost(arena, {Protocol.RANKING.value})
         yield _row("choice_set_sensitivity", sets.averaged, group=f"{sets.layout}, both orders averaged", **ranked)
         yield _row("choice_set_sensitivity", sets.single, group=f"{sets.layout}, one order", **ranked)
 
 
-def boards_of(arena: Arena, view: View, arms: Sequence[str], lowest: int, elo_k: float) -> list[Board]:
-    """The leaderboard under every protocol that was judged, for every arm that was asked for it."""
+def boards_of(
+    arena: Arena, view: View, arms: Sequence[str], lowest: int, elo_k: float, *, chosen_by: ChosenBy = "own"
+) -> list[Board]:
+    """The leaderboard under every protocol that was judged, for every arm that was asked for it.
+
+    With `chosen_by="pairwise"` only the pointwise one, with the systems rewritten that are lowest pairwise: then both
+    protocols are about the same systems.
+    """
     judged = {Protocol.PAIRWISE: arena.has_pairwise, Protocol.POINTWISE: arena.has_pointwise}
+    wanted = [p for p in PROTOCOLS if judged[p]]
+    if chosen_by == "pairwise":
+        wanted = [Protocol.POINTWISE] if all(judged.values()) else []
     there = [arm for arm in arms if arm in arena.kept]
-    return [board(arena, p, arm, lowest, view, elo_k=elo_k) for arm in there for p in PROTOCOLS if judged[p]]
+    return [board(arena, p, arm, lowest, view, chosen_by=chosen_by, elo_k=elo_k) for arm in there for p in wanted]
 
 
 def _board_rows(arena: Arena, view: View, arms: Sequence[str], lowest: int, elo_k: float) -> Iterator[Row]:
-    for found in boards_of(arena, view, arms, lowest, elo_k):
-        for i, system in enumerate(arena.systems):
-            where = {"protocol": found.protocol.value, "group": system, "level": view.level}
-            for metric, rating in (("rating_before", found.before), ("rating_after", found.after)):
-                ends = {"value": rating.rating[i], "lower": rating.lower[i], "upper": rating.upper[i]}
-                counts = {"n": int(rating.battles[i]), "n_clusters": rating.n_items, "method": "bootstrap of items"}
-                yield {"metric": metric, "attack": found.arm, **ends, **counts, **where}
-                ranks = {"value": rating.rank[i], "lower": rating.rank_lower[i], "upper": rating.rank_upper[i]}
-                yield {"metric": metric.replace("rating", "rank"), "attack": found.arm, **ranks, **counts, **where}
-            moved = {"value": found.shift[i], "lower": found.shift_lower[i], "upper": found.shift_upper[i]}
-            counts = {"n": int(found.after.battles[i]), "n_clusters": found.after.n_items}
-            yield {
-                "metric": "rating_shift",
-                "attack": found.arm,
-                "method": "bootstrap of items",
-                **moved,
-                **counts,
-            } | where
+    choices: tuple[tuple[ChosenBy, str], ...] = (("own", ""), ("pairwise", SAME_SYSTEMS))
+    for chosen_by, suffix in choices:
+        for found in boards_of(arena, view, arms, lowest, elo_k, chosen_by=chosen_by):
+            for row in _ratings(arena, found, view):
+                yield row | {"metric": f"{row['metric']}{suffix}"}
 
 
-def as_json(arena: Arena, view: View, boards: Sequence[str], lowest: int, elo_k: float) -> dict[str, Any]:
-    """What `judgescope study protocols --json` prints: the keys of issue 9, with more beside them."""
-    by_arm = flips_by_arm(arena, view)
-    whole = by_arm.get(ALL)
-    return {
-        "tie_rule": view.rule.words,
-        "flip_rate": _protocols(whole.pairwise, whole.pointwise) if whole else None,
-        "flip_rate_minus_placebo": _protocols(whole.pairwise_net, whole.pointwise_net) if whole else None,
-        "p_value": whole.test.p_value if whole else None,
-        "n_same_loser": whole.test.interval.n if whole else 0,
-        "difference": _number(whole.test.interval) if whole else None,
-        "difference_minus_placebo": _number(whole.net_test.interval) | {"p_value": whole.net_test.p_value}
-        if whole
-        else None,
-        "flips_by_distractor": [_flip_entry(arm, found) for arm, found in by_arm.items()],
-        "flips_by_tie_rule": [
-            _flip_entry(ALL, flips_by_arm(arena, under)[ALL]) | {"tie_rule": name, "rule": under.rule.words}
-            for name, under in tie_rules(arena, view).items()
-            if by_arm
-        ],
-        "tie_rate": _ties(arena, view),
-        "preferred_distracted": [_preference(arena, arm, view) for arm in arena.arms],
-        "severity": _severity(arena, view),
-        "ratings": [entry for b in boards_of(arena, view, boards, lowest, elo_k) for entry in _ratings(arena, b)],
-        **_order(arena, view),
-    }
-
-
-def _number(interval: Interval) -> dict[str, Any]:
-    return {"value": interval.value, "lower": interval.lower, "upper": interval.upper, "n": interval.n}
-
-
-def _protocols(pairwise: Interval, pointwise: Interval) -> dict[str, Any]:
-    return {"pairwise": _number(pairwise), "pointwise": _number(pointwise)}
-
-
-def _flip_entry(arm: str, found: FlipComparison) -> dict[str, Any]:
-    return {
-        "distractor": arm,
-        "flip_rate": _protocols(found.pairwise, found.pointwise),
-        "minus_placebo": _protocols(found.pairwise_net, found.pointwise_net),
-        "difference": _number(found.test.interval),
-        "p_value": found.test.p_value,
-    }
-
-
-def _ties(arena: Arena, view: View) -> dict[str, Any]:
-    arms = whole_arms(arena)
-    return {
-        protocol.value: {
-            CLEAN: _number(clean_tie_rate(arena, protocol, view)),
-            COPIES: _number(copy_rates(arena, protocol, arms, view).tied) if arms else None,
-            IDENTICAL: _number(copy_rates(arena, protocol, [NONE], view).tied),
-        }
-        for protocol in PROTOCOLS
-    }
-
-
-def _preference(arena: Arena, arm: str, view: View) -> dict[str, Any]:
-    rates = {protocol: copy_rates(arena, protocol, [arm], view) for protocol in PROTOCOLS}
-    return {
-        "distractor": arm,
-        "placebo": arm == PLACEBO,
-        **{p.value: _number(found.preferred) for p, found in rates.items()},
-        **{f"{p.value}_ties_half": _number(found.half) for p, found in rates.items()},
-    }
-
-
-def _severity(arena: Arena, view: View) -> list[dict[str, Any]]:
-    return [
-        {
-            "severity": rung.severity,
-            "distractor": rung.arm,
-            "protocol": rung.protocol.value,
-            "accuracy": rung.strict.value,
-            "lower": rung.strict.lower,
-            "upper": rung.strict.upper,
-            "n": rung.strict.n,
-            "accuracy_ties_half": rung.half.value,
-            "change": _number(rung.change.interval) | {"p_value": rung.change.p_value} if rung.arm != NONE else None,
-            "excluded": rung.excluded,
-        }
-        for rung in ladder(arena, arena.arms, view)
-    ]
-
-
-def _ratings(arena: Arena, found: Board) -> list[dict[str, Any]]:
-    """`lower` and `upper` belong to `after`."""
-    return [
-        {
-            "system": system,
-            "protocol": found.protocol.value,
-            "distractor": found.arm,
-            "distracted": i in found.distracted,
-            "before": found.before.rating[i],
-            "before_lower": found.before.lower[i],
-            "before_upper": found.before.upper[i],
-            "after": found.after.rating[i],
-            "lower": found.after.lower[i],
-            "upper": found.after.upper[i],
-            "shift": found.shift[i],
-            "shift_lower": found.shift_lower[i],
-            "shift_upper": found.shift_upper[i],
-            "rank_before": found.before.rank[i],
-            "rank_after": found.after.rank[i],
-            "rank_after_lower": found.after.rank_lower[i],
-            "rank_after_upper": found.after.rank_upper[i],
-            "elo_before": found.elo_before.rating[i],
-            "elo_after": found.elo_after.rating[i],
-            "n": int(found.after.battles[i]),
-        }
-        for i, system in enumerate(arena.systems)
-    ]
-
-
-def _order(arena: Arena, view: View) -> dict[str, Any]:
-    if not arena.has_pairwise:
-        return dict.fromkeys(("first_slot_rate", "order_disagreement", "intransitivity", "choice_set_sensitivity"))
-    averaged, single = (contradictions(arena, view, averaged=both) for both in (True, False))
-    sets = [
-        {"layout": found.layout, "averaged": _number(found.averaged), "one_order": _number(found.single)}
-        for found in choice_sets(arena, level=view.level)
-    ]
-    return {
-        "first_slot_rate": _number(first_slot(arena, view)),
-        "order_disagreement": _number(order_disagreement(arena, view)),
-        "preference_strength": _number(preference_strength(arena, view)),
-        "intransitivity": {
-            "averaged": _number(averaged.intransitive),
-            "one_order": _number(single.intransitive),
-            "cycles": _number(averaged.cyclic),
-        },
-        "choice_set_sensitivity": sets or None,
-    }
+def _ratings(arena: Arena, found: Board, view: View) -> Iterator[Row]:
+    shared: Row = {"protocol": found.protocol.value, "attack": found.arm, "level": view.level}
+    shared |= {"method": "bootstrap of items"} | _lost(arena, {found.protocol.value}, found.arm)
+    for i, system in enumerate(arena.systems):
+        where = shared | {"group": _under(system, found.protocol, view)}
+        for when, rating in (("before", found.before), ("after", found.after)):
+            counts = {"n": int(rating.battles[i]), "n_clusters": rating.n_items}
+            ends = {"value": rating.rating[i], "lower": rating.lower[i], "upper": rating.upper[i]}
+            yield {"metric": f"rating_{when}"} | ends | counts | where
+            ranks = {"value": rating.rank[i], "lower": rating.rank_lower[i], "upper": rating.rank_upper[i]}
+            yield {"metric": f"rank_{when}"} | ranks | counts | where
+        moved = {"value": found.shift[i], "lower": found.shift_lower[i], "upper": found.shift_upper[i]}
+        counts = {"n": int(found.after.battles[i]), "n_clusters": found.after.n_items}
+        yield {"metric": "rating_shift"} | moved | counts | where

@@ -18,7 +18,7 @@ from engine.readout.arena import arm_parts
 from engine.schema import NONE, VARIANTS
 from engine.settings import Settings
 from engine.studies.api_writing import api_writer
-from engine.studies.protocols_ladder import severity_by_name, severity_of
+from engine.studies.protocols_ladder import failed_rules, severity_by_name
 
 RULES = "rules"
 UNCHANGED = "the text did not change"
@@ -83,14 +83,17 @@ def variant_table(dataset: Dataset, arms: Sequence[str], rewriter: Rewriter, *, 
         )
     rules = {str(item): rule for item, rule in zip(dataset.items["item_id"], dataset.items["rules"], strict=True)}
     texts = list(responses["text"])
-    before = [_severity(rules, row) for row in responses.itertuples(index=False)]
-    rows = [_row(r, NONE, 0.0, RULES, r.text, None, (s, s)) for r, s in _with(responses, before)]
+    before = [
+        failed_rules(rules.get(str(item)), str(text))
+        for item, text in zip(responses["item_id"], responses["text"], strict=True)
+    ]
+    rows = [_row(r, NONE, 0.0, RULES, r.text, None, (failed, failed)) for r, failed in _with(responses, before)]
     for arm in arms:
         name, strength = parse_arm(arm)
         made = rewriter.rewrite(texts, style_of(name), strength=strength, seed=seed)
-        for (r, severity), new in zip(_with(responses, before), made, strict=True):
-            after = severity_of(rules.get(r.item_id), new.text) if _has(rules, r.item_id) else severity
-            rows.append(_row(r, arm, strength, rewriter.name, new.text, new.report, (severity, after)))
+        for (r, failed), new in zip(_with(responses, before), made, strict=True):
+            after = failed_rules(rules.get(r.item_id), new.text)
+            rows.append(_row(r, arm, strength, rewriter.name, new.text, new.report, (failed, after)))
     return VARIANTS.conform(pd.DataFrame(rows))
 
 
@@ -129,17 +132,8 @@ def check_reused(variants: pd.DataFrame, dataset: Dataset, arms: Sequence[str]) 
     return variants[wanted].reset_index(drop=True)
 
 
-def _with(responses: pd.DataFrame, severities: list[int | None]):  # type: ignore[no-untyped-def]  # noqa: ANN202 - rows have no type
-    return list(zip(responses.itertuples(index=False), severities, strict=True))
-
-
-def _has(rules: dict[str, object], item_id: str) -> bool:
-    return isinstance(rules.get(item_id), str)
-
-
-def _severity(rules: dict[str, object], row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202 - rows have no type
-    """By the item's rules where it has some, otherwise by the level the response was made for."""
-    return severity_of(rules[row.item_id], row.text) if _has(rules, row.item_id) else severity_by_name(row.quality)
+def _with(responses: pd.DataFrame, failed: list[list[str] | None]):  # type: ignore[no-untyped-def]  # noqa: ANN202 - rows have no type
+    return list(zip(responses.itertuples(index=False), failed, strict=True))
 
 
 def _row(  # type: ignore[no-untyped-def]
@@ -149,8 +143,11 @@ def _row(  # type: ignore[no-untyped-def]
     rewriter: str,
     text: str,
     report: ContentReport | None,
-    severity: tuple[int | None, int | None],
+    failed: tuple[list[str] | None, list[str] | None],
 ) -> dict[str, object]:
+    """One row of `variants`; where the item has no rules, the severity is the level the response was made for."""
+    severity = [severity_by_name(r.quality) if one is None else len(one) for one in failed]
+    named = [None if one is None else "; ".join(one) for one in failed]
     reasons = list(report.reasons) if report else []
     if report and text == r.text:
         reasons.append(UNCHANGED)
@@ -167,6 +164,8 @@ def _row(  # type: ignore[no-untyped-def]
         "length_ratio": report.length_ratio if report else 1.0,
         "severity": severity[0],
         "severity_after": severity[1],
+        "failed": named[0],
+        "failed_after": named[1],
     }
 
 

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
+
+from engine.errors import InputError
 
 Arguments = Mapping[str, Any]
 Checker = Callable[[str, Arguments], bool]
 
 _SENTENCE_END = re.compile(r"[.!?]+(?:\s|$)")
+RELATIONS = ("at least", "less than")
 OPTIONS = ("My answer is yes.", "My answer is no.", "My answer is maybe.")
 
 
@@ -35,8 +38,14 @@ def occurrences(word: str, text: str) -> int:
 
 
 def holds(count: int, relation: str, bound: int) -> bool:
-    """Whether a count is `at least` or `less than` a bound."""
-    return count >= bound if relation == "at least" else count < bound
+    """Whether a count is `at least` or `less than` a bound.
+
+    Raises:
+        InputError: another relation.
+    """
+    if relation not in RELATIONS:
+        raise InputError(f"The relation {relation!r} is unknown. Allowed: {_listed(RELATIONS)}.")
+    return count >= bound if relation == RELATIONS[0] else count < bound
 
 
 def _is_json(text: str) -> bool:
@@ -125,6 +134,64 @@ CHECKERS: dict[str, Checker] = {
     "combination:repeat_prompt": _repeats,
     "combination:two_responses": _two_responses,
 }
+
+
+NUMBER, RELATION, TEXT, TEXTS = "a whole number from 0 on", "a relation", "a text", "a list of texts"
+ARGUMENTS: dict[str, dict[str, str]] = {
+    "length_constraints:number_words": {"relation": RELATION, "num_words": NUMBER},
+    "length_constraints:number_sentences": {"relation": RELATION, "num_sentences": NUMBER},
+    "length_constraints:number_paragraphs": {"num_paragraphs": NUMBER},
+    "length_constraints:nth_paragraph_first_word": {
+        "num_paragraphs": NUMBER,
+        "nth_paragraph": NUMBER,
+        "first_word": TEXT,
+    },
+    "keywords:existence": {"keywords": TEXTS},
+    "keywords:forbidden_words": {"forbidden_words": TEXTS},
+    "keywords:frequency": {"relation": RELATION, "keyword": TEXT, "frequency": NUMBER},
+    "keywords:letter_frequency": {"let_relation": RELATION, "letter": TEXT, "let_frequency": NUMBER},
+    "detectable_format:number_highlighted_sections": {"num_highlights": NUMBER},
+    "detectable_format:number_bullet_lists": {"num_bullets": NUMBER},
+    "detectable_format:multiple_sections": {"section_spliter": TEXT, "num_sections": NUMBER},
+    "detectable_content:number_placeholders": {"num_placeholders": NUMBER},
+    "detectable_content:postscript": {"postscript_marker": TEXT},
+    "startend:end_checker": {"end_phrase": TEXT},
+    "change_case:capital_word_frequency": {"capital_relation": RELATION, "capital_frequency": NUMBER},
+    "combination:repeat_prompt": {"prompt_to_repeat": TEXT},
+}
+"""The arguments that a rule needs; rules that are not here need none."""
+
+
+def check_rule(rule: object, arguments: object) -> None:
+    """Check that a rule can be checked: there is a checker, and it has the arguments it needs.
+
+    Raises:
+        InputError: it cannot; the message names the rule, the argument and what is allowed.
+    """
+    if not isinstance(rule, str) or rule not in CHECKERS:
+        raise InputError(f"There is no checker for the rule {rule!r}. There are: {_listed(CHECKERS)}.")
+    if not isinstance(arguments, Mapping):
+        raise InputError(f'The arguments of the rule {rule} are {arguments!r}; write an object such as {{"name": 3}}.')
+    for name, kind in ARGUMENTS.get(rule, {}).items():
+        allowed = f"one of {_listed(RELATIONS)}" if kind is RELATION else kind
+        if name not in arguments:
+            raise InputError(f"The rule {rule} needs the argument {name!r}: {allowed}.")
+        if not _fits(arguments[name], kind):
+            raise InputError(f"The rule {rule} has {arguments[name]!r} as {name!r}; allowed: {allowed}.")
+
+
+def _fits(value: object, kind: str) -> bool:
+    if kind is NUMBER:
+        return (
+            isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0 and float(value).is_integer()
+        )
+    if kind is TEXTS:
+        return isinstance(value, list) and bool(value) and all(isinstance(v, str) and v for v in value)
+    return value in RELATIONS if kind is RELATION else isinstance(value, str) and bool(value)
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names)
 
 
 def rule_met(rule: str, arguments: Arguments, response: str) -> bool:

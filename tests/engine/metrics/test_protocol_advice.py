@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from engine.metrics.flips import compare_flips
@@ -43,6 +45,45 @@ def test_more_pairwise_flips_speak_for_pointwise():
 def test_more_pointwise_flips_speak_for_pairwise():
     advice = advise(seen(150, pairwise=0.1, pointwise=0.5))
     assert any("more often pointwise than pairwise" in t for t in texts(advice, "for pairwise"))
+
+
+def net_of(n, *, pairwise, pointwise, pairwise_placebo, pointwise_placebo):
+    """Flips of n pairs under both protocols; the placebo's flips are among them as far as they go."""
+    events = [(np.arange(n) < round(p * n)).astype(float) for p in (pairwise, pointwise)]
+    placebos = [(np.arange(n) < round(p * n)).astype(float) for p in (pairwise_placebo, pointwise_placebo)]
+    items = np.arange(n) % (n // 3)
+    found = compare_flips(*events, np.ones(n, dtype=bool), *placebos, items)
+    return replace(seen(n), flips=found)
+
+
+def test_a_raw_difference_that_any_rewriting_makes_is_no_advice():
+    """Pairwise flips are 20 points more, and so are the neutral paraphrase's."""
+    given = net_of(150, pairwise=0.3, pointwise=0.1, pairwise_placebo=0.2, pointwise_placebo=0.0)
+    assert given.flips.test.p_value < 0.001
+    assert given.flips.headline is given.flips.net_test
+    [said] = [a for a in advise(given) if "neutral paraphrase flips" in a.text]
+    assert said.kind == "either"
+    assert said.text.startswith("No difference between the protocols' flips is shown, beyond what a neutral paraphrase")
+    assert "before the placebo is taken off 20.0 points" in said.text
+    assert not any("resists style" in t for t in texts(advise(given)))
+
+
+def test_the_net_difference_decides_where_it_turns_the_raw_one_round():
+    given = net_of(150, pairwise=0.3, pointwise=0.2, pairwise_placebo=0.3, pointwise_placebo=0.0)
+    assert given.flips.test.interval.value > 0
+    [said] = [a for a in advise(given) if "resists style" in a.text]
+    assert said.kind == "for pairwise"
+    assert "more often pointwise than pairwise, beyond what a neutral paraphrase flips" in said.text
+
+
+def test_without_a_placebo_the_raw_test_decides_and_says_so():
+    n, none = 150, np.full(150, np.nan)
+    events = [(np.arange(n) < k).astype(float) for k in (75, 15)]
+    found = compare_flips(*events, np.ones(n, dtype=bool), none, none, np.arange(n) % 50)
+    assert found.headline is found.test
+    [said] = [a for a in advise(replace(seen(n), flips=found)) if "resists style" in a.text]
+    assert said.kind == "for pointwise"
+    assert "paraphrase" not in said.text
 
 
 def test_equal_flips_speak_for_neither():

@@ -18,7 +18,6 @@ from engine.metrics.ratings import (
     majority_cycles,
     outcome_wins,
     rate,
-    win_matrix,
     win_shares,
 )
 
@@ -73,11 +72,15 @@ def test_names_and_row_order_change_nothing(seed, order):
 
 
 def test_one_win_one_loss_and_98_ties_are_half():
-    wins = win_matrix(["x"] * 100, ["y"] * 100, ["a", "b"] + ["tie"] * 98, ["x", "y"])
-    shares, n = win_shares(wins[None])
+    items = outcome_wins([[1.0], [-1.0]] + [[0.0]] * 98, np.array([[0, 1]]), 2)
+    shares, n = win_shares(items)
     assert shares[0, 1] == shares[1, 0] == 0.5
     assert n[0, 1] == 100
-    assert np.allclose(bradley_terry(wins), 0)
+    rated = rate(items)
+    assert rated.rating.tolist() == [1000, 1000]
+    assert rated.battles.tolist() == [100, 100]
+    assert (rated.lower < 1000).all()
+    assert (rated.upper > 1000).all()
 
 
 def test_expected_scores_match_the_observed_ones():
@@ -85,19 +88,6 @@ def test_expected_scores_match_the_observed_ones():
     games = BASEBALL + BASEBALL.T
     expected = (games * expit(b[:, None] - b[None, :])).sum(axis=1)
     assert np.allclose(expected, BASEBALL.sum(axis=1), atol=1e-8)
-
-
-@pytest.mark.parametrize("winner", ["A", "left", None, float("nan"), ""])
-def test_unknown_winners_are_refused(winner):
-    with pytest.raises(InputError, match="allowed: a, b, tie"):
-        win_matrix(["x"], ["y"], [winner], ["x", "y"])
-
-
-def test_a_system_against_itself_is_refused():
-    with pytest.raises(InputError, match="two different systems"):
-        win_matrix(["x"], ["x"], ["a"], ["x", "y"])
-    with pytest.raises(InputError, match="one of each"):
-        win_matrix(["x"], ["x", "y"], ["a"], ["x", "y"])
 
 
 def test_islands_and_systems_that_never_lost_are_named():
@@ -119,7 +109,19 @@ def test_one_battle_and_one_item_give_an_estimate_without_interval():
     assert np.isnan(rated.rating[2])
     assert rated.rating[0] > rated.rating[1]
     assert np.isnan(rated.lower).all()
-    assert np.isnan(rated.rank).all()  # a system without a battle has no place among the others
+    assert rated.rank[:2].tolist() == [1, 2]
+    assert np.isnan(rated.rank[2])  # a system without a battle has no place, and takes none from those that met
+
+
+def test_an_absent_system_takes_no_rank_and_no_interval_from_the_others():
+    three = outcome_wins([[1.0, 1.0, 1.0], [1.0, 1.0, -1.0], [-1.0, 1.0, 1.0], [1.0, -1.0, 1.0]], PAIRS3, 3)
+    four = np.zeros((4, 4, 4))
+    four[:, :3, :3] = three
+    alone, beside = rate(three), rate(four)
+    assert beside.rank[:3].tolist() == alone.rank.tolist() == [1, 2, 3]
+    assert beside.rank_lower[:3].tolist() == alone.rank_lower.tolist()
+    assert beside.rank_upper[:3].tolist() == alone.rank_upper.tolist()
+    assert np.isnan([beside.rank[3], beside.rank_lower[3], beside.rating[3]]).all()
 
 
 def test_a_sweep_is_held_finite_by_one_tie():
@@ -170,7 +172,7 @@ def test_elo_refuses_a_k_of_zero():
 
 
 def test_cycles_by_majority():
-    wins = win_matrix(["a", "b", "c", "a"], ["b", "c", "a", "d"], ["a"] * 4, ["a", "b", "c", "d"])
-    shares, _ = win_shares(wins[None])
+    pairs = np.array([[0, 1], [1, 2], [0, 2], [0, 3]])  # a over b, b over c, c over a, a over d
+    shares, _ = win_shares(outcome_wins([[1.0, 1.0, -1.0, 1.0]], pairs, 4))
     assert majority_cycles(shares) == [(0, 1, 2)]
     assert majority_cycles(1 - shares) == [(0, 2, 1)]

@@ -25,9 +25,9 @@ from engine.readout.arena import build_arena
 from engine.runs import create_run
 from engine.schema import ITEMS, NONE, RESPONSES, Outcome, Protocol
 from engine.studies.protocols import ProtocolsConfig, run_protocols
-from engine.studies.protocols_ladder import severity_by_name, severity_of
+from engine.studies.protocols_json import as_json
+from engine.studies.protocols_ladder import failed_rules, severity_by_name
 from engine.studies.protocols_one import DistractOne, distract_one
-from engine.studies.protocols_report import as_json
 from engine.studies.protocols_variants import parse_arm, variant_table
 from engine.training.checkers import CHECKERS
 
@@ -63,26 +63,6 @@ def row(metrics, metric, **where):
         found = found[found[column] == value]
     assert len(found) == 1, f"{metric} {where}: {len(found)} rows"
     return found.iloc[0]
-
-
-@pytest.mark.parametrize("strength", [0.0, 0.6])
-def test_the_assertive_judge_gives_its_dial_back(settings, strength):
-    """Of two texts of one response the assertive one wins with probability 0.5 + strength / 2."""
-    hits, values = [], []
-    for seed in range(6):
-        _, metrics, _ = ran(
-            settings,
-            f"planted:assertiveness?strength={strength}&seed={seed}",
-            made(16),
-            distractors=("assertiveness",),
-            boards=(),
-        )
-        found = row(metrics, "preferred_distracted", protocol="pairwise", attack="assertiveness")
-        values.append(found.value)
-        hits.append(found.lower <= 0.5 + strength / 2 <= found.upper)
-    dial = 0.5 + strength / 2
-    assert np.mean(values) == pytest.approx(dial, abs=4 * np.sqrt(dial * (1 - dial) / (6 * 16 * 4)))
-    assert np.mean(hits) >= 0.6
 
 
 @pytest.mark.parametrize("points", [0.0, 0.4])
@@ -146,7 +126,7 @@ class Ideal:
         return Cost(0, 0, len(requests))
 
     def worth(self, item, text, compared):
-        worth = 4.0 - severity_of(self.rules[item], text)
+        worth = 4.0 - len(failed_rules(self.rules[item], text))
         return worth + 10 * (compared and self.loves and sounds(text))
 
     def judge(self, requests, checkpoint=no_checkpoint):
@@ -182,8 +162,9 @@ def test_a_perfect_judge_is_right_at_every_severity(settings, demo):
     assert {(r.severity, r.protocol) for r in rungs} == {(s, p) for s in (1, 2, 3) for p in ("pairwise", "pointwise")}
     assert all(r.strict.value == 1.0 for r in rungs if r.strict.n)
     found = flips(arena, list(DISTRACTORS), "neutral", VIEW)
-    # where no rule changes nothing flips; rewritings that break or mend a rule may turn a verdict, and do so in both
-    assert found.test.interval.value == 0
+    # rewritings that break or mend a rule would turn its verdicts, rightly; what may enter fails the same rules
+    assert (found.pairwise.value, found.pointwise.value) == (0, 0)
+    assert found.pairwise.n > 100
     assert found.test.p_value == 1
     assert board(arena, Protocol.PAIRWISE, "assertiveness", 2, VIEW).before.rank[1] == 1  # system-2 keeps all rules
 
@@ -224,15 +205,15 @@ def test_pairs_whose_rules_change_leave_the_ladder_and_are_counted(settings, dem
 def test_severity_is_what_the_demo_was_made_with(demo):
     rules = rules_of(demo)
     for r in demo.responses.itertuples():
-        assert severity_of(rules[r.item_id], r.text) == severity_by_name(r.quality), r.response_id
+        assert len(failed_rules(rules[r.item_id], r.text)) == severity_by_name(r.quality), r.response_id
 
 
 def test_rules_that_cannot_be_read_are_named():
     with pytest.raises(InputError, match="cannot be read"):
-        severity_of("no commas", "x")
+        failed_rules("no commas", "x")
     with pytest.raises(InputError, match="no checker for the rule 'made:up'"):
-        severity_of('[{"rule": "made:up", "arguments": {}}]', "x")
-    assert severity_of(None, "x") is None
+        failed_rules('[{"rule": "made:up", "arguments": {}}]', "x")
+    assert failed_rules(None, "x") is None
     assert severity_by_name("good") is None
     assert "keywords:forbidden_words" in CHECKERS
 
@@ -277,6 +258,7 @@ def test_missing_systems_leave_gaps_and_no_lies(settings):
     assert found.before.battles[3] == 3
     assert np.isnan(arena.expected[NONE][1:, 3]).all()
     assert np.isfinite(found.before.rating).all()
+    assert sorted(found.before.rank) == [1, 2, 3, 4]  # it met the others on one item, so it has a place among them
 
 
 @pytest.mark.parametrize(

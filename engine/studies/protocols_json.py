@@ -1,0 +1,218 @@
+"""The numbers of study `protocols` as JSON for the command line: the keys of issue 9, with more beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from engine.attacks.distractors import PLACEBO
+from engine.metrics.flips import FlipComparison
+from engine.metrics.intervals import Interval
+from engine.metrics.leaderboard import Board, board_problems, choice_sets, contradictions
+from engine.metrics.paired import PairedTest
+from engine.metrics.protocol_calls import calls_by_arm, unread_warning
+from engine.metrics.protocols import (
+    PROTOCOLS,
+    View,
+    clean_tie_rate,
+    copy_rates,
+    first_slot,
+    ladder,
+    losers_left_out,
+    order_disagreement,
+    preference_strength,
+)
+from engine.metrics.transitivity import RANDOM_CYCLES
+from engine.readout.arena import Arena
+from engine.schema import NONE
+from engine.studies.protocols_report import (
+    ALL,
+    CLEAN,
+    COPIES,
+    IDENTICAL,
+    boards_of,
+    flips_by_arm,
+    tie_rules,
+    whole_arms,
+)
+
+RAW, NET = "pairwise minus pointwise flips", "pairwise minus pointwise flips, each less the placebo's"
+
+
+def as_json(arena: Arena, view: View, boards: Sequence[str], lowest: int, elo_k: float) -> dict[str, Any]:
+    """What `judgescope study protocols --json` prints.
+
+    `p_value` is that of the headline, which `p_value_of` names: less the placebo's flips where a placebo was judged.
+    """
+    by_arm = flips_by_arm(arena, view)
+    whole = _flip_entry(arena, ALL, by_arm[ALL], view) if by_arm else None
+    made = boards_of(arena, view, boards, lowest, elo_k)
+    same = boards_of(arena, view, boards, lowest, elo_k, chosen_by="pairwise")
+    calls = calls_by_arm(arena)
+    return {
+        "tie_rule": view.rule.words,
+        "flip_rate": whole["flip_rate"] if whole else None,
+        "flip_rate_minus_placebo": whole["minus_placebo"] if whole else None,
+        "p_value": whole["p_value"] if whole else None,
+        "p_value_of": whole["p_value_of"] if whole else None,
+        "n_same_loser": by_arm[ALL].test.interval.n if by_arm else 0,
+        "difference": whole["difference"] if whole else None,
+        "difference_minus_placebo": whole["difference_minus_placebo"] if whole else None,
+        "flips_by_distractor": [_flip_entry(arena, arm, found, view) for arm, found in by_arm.items()],
+        "flips_by_tie_rule": [
+            _flip_entry(arena, ALL, flips_by_arm(arena, under)[ALL], under)
+            | {"tie_rule": name, "rule": under.rule.words}
+            for name, under in tie_rules(arena, view).items()
+            if by_arm
+        ],
+        "tie_rate": _ties(arena, view),
+        "preferred_distracted": [_preference(arena, arm, view) for arm in arena.arms],
+        "severity": _severity(arena, view),
+        "ratings": [entry for found in made for entry in _ratings(arena, found)],
+        "ratings_same_systems": [entry for found in same for entry in _ratings(arena, found)],
+        "connections": [_connections(arena, found) for found in made],
+        **_order(arena, view),
+        "unread": [
+            {"protocol": one.kind, "distractor": one.arm, "asked": one.asked, "unread": one.unread} for one in calls
+        ],
+        "unread_warning": unread_warning(calls),
+    }
+
+
+def _number(interval: Interval) -> dict[str, Any]:
+    return {"value": interval.value, "lower": interval.lower, "upper": interval.upper, "n": interval.n}
+
+
+def _protocols(pairwise: Interval, pointwise: Interval) -> dict[str, Any]:
+    return {"pairwise": _number(pairwise), "pointwise": _number(pointwise)}
+
+
+def _test(test: PairedTest) -> dict[str, Any]:
+    return _number(test.interval) | {"p_value": test.p_value}
+
+
+def _flip_entry(arena: Arena, arm: str, found: FlipComparison, view: View) -> dict[str, Any]:
+    net = found.placebo_judged and arm != PLACEBO  # the placebo less itself is zero by construction
+    arms = whole_arms(arena) if arm == ALL else [arm]
+    return {
+        "distractor": arm,
+        "flip_rate": _protocols(found.pairwise, found.pointwise),
+        "minus_placebo": _protocols(found.pairwise_net, found.pointwise_net),
+        "difference": _test(found.test),
+        "difference_minus_placebo": _test(found.net_test) if net else None,
+        "p_value": (found.net_test if net else found.test).p_value,
+        "p_value_of": NET if net else RAW,
+        "losers_left_out": {p.value: losers_left_out(arena, p, arms, view) for p in PROTOCOLS},
+    }
+
+
+def _ties(arena: Arena, view: View) -> dict[str, Any]:
+    arms = whole_arms(arena)
+    return {
+        protocol.value: {
+            CLEAN: _number(clean_tie_rate(arena, protocol, view)),
+            COPIES: _number(copy_rates(arena, protocol, arms, view).tied) if arms else None,
+            IDENTICAL: _number(copy_rates(arena, protocol, [NONE], view).tied),
+        }
+        for protocol in PROTOCOLS
+    }
+
+
+def _preference(arena: Arena, arm: str, view: View) -> dict[str, Any]:
+    rates = {protocol: copy_rates(arena, protocol, [arm], view) for protocol in PROTOCOLS}
+    return {
+        "distractor": arm,
+        "placebo": arm == PLACEBO,
+        **{p.value: _number(found.preferred) for p, found in rates.items()},
+        **{f"{p.value}_ties_half": _number(found.half) for p, found in rates.items()},
+    }
+
+
+def _severity(arena: Arena, view: View) -> list[dict[str, Any]]:
+    return [
+        {
+            "severity": rung.severity,
+            "distractor": rung.arm,
+            "protocol": rung.protocol.value,
+            "accuracy": rung.strict.value,
+            "lower": rung.strict.lower,
+            "upper": rung.strict.upper,
+            "n": rung.strict.n,
+            "accuracy_ties_half": rung.half.value,
+            "change": _number(rung.change.interval) | {"p_value": rung.change.p_value} if rung.arm != NONE else None,
+            "excluded": rung.excluded,
+        }
+        for rung in ladder(arena, arena.arms, view)
+    ]
+
+
+def _ratings(arena: Arena, found: Board) -> list[dict[str, Any]]:
+    """`lower` and `upper` belong to `after`."""
+    return [
+        {
+            "system": system,
+            "protocol": found.protocol.value,
+            "distractor": found.arm,
+            "distracted": i in found.distracted,
+            "before": found.before.rating[i],
+            "before_lower": found.before.lower[i],
+            "before_upper": found.before.upper[i],
+            "after": found.after.rating[i],
+            "lower": found.after.lower[i],
+            "upper": found.after.upper[i],
+            "shift": found.shift[i],
+            "shift_lower": found.shift_lower[i],
+            "shift_upper": found.shift_upper[i],
+            "rank_before": found.before.rank[i],
+            "rank_after": found.after.rank[i],
+            "rank_after_lower": found.after.rank_lower[i],
+            "rank_after_upper": found.after.rank_upper[i],
+            "elo_before": found.elo_before.rating[i],
+            "elo_after": found.elo_after.rating[i],
+            "n": int(found.after.battles[i]),
+        }
+        for i, system in enumerate(arena.systems)
+    ]
+
+
+def _connections(arena: Arena, found: Board) -> dict[str, Any]:
+    """Which systems met, and what that leaves of the ratings; `problems` says it in words."""
+    islands = found.after.connections.islands
+    return {
+        "protocol": found.protocol.value,
+        "distractor": found.arm,
+        "groups": [[arena.systems[i] for i in island] for island in islands if len(island) > 1],
+        "absent": [arena.systems[island[0]] for island in islands if len(island) == 1],
+        **{
+            when: {
+                "never_lost_or_never_won": [arena.systems[i] for i in held.degenerate],
+                "finite_without_added_ties": held.finite,
+            }
+            for when, held in (("before", found.before.connections), ("after", found.after.connections))
+        },
+        "n": found.n,
+        "left_out": found.left_out,
+        "problems": board_problems(found, arena.systems),
+    }
+
+
+def _order(arena: Arena, view: View) -> dict[str, Any]:
+    if not arena.has_pairwise:
+        return dict.fromkeys(("first_slot_rate", "order_disagreement", "intransitivity", "choice_set_sensitivity"))
+    averaged, single = (contradictions(arena, view, averaged=both) for both in (True, False))
+    sets = [
+        {"layout": found.layout, "averaged": _number(found.averaged), "one_order": _number(found.single)}
+        for found in choice_sets(arena, level=view.level)
+    ]
+    return {
+        "first_slot_rate": _number(first_slot(arena, view)),
+        "order_disagreement": _number(order_disagreement(arena, view)),
+        "preference_strength": _number(preference_strength(arena, view)),
+        "intransitivity": {
+            "averaged": _number(averaged.intransitive),
+            "one_order": _number(single.intransitive),
+            "cycles": _number(averaged.cyclic),
+            "cycles_by_coin_tosses": RANDOM_CYCLES,
+        },
+        "choice_set_sensitivity": sets or None,
+    }
