@@ -16,6 +16,9 @@ from engine.data.raw import RawTable
 from engine.data.reading import read_table
 from engine.errors import EngineError
 
+MAX_UPLOAD_MB = 100
+"""A file of data or verdicts, and each file that belongs to it; docs/security.md names all limits on uploads."""
+
 
 class Reading(NamedTuple):
     """How the user wants a file to be read; None leaves it to the reader."""

@@ -9,7 +9,7 @@ from streamlit.delta_generator import DeltaGenerator
 from dashboard import data, known, state, ui
 from dashboard.panels import reading, rows
 from dashboard.panels.responses import MOST_ROWS
-from dashboard.uploads import Reading
+from dashboard.uploads import MAX_UPLOAD_MB, Reading
 from engine.data.comparisons import save_comparisons
 from engine.data.dataset import MAX_NAME
 from engine.data.formats.base import Imported
@@ -22,7 +22,6 @@ from engine.errors import EngineError
 from engine.figures.text import count, plural
 from engine.settings import get_settings
 
-MAX_COMPANION_MB = 100
 _TABLES = {"Responses": "responses", "Items": "items", "Pairs": "comparisons", "Verdicts": "verdicts"}
 
 _COLUMNS = {
@@ -100,7 +99,7 @@ def _companions(form: str, digest: str) -> list[File]:
         f"Files that belong to it: {wanted}",
         type=["jsonl", "json"],
         accept_multiple_files=True,
-        max_upload_size=MAX_COMPANION_MB,
+        max_upload_size=MAX_UPLOAD_MB,
         key=f"with_{digest}",
     )
     return [(file.name, file.getvalue()) for file in held]

@@ -25,7 +25,6 @@ EXAMPLE = (
     'q1;"How do I keep basil fresh?";"Basil is a herb.";vague;2\n'
 )
 RAW_SHOWN = 50
-MAX_UPLOAD_MB = 100
 
 
 def uploader() -> None:
@@ -35,7 +34,7 @@ def uploader() -> None:
     st.file_uploader(
         "Your responses, one row each",
         type=[*kinds, last],
-        max_upload_size=MAX_UPLOAD_MB,
+        max_upload_size=uploads.MAX_UPLOAD_MB,
         key=key,
         on_change=_take(key),
     )

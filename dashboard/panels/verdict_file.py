@@ -6,7 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import data, known, ui, verdicts
-from dashboard.panels.upload import MAX_UPLOAD_MB
+from dashboard.uploads import MAX_UPLOAD_MB
 from engine.data.formats.registry import TABLE
 from engine.data.recording import Recording
 from engine.errors import EngineError
