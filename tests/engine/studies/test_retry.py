@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -21,7 +23,7 @@ from engine.runs import RETRY, create_run, open_run, state_of, versions
 from engine.runs_facts import unread_of
 from engine.schema import Order, Outcome, Protocol, Task
 from engine.settings_api import ApiSettings
-from engine.studies import protocols, puaudit, refswap, retry, score, verify
+from engine.studies import checkup, protocols, puaudit, refswap, retry, score, verify
 from engine.studies.kept import KeptJudge, keeping
 from engine.studies.retry import RetryConfig, resume_run, retry_job
 from engine.worker import KINDS
@@ -53,7 +55,7 @@ def flaky(monkeypatch):
 
     def use(spec: str, fails=lambda r: False) -> Flaky:
         judge = Flaky(spec, fails)
-        for module in (score, verify, refswap, protocols, puaudit, retry):
+        for module in (score, verify, refswap, protocols, puaudit, checkup, retry):
             monkeypatch.setattr(module, "make_judge", lambda *a, **k: judge)
         return judge
 
@@ -79,6 +81,7 @@ STUDIES = {
         {"data": "demo-pairs", "attacks": ["length"], "encoders": ["words"], "splits": 2, "bootstraps": 2}
         | {"umap": False, "p_ratios": [], "limit": 60},
     ),
+    "checkup": ("planted:injection", {"data": "demo-dialogue", "attacks": ["dsi"], "limit": 3, "responses": 2}),
 }
 
 
@@ -260,6 +263,14 @@ def test_a_kept_verdict_is_the_one_that_was_given():
     assert repr(kept.judge(requests)[:2]) == repr(given[:2])  # repr: NaN equals NaN
     assert judge.seen == [verdict_id(requests[2])]
     assert kept.cost(requests).known >= 2
+
+
+def test_the_documentation_names_the_studies_that_keep_nothing():
+    studies = Path(retry.__file__).parent
+    keep = {name for name in retry.STUDY_JOBS if any("keeping(" in f.read_text() for f in studies.glob(f"{name}*.py"))}
+    said = (studies.parents[1] / "docs/runs-and-reports.md").read_text()
+    [others] = re.findall(r"\(Study (\w+) and (\w+) rely on the call cache instead\.\)", said)
+    assert retry.STUDY_JOBS.keys() - keep - {"grid", "detection"} == set(others)  # grid is score, detection suffix's
 
 
 def test_nothing_is_kept_outside_a_retry(settings):
