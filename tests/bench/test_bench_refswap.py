@@ -45,7 +45,8 @@ def test_the_full_study_reads_public_data_and_writes_its_rows(settings, tmp_path
     rows = list(csv.DictReader((tmp_path / "r.csv").open(encoding="utf-8")))
     assert len(rows) == len(result["rows"]) == 2 * 3
     assert {row["arm"] for row in rows} == {"other", "same"}
-    assert all(row["n_clean"] == "48" and row["n_keys"] == "120" for row in rows)
+    assert all(row["n_clean"] == "48" and row["n_keys"] == "120" and row["n_test_keys"] == "100" for row in rows)
+    assert all(row["k_1_fpr"] and row["one_auc_lower"] for row in rows)
     assert all(
         float(row["dev_accuracy_after"]) >= float(row["dev_accuracy_before"]) - float(row["delta"]) / 100 - 1e-9
         for row in rows

@@ -121,6 +121,61 @@ def test_the_gamma_line_moves_in_every_figure_that_has_one(app):
         assert all(one != other for one, other in zip(*seen, strict=True))
 
 
+def test_references_of_ones_own_become_the_pool(app):
+    at = swap_page(app, FOOLED)
+    box = at.get("file_uploader")[0]
+    box.upload("odd.txt", b"\xff\xfe", "text/plain").run()
+    assert "cannot be read as UTF-8" in html_of(at)
+    assert not [b for b in at.button if b.key == "use_pool"]
+    lines = [MARKUP, *(f"word{i} {c}" for i, c in enumerate("abcdefgh")), *map(str, range(8)), "x+1", "(B)"]
+    at.get("file_uploader")[0].upload(f"{MARKUP}.txt", "\n".join(lines).encode(), "text/plain").run()
+    assert not at.exception, at.exception
+    assert "8 numeric, 2 expression, 1 multiple choice, 8 string" in html_of(at)
+    at.button(key="use_pool").click().run()
+    assert not at.exception, at.exception
+    pool = at.selectbox(key="swap_pool")
+    assert pool.value.startswith("pool-")
+    assert "(19 references)" in next(o for o in pool.options if o.startswith("Your file"))
+    at.button(key="swap_run").click().run()
+    job = next(j for j in jobs.manager().recent() if j.kind == "refswap")
+    wait_for(job.job_id, ("done",))
+    at.run()
+    page = html_of(at)
+    assert "accepts master keys on" in page
+    assert "<script" not in page
+    assert "Swapped references" in page
+
+
+def test_items_and_references_that_are_missing_are_said(app, settings):
+    rows = [
+        {"response": f"It is {i}.", "item_id": f"q{i}", "context": "?", "reference": ref, "quality": str(i % 2)}
+        for i, ref in enumerate(["12", "green", "x+1", "(B)", "red", "", " "])
+    ]
+    raw = read_table("mine.csv", file_bytes(rows))
+    dataset = build_dataset(raw, suggest_mapping(raw.frame), task="verification", name="mine")
+    save_dataset(dataset, settings.datasets)
+    run(FOOLED, data=dataset.dataset_id, arms=["other", "same"], pool=DEMO_VERIFICATION, k_max=10)
+    at = go(app, PAGE, data=dataset.dataset_id, verifier=FOOLED, verifier_b="nobody", swap_k="10", swap_arm="same")
+    page = html_of(at)
+    assert "Left out: 2 items without a reference." in page
+    assert "had fewer than 10 references to swap in" in page  # the demo has four choices
+
+
+def test_keys_that_are_mostly_unread_are_named(app):
+    recorded = html_of(go(app, PAGE, data=DEMO_VERIFICATION))
+    assert "most of “. (period)” 49 of 60, “, (comma)” 46 of 60, “: (colon)” 41 of 60" in recorded
+    assert "178 of 600 verdicts on keys" in recorded
+
+
+def test_k_one_stands_beside_the_s_score_and_headline_and_frontier_agree(app):
+    at = go(app, PAGE, data=DEMO_VERIFICATION, swap_tab="Baselines")
+    for frame in at.dataframe:
+        names = frame.value["Defense"].tolist()
+        assert names == ["Undefended", "RefSwap, K = 5", "max_p_cf, K = 1", "s-score, K = 1", "Length filter"]
+    assert "1.08" in at.dataframe[1].value["Keys accepted, mean"].iloc[0]  # the mean of the keys' shares
+    assert "the same one reference" in html_of(at)
+
+
 def test_other_data_point_to_the_demo(app):
     at = go(app, PAGE, verifier=FOOLED, verifier_b="nobody")
     assert "have no reference answers" in html_of(at)

@@ -193,3 +193,29 @@ def test_a_file_that_cannot_be_read_offers_another_choice_first(app):
     assert again.label == "Choose another file"
     assert again.proto.type == "primary"
     assert "In use" in html_of(click(at, "discard_upload"))
+
+
+VERIFIED = "question,response,reference,quality\nWhat is 2+2?,4,4,1\nWhat is 2+3?,6,5,0\nWhat is 2+4?,6,6,1\n"
+
+
+def test_which_responses_are_correct_can_be_mapped_and_is_suggested(app, settings):
+    at = upload(app, "v.csv", VERIFIED.encode())
+    assert box(at, "Quality").value == "quality"
+    assert box(at, "Human score").value == "(not in the file)"
+    assert box(at, "What were the responses asked to be?").value == "verification"
+    click(at, "save_upload")
+    saved = load_dataset(list_datasets(settings.datasets)[0]["dataset_id"], settings.datasets)
+    assert saved.task == "verification"
+    assert saved.responses["quality"].tolist() == ["1", "0", "1"]
+
+
+def test_a_column_of_another_name_is_chosen_and_a_label_that_is_neither_is_shown_by_row(app):
+    at = upload(app, "v.csv", VERIFIED.replace("quality", "checked").replace("6,5,0", "6,5,nearly").encode())
+    assert box(at, "Quality").value == "(not in the file)"
+    assert box(at, "What were the responses asked to be?").value == "dialogue"
+    box(at, "Quality").select("checked").run()
+    assert not at.button(key="save_upload").disabled  # of a dialogue it is a level
+    box(at, "What were the responses asked to be?").select("verification").run()
+    assert "says neither correct nor incorrect" in html_of(at)
+    assert "row 2 (line 3), column checked" in html_of(at)
+    assert at.button(key="save_upload").disabled

@@ -15,7 +15,7 @@ from engine.runs import create_run, open_run
 from engine.schema import Protocol
 from engine.studies import checkup
 from engine.studies.checkup import CheckupConfig, redecide, run_checkup, stored
-from engine.studies.checkup_material import of_dataset, of_pairs
+from engine.studies.checkup_material import Size, make_subject, of_dataset, of_pairs
 from engine.studies.plan import OutOfBudget
 from tests.engine.studies.checkup_judges import Sighted, made_data
 
@@ -202,3 +202,22 @@ def test_pairs_with_human_preferences(settings, tmp_path):
     human = load_comparisons(DEMO_PAIRS, settings.comparisons).comparisons["human"].value_counts()
     assert agreed.row["base_rate"] <= 1
     assert agreed.row["n"] <= int(human.sum())
+
+
+def test_correct_is_read_by_the_one_rule(solved, many):
+    dataset, quality = solved
+    judge = Sighted(quality, "", (VERIFIER,))
+
+    def known(**labels):
+        changed = dataset.responses.replace({"quality": labels})
+        return make_subject(judge, of_dataset(replace(dataset, responses=changed)), Size()).right
+
+    plain = known()
+    assert set(plain.values()) == {True, False}
+    assert known(correct="1", incorrect="0") == plain
+    assert known(correct="Yes", incorrect="No") == plain
+    with pytest.raises(InputError, match="'half right' for the response"):
+        known(incorrect="half right")
+    others, quality = many  # levels of another task are no labels
+    leveled = replace(others, responses=others.responses.assign(quality="faithful"))
+    assert make_subject(Sighted(quality, "", BOTH), of_dataset(leveled), Size()).right == {}
