@@ -100,19 +100,9 @@ def board(
     elo_first, elo_second = (elo(x, arena.pairs, size, k=elo_k, seed=view.seed) for x in (clean, after))
     lower, upper = _shift_bounds(first, second, view.level)
     asked = ~np.isnan(outcomes(arena, protocol, view))
+    moved, n = second.rating - first.rating, int(read.sum())
     return Board(
-        protocol,
-        arm,
-        chosen,
-        first,
-        second,
-        elo_first,
-        elo_second,
-        second.rating - first.rating,
-        lower,
-        upper,
-        int(read.sum()),
-        int((asked & ~read).sum()),
+        protocol, arm, chosen, first, second, elo_first, elo_second, moved, lower, upper, n, int((asked & ~read).sum())
     )
 
 

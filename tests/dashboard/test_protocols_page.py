@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
+from dashboard.panels import protocols_words
 from engine.data.store import DEMO_INSTRUCTION, load_dataset
 from engine.judges.api_spec import remember_model
 from engine.judges.base import no_checkpoint
 from engine.judges.registry import make_judge
+from engine.metrics.flips import compare_flips
 from engine.metrics.leaderboard import choice_sets, ranked_pairs
 from engine.readout.arena import build_arena
 from engine.runs import create_run
@@ -92,6 +96,8 @@ def test_the_sentence_says_first_whether_the_protocols_differ(app):
     page = html_of(go(app, PAGE, data=DEMO_INSTRUCTION))
     said = page[page.index("js-finding") :]
     assert said.index("do not differ measurably (p =") < said.index("clean losers now win in")
+    assert "beyond a neutral paraphrase, pairwise and pointwise do not differ measurably (p =" in said
+    assert "before the paraphrase is taken off" in said
     assert "Less the flips of a neutral paraphrase, assertiveness adds" in page
     assert re.search(r"adds −[\d.]+.points \[−[\d.]+, [\d.]+\] pairwise, not measurable", page)
 
@@ -124,3 +130,47 @@ def test_advice_leads_to_its_figure(app):
     button.click().run()
     assert at.session_state["protocols_tab"] == "Ties and order"
     assert "Intransitive triads" in html_of(at)
+
+
+def told(monkeypatch, pairwise, pointwise, placebo):
+    """The page's sentence for 150 pairs of 50 items, of which so many flip; the placebo flips pairwise alone."""
+    counts = [(np.arange(150) < k).astype(float) for k in (pairwise, pointwise, placebo or 0)]
+    none = np.full(150, np.nan)
+    found = compare_flips(
+        counts[0], counts[1], np.ones(150, dtype=bool), none if placebo is None else counts[2],
+        none if placebo is None else 0 * counts[2], np.arange(150) % 50,
+    )  # fmt: skip
+    monkeypatch.setattr(protocols_words.data, "flips_of", lambda *_: found)
+    run = SimpleNamespace(judge="planted:x", arena=SimpleNamespace(has_pairwise=True, has_pointwise=True))
+    return protocols_words.headline(run, SimpleNamespace(arm="assertiveness", view=None))
+
+
+def test_the_sentence_rests_on_flips_less_the_placebos(monkeypatch):
+    plain = told(monkeypatch, 45, 15, None)
+    assert "pairwise verdicts give in more often than pointwise ones (p" in plain
+    assert "paraphrase" not in plain
+    same = told(monkeypatch, 45, 15, 30)  # 20 points more, as the paraphrase alone
+    assert "beyond a neutral paraphrase, pairwise and pointwise do not differ measurably" in same
+    assert re.search(r"before the paraphrase is taken off \+20\.0.points", same)
+    turned = told(monkeypatch, 45, 30, 45)
+    assert "beyond a neutral paraphrase, pointwise verdicts give in more often than pairwise ones" in turned
+
+
+def test_what_takes_no_part_is_counted_on_the_page(app):
+    page = html_of(at_tab(app, "Flips", protocols_style="sycophancy"))
+    assert "43 rewritings left out as they break or mend a format rule, by their number" in page
+    assert re.search(r"Losers left out</dt><dd>75 pairwise, \d+ pointwise", page)
+    assert "Difference less placebo</dt>" in page
+    listed = at_tab(app, "Rewritings").dataframe[0].value
+    assert listed["Break or mend a rule"].sum() == 43
+
+
+def test_chance_stands_beside_the_circles(app):
+    page = html_of(at_tab(app, "Ties and order"))
+    assert re.search(r"Circles among them</dt><dd>[^<]*\(25 % by coin tosses\)", page)
+
+
+def test_methods_show_the_difference_less_the_placebo_with_its_p_and_the_raw_one_beside(app):
+    page = html_of(go(app, "app_pages/methods.py"))
+    assert page.count("Before the placebo is taken off</dt>") == 4
+    assert re.search(r"p</dt><dd>0\.53", page)
