@@ -23,14 +23,18 @@ def pick_pool() -> str:
     titles |= {p.pool_id: f"Your file {p.name} ({plural(p.n, 'reference')})" for p in list_pools(get_settings().pools)}
     state.seed(POOL, list(titles), OWN_POOL)
     chosen = ui.pick("Counterfactual references from", list(titles), key=POOL, title=lambda p: titles[p])
-    with st.popover("References of your own", type="tertiary", icon=":material/upload_file:", key="swap_pool_add"):
-        _upload()
+    # another key where another pool is chosen: a panel that did its work closes
+    add = f"swap_pool_add_{chosen}"
+    with st.popover("References of your own", type="tertiary", icon=":material/upload_file:", key=add):
+        _upload(chosen)
     return chosen
 
 
-def _upload() -> None:
+def _upload(chosen: str) -> None:
     """A text file with one reference a line; it is used once it was read and the user says so."""
-    held = st.file_uploader("A text file, one reference a line", type=["txt"], max_upload_size=MAX_MB, key="pool_file")
+    held = st.file_uploader(
+        "A text file, one reference a line", type=["txt"], max_upload_size=MAX_MB, key=f"pool_file_{chosen}"
+    )
     if held is None:
         ui.note("For answers that fit no other data: each line a final answer, of several kinds if you can.")
         return

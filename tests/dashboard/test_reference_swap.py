@@ -167,7 +167,7 @@ def test_keys_that_are_mostly_unread_are_named(app):
     assert "178 of 600 verdicts on keys" in recorded
 
 
-def test_k_one_stands_beside_the_s_score_and_headline_and_frontier_agree(app):
+def test_k_one_stands_beside_the_s_score_and_the_mean_is_of_the_keys(app):
     at = go(app, PAGE, data=DEMO_VERIFICATION, swap_tab="Baselines")
     for frame in at.dataframe:
         names = frame.value["Defense"].tolist()

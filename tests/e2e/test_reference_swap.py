@@ -7,7 +7,7 @@ from pathlib import Path
 
 from playwright.sync_api import expect
 
-from tests.e2e.steps import SETTLED, choose, finding, open_page, settle
+from tests.e2e.steps import SETTLED, choose, data_id, drop_file, finding, open_page, settle
 
 FOOLED = "planted:verifier?self_solve=0.9&leak=0.4&ref_sensitivity=0.9"
 QUERY = {"data": "demo-verification", "verifier": FOOLED, "verifier_b": "nobody"}
@@ -54,3 +54,29 @@ def test_a_key_in_the_attack_lab(page, server):
     expect(finding(page).first).to_contain_text("accepts the master key (space)", timeout=SETTLED)
     page.get_by_text("RefSwap", exact=True).first.click()
     expect(finding(page).first).to_contain_text("the YES falls", timeout=SETTLED)
+
+
+def test_own_questions_and_own_references(page, server):
+    lines = [f"What is 2+{i}?,The answer is {2 + i},{2 + i},{i % 2}" for i in range(9)]
+    content = "\n".join(["question,response,reference,quality", *lines])
+    open_page(page, server.url, "data")
+    drop_file(page, "mine.csv", content.encode())
+    expect(page.get_by_role("combobox", name="Quality")).to_have_value("quality")
+    page.get_by_role("button", name="Save and use this data").click()
+    query = {**QUERY, "data": data_id(page)}
+    open_page(page, server.url, "reference-swap", **query)
+    page.get_by_text("Run this verifier here").first.click()
+    page.get_by_role("button", name="References of your own").click()
+    words = "\n".join(f"word {letter}" for letter in "abcdefgh")
+    file = {"name": "words.txt", "mimeType": "text/plain", "buffer": words.encode()}
+    page.get_by_label("A text file, one reference a line").locator("input").set_input_files(file)
+    expect(page.get_by_text("0 numeric, 0 expression, 0 multiple choice, 8 string")).to_be_visible()
+    page.get_by_role("button", name="Use these references").click()
+    expect(page.get_by_role("combobox", name="Counterfactual references from")).to_have_value(
+        "Your file words.txt (8 references)"
+    )
+    expect(page.get_by_role("button", name="Use these references")).to_be_hidden()
+    page.get_by_role("button", name="Run", exact=True).click()
+    expect(finding(page)).to_contain_text(re.compile(r"accepts master keys on [\d.]+"), timeout=SETTLED)
+    page.get_by_text("Why, and what it costs").click()
+    expect(page.get_by_text("words.txt", exact=True)).to_be_visible()
