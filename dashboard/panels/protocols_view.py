@@ -164,7 +164,7 @@ def _order(run: ProtocolRun, dataset: Dataset, setting: Setting) -> None:
                 "Mean |P(A) − P(B)|": percent(preference_strength(run.arena, setting.view)),
                 "Intransitive triads": percent(averaged.intransitive),
                 "in one order": percent(single.intransitive),
-                "Circles among them": f"{percent(averaged.cyclic)} ({100 * RANDOM_CYCLES:g} % by coin tosses)",
+                "Strict circles": f"{percent(averaged.cyclic)} ({100 * RANDOM_CYCLES:g} % by coin tosses)",
             }
         )
     clicked = clicked or tied

@@ -8,7 +8,6 @@ from dashboard.panels.protocols_choose import Setting
 from dashboard.panels.protocols_data import ProtocolRun
 from engine.figures.text import THIN, count, interval_text
 from engine.gallery.protocols import title
-from engine.metrics.flips import FlipComparison
 from engine.metrics.intervals import Interval
 from engine.metrics.leaderboard import Board
 from engine.metrics.paired import PairedTest
@@ -54,20 +53,12 @@ def headline(run: ProtocolRun, setting: Setting) -> str:
     beyond = "beyond a neutral paraphrase, " if found.placebo_judged else ""
     if test.p_value != test.p_value:
         return f"{name}: no pairs of two items have the same loser under both protocols, so there is no test. {text}"
-    pairs = f"p = {test.p_value:.2g} on {count(test.interval.n)} pairs with the same loser"
-    size = f"{percent(test.interval, signed=True)} pairwise minus pointwise{_raw(found)}"
+    size = percent(test.interval, signed=True)
+    pairs = f"p = {test.p_value:.2g} on {count(test.interval.n)} pairs with the same loser: {size}"
     if test.p_value >= CLEAR:
-        return f"{name}: {beyond}pairwise and pointwise do not differ measurably ({pairs}; {size}). {text}"
+        return f"{name}: {beyond}pairwise and pointwise do not differ measurably ({pairs}). {text}"
     more, less = ("pairwise", "pointwise") if test.interval.value > 0 else ("pointwise", "pairwise")
-    return f"{name}: {beyond}{more} verdicts give in more often than {less} ones ({pairs}; {size}). {text}"
-
-
-def _raw(found: FlipComparison) -> str:
-    """The difference before the placebo is taken off, where the headline is after it."""
-    if not found.placebo_judged:
-        return ""
-    test = found.test
-    return f"; before the paraphrase is taken off {percent(test.interval, signed=True)}, p = {test.p_value:.2g}"
+    return f"{name}: {beyond}{more} verdicts give in more often than {less} ones ({pairs}). {text}"
 
 
 def net_sentence(run: ProtocolRun, setting: Setting) -> str:
@@ -77,11 +68,14 @@ def net_sentence(run: ProtocolRun, setting: Setting) -> str:
     for protocol, net in (("pairwise", found.pairwise_net), ("pointwise", found.pointwise_net)):
         if net.value == net.value:
             parts.append(f"{percent(net, signed=True)} {protocol}{_unclear(net)}")
-    return (
-        f"Less the flips of a neutral paraphrase, {title(setting.arm).lower()} adds {'; '.join(parts)}."
-        if parts
-        else ""
-    )
+    if not parts:
+        return ""
+    said = f"Less the flips of a neutral paraphrase, {title(setting.arm).lower()} adds {'; '.join(parts)}."
+    raw = found.test
+    if not found.placebo_judged or raw.p_value != raw.p_value:
+        return said
+    size = percent(raw.interval, signed=True)
+    return f"{said} Before the paraphrase is taken off, pairwise minus pointwise is {size} (p = {raw.p_value:.2g})."
 
 
 def _unclear(one: Interval) -> str:

@@ -97,7 +97,7 @@ def test_the_sentence_says_first_whether_the_protocols_differ(app):
     said = page[page.index("js-finding") :]
     assert said.index("do not differ measurably (p =") < said.index("clean losers now win in")
     assert "beyond a neutral paraphrase, pairwise and pointwise do not differ measurably (p =" in said
-    assert "before the paraphrase is taken off" in said
+    assert re.search(r"Before the paraphrase is taken off, pairwise minus pointwise is 0[^(]*\(p = 1\)", page)
     assert "Less the flips of a neutral paraphrase, assertiveness adds" in page
     assert re.search(r"adds −[\d.]+.points \[−[\d.]+, [\d.]+\] pairwise, not measurable", page)
 
@@ -142,17 +142,19 @@ def told(monkeypatch, pairwise, pointwise, placebo):
     )  # fmt: skip
     monkeypatch.setattr(protocols_words.data, "flips_of", lambda *_: found)
     run = SimpleNamespace(judge="planted:x", arena=SimpleNamespace(has_pairwise=True, has_pointwise=True))
-    return protocols_words.headline(run, SimpleNamespace(arm="assertiveness", view=None))
+    setting = SimpleNamespace(arm="assertiveness", view=None)
+    return protocols_words.headline(run, setting), protocols_words.net_sentence(run, setting)
 
 
 def test_the_sentence_rests_on_flips_less_the_placebos(monkeypatch):
-    plain = told(monkeypatch, 45, 15, None)
+    plain, beside = told(monkeypatch, 45, 15, None)
     assert "pairwise verdicts give in more often than pointwise ones (p" in plain
     assert "paraphrase" not in plain
-    same = told(monkeypatch, 45, 15, 30)  # 20 points more, as the paraphrase alone
+    assert beside == ""
+    same, beside = told(monkeypatch, 45, 15, 30)  # 20 points more, as the paraphrase alone
     assert "beyond a neutral paraphrase, pairwise and pointwise do not differ measurably" in same
-    assert re.search(r"before the paraphrase is taken off \+20\.0.points", same)
-    turned = told(monkeypatch, 45, 30, 45)
+    assert re.search(r"Before the paraphrase is taken off, pairwise minus pointwise is \+20\.0.points", beside)
+    turned, _ = told(monkeypatch, 45, 30, 45)
     assert "beyond a neutral paraphrase, pointwise verdicts give in more often than pairwise ones" in turned
 
 
@@ -167,7 +169,7 @@ def test_what_takes_no_part_is_counted_on_the_page(app):
 
 def test_chance_stands_beside_the_circles(app):
     page = html_of(at_tab(app, "Ties and order"))
-    assert re.search(r"Circles among them</dt><dd>[^<]*\(25 % by coin tosses\)", page)
+    assert re.search(r"Strict circles</dt><dd>[^<]*\(25 % by coin tosses\)", page)
 
 
 def test_methods_show_the_difference_less_the_placebo_with_its_p_and_the_raw_one_beside(app):
