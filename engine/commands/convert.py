@@ -77,13 +77,12 @@ def _sizes(one: Imported) -> dict[str, int]:
 
 
 def _list() -> dict[str, Any]:
-    able = writers()
     for form in FORMATS.values():
-        print(f"{form.name:<24} {'read, written' if form.name in able else 'read':<14} {form.holds}")
+        print(f"{form.name:<24} {form.holds}")
     for name in OWN:
-        print(f"{name:<24} {'written':<14} our own plain table of {name}, read back by its columns")
-    rows = [{"name": f.name, "title": f.title, "holds": f.holds, "written": f.name in able,
-             "aspects": list(f.aspects), "hub": [h.dataset_id for h in f.hub]} for f in FORMATS.values()]  # fmt: skip
+        print(f"{name:<24} Our own plain table of {name}, read back by its columns.")
+    rows = [{"name": f.name, "title": f.title, "holds": f.holds, "aspects": list(f.aspects),
+             "hub": [h.dataset_id for h in f.hub]} for f in FORMATS.values()]  # fmt: skip
     return {"formats": rows, "own": list(OWN)}
 
 

@@ -164,8 +164,8 @@ class Format:
         needs: sets of columns (of a document: keys) of which one must be there as a whole.
         read: fills a builder from a source.
         task: what the items ask for, a value of `schema.Task`.
+        write: the bytes of a file with these tables.
         against: what speaks against a file that has the columns; empty where nothing does.
-        write: the bytes of a file with these tables; None where writing makes no sense.
         ending: of a file that is written.
         shape: kind of file.
         telling: columns that give the format away even where others are missing.
@@ -181,8 +181,8 @@ class Format:
     needs: tuple[tuple[str, ...], ...]
     read: Callable[[Source, Builder], None]
     task: str
+    write: Callable[[Imported], bytes]
     against: Callable[[Source], str] = lambda _: ""
-    write: Callable[[Imported], bytes] | None = None
     ending: str = ".jsonl"
     shape: Shape = "table"
     telling: tuple[str, ...] = ()

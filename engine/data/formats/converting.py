@@ -62,12 +62,11 @@ def write_as(found: Imported, name: str) -> Written:
         name: a key of `writers`.
 
     Raises:
-        InputError: it is not written, the import lacks what it is about, or the file could not be read again.
+        InputError: it is not known, the import lacks what it is about, or the file could not be read again.
     """
     able = writers()
     if name not in able:
-        why = "is read but not written" if name in FORMATS else "is not known"
-        raise InputError(f"The format {name!r} {why}. Written are: {', '.join(able)}.")
+        raise InputError(f"The format {name!r} is not known. Written are: {', '.join(able)}.")
     ending, write = able[name]
     kept, left_out = _with_a_place(found, name)
     content = write(found if name in OWN else kept)

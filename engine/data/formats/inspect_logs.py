@@ -1,4 +1,4 @@
-"""Inspect's logs (.eval and .json), through its own reader, since their layout may change.
+"""Inspect's logs (.eval and .json), through its own reader and writer, since their layout may change.
 
 Only the recognition looks into the file itself.
 """
@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import importlib
 import io
+import json
 import math
+import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePath
 from typing import Any
 
-from engine.data.formats.base import Format, Record, RowError, Source
+from engine.data.formats.base import Format, Imported, Record, RowError, Source
 from engine.data.formats.building import Builder, Row, score_verdict
 from engine.data.formats.turns import join_turns
+from engine.data.formats.writing import Lookup, need, number_or_text, one_system, rows_of, texts_of
 from engine.data.raw import MAX_UNPACKED, check_unpacked, unwritable
 from engine.errors import InputError
-from engine.schema import Task
+from engine.schema import Protocol, Task
 
 EXTRA = "inspect"
 """The extra of this package that installs the reader."""
@@ -73,14 +77,18 @@ def read_log(source: Source, builder: Builder) -> None:
     )
 
 
-def _open(source: Source) -> Read:
+def _library() -> Any:
     try:
-        library = importlib.import_module("inspect_ai.log")
+        return importlib.import_module("inspect_ai.log")
     except ImportError:
         raise InputError(
-            f"{source.filename!r} is an Inspect log, which is read by Inspect's own reader, and inspect_ai is not "
-            f"installed. Install it with: pip install 'judgescope[{EXTRA}]'"
+            "Inspect logs are read and written by Inspect's own library, and inspect_ai is not installed. Install it "
+            f"with: pip install 'judgescope[{EXTRA}]'"
         ) from None
+
+
+def _open(source: Source) -> Read:
+    library = _library()
     content = source.log or b""
     kind = "eval" if content.startswith(b"PK") else "json"
     if kind == "eval":
@@ -142,6 +150,79 @@ def _value(value: Any) -> tuple[float | None, str]:
     return None, f"value {str(value)[:40]!r} is in no rule"
 
 
+def write_log(found: Imported) -> bytes:
+    """An archive with a sample for each response; each judge of single responses is a scorer.
+
+    Raises:
+        InputError: inspect_ai is not installed, or the responses are of several systems.
+    """
+    need(found, "texts", "inspect")
+    library, system = _library(), one_system(found, "inspect", "a log")
+    tasks = list(found.items["group"].dropna().unique())
+    header = {
+        "created": "1970-01-01T00:00:00+00:00",  # nothing says when; two files of one content are to be alike
+        "task": str(tasks[0]) if len(tasks) == 1 else PurePath(found.name).stem,
+        "dataset": {},
+        "model": system or "none/none",  # Inspect's own name for no model
+        "config": {},
+    }
+    log = {"version": 2, "status": "success", "eval": header, "samples": list(_samples(found, header["model"]))}
+    # Inspect writes NaN for what is unscored, which is no JSON elsewhere
+    read = library.read_eval_log(io.BytesIO(json.dumps(log).encode("utf-8")), format="json")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "log.eval"
+        library.write_eval_log(read, str(path))
+        return path.read_bytes()
+
+
+def _samples(found: Imported, model: object) -> Iterator[Row]:
+    look = Lookup(found)
+    scores: dict[str, list[Row]] = {}
+    for row in rows_of(found.verdicts[found.verdicts["protocol"] == Protocol.POINTWISE.value]):
+        scores.setdefault(str(row["response_id"]), []).append(row)
+    failed = [r for r in rows_of(found.responses[found.responses["text"].isna()])
+              if any(_error(v) for v in scores.get(str(r["response_id"]), []))]  # fmt: skip
+    epochs: dict[str, int] = {}
+    place = {str(name): i for i, name in enumerate(found.responses["response_id"])}
+    for row in sorted((*texts_of(found), *failed), key=lambda r: place[str(r["response_id"])]):
+        item, own = str(row["item_id"]), scores.get(str(row["response_id"]), [])
+        epochs[item] = epochs.get(item, 0) + 1
+        error = next((e for v in own if (e := _error(v))), "")
+        said = {"message": {"role": "assistant", "content": row["text"]}, "stop_reason": "stop"}
+        yield {
+            "id": number_or_text(item),
+            "epoch": epochs[item],
+            "input": look.of_item(item, "context"),
+            "target": look.of_item(item, "reference"),
+            "output": {"model": model, "choices": [] if row["text"] is None else [said]},
+            "scores": _scores(own),
+            "error": {"message": error, "traceback": "", "traceback_ansi": ""} if error else None,
+        }
+
+
+def _error(verdict: Row) -> str:
+    """The error of the sample, where that is why the verdict is unread."""
+    reason = str(verdict["unread_reason"] or "")
+    return reason.removeprefix("Inspect: ") if reason.startswith("Inspect: ") else ""
+
+
+def _scores(verdicts: list[Row]) -> dict[str, Row]:
+    """By scorer; values that Inspect's scorers give by name are put together again."""
+    out: dict[str, Row] = {}
+    for row in verdicts:
+        if row["judge"] == "inspect":
+            continue  # the error of a sample without scores
+        ours = str(row["judge"]).startswith("inspect/")
+        name, _, key = str(row["judge"]).removeprefix("inspect/").partition("/" if ours else "\0")
+        value = math.nan if row["score"] is None else row["score"]
+        made = out.setdefault(name, {"value": {} if key else value, "explanation": row["raw_text"]})
+        if row["unread_reason"] and not _error(row):
+            made["reason"] = row["unread_reason"]
+        if key and isinstance(made["value"], dict):
+            made["value"][key] = value
+    return out
+
+
 INSPECT = Format(
     "inspect",
     "Inspect log",
@@ -149,5 +230,7 @@ INSPECT = Format(
     ((),),
     read_log,
     Task.QUESTION.value,
+    write_log,
+    ending=".eval",
     shape="log",
 )

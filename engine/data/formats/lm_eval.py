@@ -11,9 +11,8 @@ from typing import Any
 
 from engine.data.formats.base import Format, Imported, Record, RowError, Source
 from engine.data.formats.building import Builder, Row, score_verdict
-from engine.data.formats.writing import Lookup, json_lines, need, number_or_text, rows_of, texts_of
+from engine.data.formats.writing import Lookup, json_lines, need, number_or_text, one_system, rows_of, texts_of
 from engine.data.mapping import parse_number
-from engine.errors import InputError
 from engine.schema import Protocol, Task
 
 _KNOWN = frozenset(
@@ -109,12 +108,7 @@ def write_samples(found: Imported) -> bytes:
         InputError: the responses are of several systems.
     """
     need(found, "texts", "lm-eval")
-    systems = list(found.responses["system"].dropna().unique())
-    if len(systems) > 1:
-        raise InputError(
-            f"{found.name!r} holds responses of {len(systems)} systems, and a file of lm-eval samples is of one. Keep "
-            f"the rows of one system, such as {systems[0]}."
-        )
+    one_system(found, "lm-eval", "a file")
     return json_lines(_samples(found))
 
 

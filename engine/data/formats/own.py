@@ -71,8 +71,7 @@ OWN: dict[str, tuple[str, Write]] = {
 
 def writers() -> dict[str, tuple[str, Write]]:
     """Every name that can be written, with the ending of its files."""
-    known = {name: (form.ending, form.write) for name, form in FORMATS.items() if form.write is not None}
-    return known | OWN
+    return {name: (form.ending, form.write) for name, form in FORMATS.items()} | OWN
 
 
 def of_dataset(data: Dataset) -> Imported:

@@ -82,6 +82,26 @@ def need(found: Imported, what: str, to: str) -> None:
         raise InputError(f"{found.name!r} holds no {named}, which {to} is about. It holds {found.counts()}.")
 
 
+def one_system(found: Imported, to: str, file: str) -> str:
+    """The system that all responses are of; empty where none is named.
+
+    Args:
+        found: the import.
+        to: name of the format that is written.
+        file: what a file of it is called, such as "a log".
+
+    Raises:
+        InputError: there are several.
+    """
+    systems = [str(s) for s in found.responses["system"].dropna().unique()]
+    if len(systems) > 1:
+        raise InputError(
+            f"{found.name!r} holds responses of {len(systems)} systems, and {file} of {to} is of one. Keep the rows of "
+            f"one system, such as {systems[0]}."
+        )
+    return "".join(systems)
+
+
 def decided_only(found: Imported) -> list[str]:
     """`Format.no_place` of a format whose pairs have a better response: ties have no place."""
     return ["" if h in ("a", "b") else _TIE if h == "tie" else _NOBODY for h in found.comparisons["human"]]

@@ -5,11 +5,14 @@ import json
 import math
 import zipfile
 
+import pandas as pd
 import pytest
 
+from engine.data.formats.converting import write_as
 from engine.data.formats.opening import open_source
 from engine.data.formats.registry import read_known, recognise
 from engine.errors import InputError
+from tests.engine.data.formats.examples import FILES
 
 LOG = {
     "version": 2,
@@ -72,6 +75,8 @@ def test_the_extra_is_named_where_the_library_is_absent(name, monkeypatch):
     content = json.dumps(LOG).encode() if name.endswith("json") else archive({"header.json": "{}"})
     with pytest.raises(InputError, match=r"pip install 'judgescope\[inspect\]'"):
         read_known(name, content, "inspect")
+    with pytest.raises(InputError, match=r"pip install 'judgescope\[inspect\]'"):
+        write_as(read_known(*FILES["lm-eval"], "lm-eval"), "inspect")
 
 
 @pytest.fixture
@@ -100,6 +105,28 @@ def test_an_archive_that_the_library_wrote_is_the_same(library, tmp_path):
     assert found.responses["text"].tolist() == ["hi 1", "hi 2", "hi 3"]
     grades = found.verdicts[found.verdicts["judge"] == "inspect/grade"]
     assert grades["unread_reason"].iloc[2] == "Inspect left it unscored"
+
+
+def test_a_log_written_by_the_library_comes_back_as_the_same_tables(library):
+    broken = {**LOG["samples"][0], "epoch": 4, "output": {}, "scores": {}}
+    broken["error"] = {"message": "503", "traceback": "", "traceback_ansi": ""}
+    log = {**LOG, "samples": [*LOG["samples"], broken]}
+    found = read_known("log.json", json.dumps(log).encode(), "inspect")
+    made = write_as(found, "inspect")
+    assert made.left_out == []
+    for table in ("items", "responses", "comparisons", "verdicts"):
+        pd.testing.assert_frame_equal(getattr(found, table), getattr(made.holds, table))
+    assert made.holds.verdicts["unread_reason"].dropna().tolist() == ["value 'maybe' is in no rule", "Inspect: 503"]
+
+
+def test_scores_of_another_judge_are_a_scorer(library):
+    found = read_known(*FILES["lm-eval"], "lm-eval")
+    made = write_as(found, "inspect").holds
+    assert made.judges == [f"inspect/{judge}" for judge in found.judges]
+    assert sorted(made.verdicts["score"]) == [0, 0, 1, 1]
+    assert made.items["group"].tolist() == ["gsm8k", "gsm8k"]
+    with pytest.raises(InputError, match="a log of inspect is of one"):
+        write_as(read_known(*FILES["rewardbench"], "rewardbench"), "inspect")
 
 
 def test_what_the_library_cannot_read_or_a_text_judge_cannot_see(library):

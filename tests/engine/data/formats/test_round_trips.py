@@ -98,8 +98,6 @@ def test_what_a_format_has_no_place_for_is_refused():
         write_as(read("alpacaeval-outputs"), "rewardbench")
     with pytest.raises(InputError, match="holds no texts"):
         write_as(read("fastchat-single"), "alpacaeval-outputs")
-    with pytest.raises(InputError, match="read but not written"):
-        write_as(read("lm-eval"), "inspect")
     with pytest.raises(InputError, match="'nothing' is not known"):
         write_as(read("lm-eval"), "nothing")
     with pytest.raises(InputError, match="does not say in which order"):
@@ -212,7 +210,7 @@ def test_scores_of_another_judge_are_a_metric_of_lm_eval():
     assert made.verdicts["score"].fillna(0).tolist() == [8, 0]
     assert made.verdicts["unread_reason"].notna().tolist() == [False, True]
     assert made.responses["text"].tolist() == ["ant one", "[Turn 1]\nant one\n\n[Turn 2]\nant two"]
-    with pytest.raises(InputError, match=r"holds responses of 2 systems, and a file of lm-eval samples is of one"):
+    with pytest.raises(InputError, match=r"holds responses of 2 systems, and a file of lm-eval is of one"):
         write_as(scored(examples.SINGLE), "lm-eval")
 
 
