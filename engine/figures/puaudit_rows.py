@@ -253,6 +253,6 @@ def _said(prepared: pd.DataFrame) -> str:
     row = prepared.iloc[0]
     n, items = plural(int(row["n"]), "pair"), plural(int(row["n_clusters"]), "item")
     level, bounded = row["level"], prepared[prepared["lower"].notna()]
-    ways = "; ".join(label(way, 60) for way in dict.fromkeys(bounded["method"]))
+    ways = "; ".join(label(way, 70) for way in dict.fromkeys(bounded["method"]))
     how = f"{level_text(float(level))} intervals ({ways}), " if pd.notna(level) and ways else ""
     return f"{how}n = {n} of {items}"

@@ -10,6 +10,7 @@ from engine.figures import puaudit_curves as curves
 from engine.figures import puaudit_map as maps
 from engine.figures import puaudit_rows as rows
 from engine.figures.palette import MODES
+from engine.metrics.puaudit import HYPERGEOMETRIC
 from engine.schema import METRICS
 from engine.schema_audit import AUDIT
 
@@ -167,10 +168,11 @@ def test_the_small_print_names_each_way_an_interval_was_made_and_why_one_is_miss
     own = metrics()
     own.loc[own["metric"] == "cons_orig", "method"] = "Wilson, n = items"
     own.loc[own["metric"] == "cons_random", ["lower", "upper", "method"]] = [np.nan, np.nan, "no variation"]
-    fig = rows.plot_controls(
-        rows.prepare_controls(own, ["cons_adj", "cons_orig", "cons_random"]), rows.CONSISTENCY, title="Q?"
-    )
-    assert "(bootstrap of items; Wilson, n = items)" in fig.layout.title.subtitle.text
+    band = own[own["metric"] == "cons_adj"].assign(metric="cons_all", method=HYPERGEOMETRIC)
+    chosen = ["cons_adj", "cons_orig", "cons_random", "cons_all"]
+    fig = rows.plot_controls(rows.prepare_controls(pd.concat([own, band]), chosen), rows.CONSISTENCY, title="Q?")
+    printed = fig.layout.title.subtitle.text.replace("<br>", " ")
+    assert f"(bootstrap of items; Wilson, n = items; {HYPERGEOMETRIC})" in printed
     assert "no variation in 20 items" in fig.layout.meta["alt"]
 
 

@@ -21,6 +21,7 @@ from engine.settings import get_settings
 from engine.studies.puaudit import AuditConfig, run_puaudit
 from engine.studies.puaudit_types import UNREAD, classify_by_api
 from engine.studies.puaudit_verdicts import IN_DATA
+from engine.transport.audit import audit
 from engine.transport.encoders import ModelEncoder
 from tests.engine.judges.api_server import completion, serving
 from tests.engine.studies.test_puaudit import planted_pairs, run
@@ -128,8 +129,8 @@ def test_scores_that_separate_all_verdicts_have_wilsons_bound(tmp_path):
 def test_masses_and_flips_count_the_pairs_that_entered_and_have_bounds(tmp_path):
     found = planted_pairs(60, labelled=0.4)
     folder, _, metrics = run(found, tmp_path, splits=3, bootstraps=0, p_ratios=())
-    audit = folder.table("audit")
-    seeded = audit[audit["split"] >= 0]
+    rows = folder.table("audit")
+    seeded = rows[rows["split"] >= 0]
     by = metrics[metrics["group"].isna()].drop_duplicates("metric").set_index("metric")
     positives = seeded[(seeded["role"] != "unlabelled") & seeded["agrees_clean"].notna()]
     assert by.loc["mass_clean", "n"] == positives["comparison_id"].nunique() < 60
@@ -146,20 +147,21 @@ def test_random_flips_have_the_band_of_their_choice_in_table_figure_and_json(tmp
     assert row["method"] == HYPERGEOMETRIC
     assert row["lower"] < row["value"] < row["upper"]
     held = folder.manifest()["summary"]["cons_random"]
+    assert folder.manifest()["summary"]["best_control_chosen"].startswith("on the same pairs")
     assert (held["value"], held["lower"], held["upper"]) == (row["value"], row["lower"], row["upper"])
-    audit = read_audit(folder.table("audit"), folder.table("transport"))
+    found = read_audit(folder.table("audit"), folder.table("transport"))
     rng, made = np.random.default_rng(0), []
-    counts = [round((1 - 0.5) * s.path.n_unlabelled) for s in audit.splits]
+    counts = [round((1 - 0.5) * s.path.n_unlabelled) for s in found.splits]
     for _ in range(2000):
-        total, seen = np.zeros(len(audit.pairs)), np.zeros(len(audit.pairs))
-        for split, k in zip(audit.splits, counts, strict=True):
+        total, seen = np.zeros(len(found.pairs)), np.zeros(len(found.pairs))
+        for split, k in zip(found.splits, counts, strict=True):
             after = split.agrees.copy()
             chosen = rng.choice(len(after), k, replace=False)
             after[chosen] = 1 - after[chosen]
             total[split.pair] += after
             seen[split.pair] += 1
         made.append((total[seen > 0] / seen[seen > 0]).mean())
-    curve = random_curve(audit, [0.5]).iloc[0]
+    curve = random_curve(found, [0.5]).iloc[0]
     assert curve["random"] == pytest.approx(np.mean(made), abs=0.003)
     inside = np.mean((np.array(made) >= curve["random_lower"]) & (np.array(made) <= curve["random_upper"]))
     assert inside == pytest.approx(0.95, abs=0.02)
@@ -264,3 +266,10 @@ def test_questions_are_sorted_through_the_api_client_by_a_letter_or_left_unread(
         asked = len(server.seen)
         assert classify_by_api(questions, "api:m", settings, no_checkpoint) == found
         assert len(server.seen) == asked  # the second time all answers are known
+
+
+def test_a_filter_that_keeps_nothing_counts_in_words():
+    with pytest.raises(InputError, match="keeps none of 1 positive in 1 question type, since"):
+        audit(np.ones((1, 3)), np.eye(3)[:1], ["A"], np.eye(3))
+    with pytest.raises(InputError, match="keeps none of 2 positives in 2 question types, since"):
+        audit(np.ones((2, 3)), np.eye(3)[:2], ["A", "B"], np.eye(3))
