@@ -66,8 +66,18 @@ def _nearest(view: CapView, rows: pd.DataFrame, standards: tuple[float, float]) 
         best = nearest(own["alpha"].to_numpy(dtype=float), own["mean"].to_numpy(dtype=float), standard)
         wrote = view.cap.get(f"alpha_{side}")
         other = "" if wrote is None or wrote == best else f" (the anchors were written with {three_digits(wrote)})"
+        other += _few_read(own, wrote)
         found.append(f"{side} {three_digits(best)}{other}")
-    return f"Nearest to the standards in this grid: {', '.join(found)}."
+    return f"Nearest to the standards in this grid: {'; '.join(found)}."
+
+
+def _few_read(own: pd.DataFrame, wrote: float | None) -> str:
+    """That the alpha of the anchors was chosen from the contexts that still had a text, where some had none."""
+    row = own[own["alpha"] == wrote]
+    if not len(row) or not int(row["n_unread"].iloc[0]):
+        return ""
+    n, of = int(row["n"].iloc[0]), int(row["n"].iloc[0] + row["n_unread"].iloc[0])
+    return f" (with {three_digits(float(wrote or 0))}, {n} of {of} contexts had a text that could be scored)"
 
 
 def _spread(rows: pd.DataFrame, side: str, value: float) -> str:

@@ -7,7 +7,13 @@ import streamlit as st
 from dashboard import ui
 from dashboard.panels.cap_cost import rows_figure
 from dashboard.panels.cap_view import CapView
-from engine.gallery.cap import UNITS, lengths, row_figure
+from engine.gallery.cap import UNITS, lengths, row_figure, units_of
+
+_CAPTIONS = {
+    "shift": "Attacked minus clean score under the same defense.",
+    "from_undefended": "Attacked score behind the defense minus the clean score without one: where a defense itself "
+    "moves clean scores, this is away from zero even without a shift.",
+}
 
 
 def attacks(view: CapView) -> None:
@@ -32,12 +38,12 @@ def attacks(view: CapView) -> None:
 @st.fragment
 def _grid(view: CapView) -> None:
     metric = st.segmented_control(
-        "Shift in", list(UNITS), default="shift", format_func=UNITS.get, key="cap_unit", required=True
+        "Shift in", list(units_of(view.metrics)), default="shift", format_func=UNITS.get, key="cap_unit", required=True
     )
     ui.show_entry(
         view.source,
         "grid",
         key="cap_grid",
-        caption="Attacked minus clean score under the same defense. An unread response leaves its arm, not the others.",
+        caption=_CAPTIONS.get(str(metric), _CAPTIONS["shift"]) + " An unread response leaves its arm, not the others.",
         metric=str(metric),
     )

@@ -127,19 +127,19 @@ def _edits(view: CapView) -> Answer:
 
 def _reached(view: CapView) -> Answer:
     said, missed = [], []
-    n = 0
+    n = of = 0
     for side, sign in (("high", 1), ("low", -1)):
         own = view.sweep[(view.sweep["side"] == side) & (view.sweep["alpha"] == view.cap.get(f"alpha_{side}"))]
         found = cluster_mean(own["score"].to_numpy(dtype=float), own["item_id"].to_numpy())
         standard = float(view.cap[f"standard_{side}"])
-        n = max(n, found.n_clusters)
+        n, of = n + found.n, of + len(own)
         if not sign * (found.value - standard) >= -LITTLE:
             missed.append(side)
         text = interval_text(found.value, found.lower, found.upper, method=found.method, n_clusters=found.n_clusters)
         said.append(f"{side} {text} for {three_digits(standard)}")
     answer = "yes" if not missed else "no" if len(missed) == len(said) else f"not the {missed[0]} one"
     numbers = (
-        f"Mean score of the texts at the alphas chosen, over {plural(n, 'training context')}, and the standard they "
+        f"Mean score of the texts at the alphas chosen, of which {n} of {of} could be scored, and the standard they "
         f"were to reach: {', '.join(said)}."
     )
     return Answer("Does steering reach the standards?", answer, not missed, ", ".join(said), numbers)

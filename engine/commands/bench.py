@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from engine.studies.bench_audit import add_audit
+from engine.studies.bench_cap import add_cap
 from engine.studies.bench_formats import add_formats
 from engine.studies.bench_page import add_page
 from engine.studies.bench_refswap import add_refswap
@@ -25,6 +26,7 @@ def add(commands: Any) -> None:
     add_verifier(kinds)
     add_steering(kinds)
     add_suffix(kinds)
+    add_cap(kinds)
     add_transport(kinds)
     add_audit(kinds)
     add_page(kinds)

@@ -45,7 +45,11 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--limit", type=int, metavar="N", help="only the first N responses")
     parser.add_argument("--out", type=Path, metavar="DIR", help="where run folders go")
     parser.add_argument("--run-id", help="name of the run; the same name resumes it")
-    parser.add_argument("--dry-run", action="store_true", help="say what it would take: calls, tokens, seconds if known")
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="say what it would take: calls, tokens, and seconds where a probe can tell",
+    )
     parser.add_argument("--budget-seconds", type=float, metavar="S", help="stop after S seconds and keep what is done")
     parser.add_argument("--recorded", action="store_true", help="mark the run as a recording to be shown as such")
     parser.add_argument("--no-cache", action="store_true", help="ask the judge again even where an answer is kept")

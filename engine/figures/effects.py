@@ -28,6 +28,7 @@ class Effect:
 EFFECTS = {
     "shift": Effect(1.0, "points", "score shift, attacked − clean (points)", 0.5),
     "relative_shift": Effect(100.0, "%", "score shift in % of the clean mean", 15.0),
+    "from_undefended": Effect(1.0, "points", "attacked score − undefended clean score (points)", 0.5),
 }
 
 

@@ -52,7 +52,7 @@ def prepare_grid(
 
     Args:
         metrics: table `metrics`, from `engine.metrics.shifts.shift_metrics`.
-        metric: shift or relative_shift.
+        metric: a key of `EFFECTS`.
         titles: attack or defense name to what it is called.
 
     Returns:

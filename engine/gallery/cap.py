@@ -20,7 +20,11 @@ from engine.schema import NONE
 
 STUDY = "cap"
 SIDES = ("high", "low")
-UNITS = {"shift": "Points", "relative_shift": "% of the clean mean"}
+UNITS = {
+    "shift": "Points",
+    "relative_shift": "% of the clean mean",
+    "from_undefended": "Points from the undefended clean score",
+}
 BY_SIDE, BY_SCORE = "side", "score"
 _ALONE, _SHARED = "one response, alone", "16 responses × 4 attacks share the anchors"
 
@@ -90,6 +94,11 @@ def by_alpha(sweep: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=cap_sweep.COLUMNS)
 
 
+def units_of(metrics: pd.DataFrame) -> tuple[str, ...]:
+    """The units that a run's shifts are known in; runs of earlier versions have no distances."""
+    return tuple(unit for unit in UNITS if unit == "shift" or (metrics["metric"] == unit).any())
+
+
 def main_attacks(metrics: pd.DataFrame) -> pd.DataFrame:
     """Attacks that every defense met; suffixes of other lengths have a figure of their own."""
     shifts = metrics[metrics["metric"] == "shift"]
@@ -137,7 +146,9 @@ METHOD = Dial("method", "map", "choice", lambda _: "PCA", choices=lambda _: ("PC
 COLOUR = Dial("colour", "colour", "choice", lambda _: BY_SIDE, choices=lambda _: (BY_SIDE, BY_SCORE))
 ALPHA_HIGH = Dial("alpha_high", "alpha steered high", "choice", _chosen_alpha("high"), choices=_alphas("high"))
 ALPHA_LOW = Dial("alpha_low", "alpha steered low", "choice", _chosen_alpha("low"), choices=_alphas("low"))
-METRIC = Dial("metric", "shift in", "choice", lambda _: "shift", choices=lambda _: tuple(UNITS), words=UNITS)
+METRIC = Dial(
+    "metric", "shift in", "choice", lambda _: "shift", choices=lambda s: units_of(s.table("metrics")), words=UNITS
+)
 
 
 def _scores(source: Source, at: Values) -> Shown:

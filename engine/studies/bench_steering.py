@@ -113,7 +113,7 @@ def measure(
         "steps": steps,
         "sweep": _sweep(loaded, prompts, standards, pairs, tokens, plain_runs),
         "bandwidth_bytes_per_second": (rate := bandwidth(loaded)),
-        "floor_ms": [_floor_bytes(loaded, rows, tokens) / rate * 1000 for rows in batch_sizes],
+        "floor_ms": [floor_bytes(loaded, rows, tokens) / rate * 1000 for rows in batch_sizes],
     }
 
 
@@ -234,7 +234,7 @@ def bandwidth(loaded: LoadedModel) -> float:
     return float(array.nbytes / min(_clocked(loaded, array.sum)[1] for _ in range(5)))
 
 
-def _floor_bytes(loaded: LoadedModel, rows: int, tokens: int) -> int:
+def floor_bytes(loaded: LoadedModel, rows: int, tokens: int) -> int:
     """Bytes a step must read: every weight once (the input embedding is only looked up), and the rows' cache."""
     model = written_out(loaded)
     embedded = 0 if model.head is model.embedding else model.embedding.nbytes

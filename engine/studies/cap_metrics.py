@@ -62,7 +62,7 @@ def arm_metrics(
             rows.append(metric_row("spearman", NONE, defense, found, len(own)))
         own = verdicts[verdicts["defense"] == defense]
         rows += cost_rows(own, anchors.by_item.get(defense, {}), apart.get(defense, {}), config)
-    rows += _diagnosis(clean, anchors, contexts, config)
+    rows += diagnosis_rows(clean, anchors, contexts, config)
     tables = [t for t in (shifts, gains, distances, pd.DataFrame(rows)) if len(t)]
     return METRICS.conform(pd.concat(tables, ignore_index=True))
 
@@ -132,7 +132,7 @@ def cost_rows(
     return rows
 
 
-def _diagnosis(
+def diagnosis_rows(
     clean: pd.DataFrame, anchors: AnchorSets, contexts: Contexts, config: CapConfig
 ) -> list[dict[str, object]]:
     """Are the anchors apart, and does the judge read them?

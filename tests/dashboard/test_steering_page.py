@@ -13,13 +13,14 @@ from engine.data.store import load_dataset
 from engine.errors import InputError
 from engine.judges.base import Verdict, verdict_table
 from engine.judges.planted import make_planted
-from engine.metrics.gains import defense_gains
+from engine.metrics.gains import defense_gains, from_undefended
 from engine.metrics.shifts import shift_metrics
 from engine.schema import METRICS
 from engine.settings import get_settings
 from engine.strict_json import dumps
 from engine.studies.cap import cap_job
 from engine.studies.cap_config import CapConfig
+from engine.studies.cap_sweep import SweepConfig
 from engine.studies.requests import build_requests
 from tests.dashboard.helpers import MARKUP, PLANTED
 from tests.engine.conftest import save_tiny
@@ -169,6 +170,41 @@ def test_the_sweep_is_read_out_at_any_computed_alpha(app, run):
     assert "Steered high with alpha 0 (0 % of the activation), the texts score 3.15" in html_of(at)
     assert "high 0.0 d" in html_of(at)
     assert at.query_params["alpha_high"] in ("0.0", ["0.0"])
+
+
+def test_the_button_asks_the_worker_for_more_alphas_of_this_run(app, run, monkeypatch):
+    asked = []
+    monkeypatch.setattr(jobs.JobManager, "submit", lambda self, kind, params: asked.append((kind, params)) or "0" * 12)
+    at = go(app, judge=PLANTED, part="Alpha")
+    at.number_input(key="cap_extend_size").set_value(85.0).run()
+    at.button(key="cap_extend").click().run()
+    assert not at.exception
+    more = {"study_id": run.run_id, "judge": PLANTED, "data": "demo-dialogue", "reach": 0.85}
+    assert asked == [("cap_sweep", more)]
+    SweepConfig.model_validate(more)  # what the worker takes
+
+
+def test_an_alpha_chosen_from_the_contexts_that_still_had_a_text_is_said_to_be(app, run):
+    sweep = run.table("cap_sweep")
+    broken = (sweep["side"] == "high") & (sweep["alpha"] == 60) & (sweep["item_id"] == sweep["item_id"].iloc[0])
+    run.write_table("cap_sweep", sweep.assign(score=sweep["score"].mask(broken)))
+    shown = html_of(go(app, judge=PLANTED, part="Alpha"))
+    assert "with 60.0, 3 of 4 contexts had a text that could be scored" in shown
+    assert "of which 7 of 8 could be scored" in html_of(go(app, judge=PLANTED))
+
+
+def test_shifts_can_be_read_as_distances_from_the_undefended_clean_score(app, run):
+    at = go(app, judge=PLANTED, part="Attacks")
+    assert at.segmented_control(key="cap_unit").options == ["Points", "% of the clean mean"]  # of an earlier version
+    metrics = run.table("metrics")
+    run.write_table("metrics", METRICS.conform(pd.concat([metrics, from_undefended(run.table("verdicts"))])))
+    run.update_manifest(finished="2001-01-01T00:00:00+00:00")
+    at = go(app, judge=PLANTED, part="Attacks")
+    at.segmented_control(key="cap_unit").set_value("from_undefended").run()
+    assert not at.exception
+    specs = [json.dumps(json.loads(c.proto.spec), ensure_ascii=False) for c in at.get("plotly_chart")]
+    assert any("attacked score − undefended clean score" in spec for spec in specs)
+    assert "Attacked score behind the defense minus the clean score without one" in html_of(at)
 
 
 def test_a_link_brings_the_alphas(app, run):

@@ -16,10 +16,12 @@ from engine.defenses.reasoning import reasoning_prompt
 from engine.judges.base import Verdict, verdict_table
 from engine.judges.planted import make_planted
 from engine.metrics.gains import from_undefended
+from engine.runs import open_run
 from engine.steering.decode import Row
 from engine.studies.cap_arms import AnchorSets, arms_of, reasoner_of
 from engine.studies.cap_config import CapConfig, Contexts, divide
 from engine.studies.cap_metrics import arm_metrics, cost_rows, tokens_apart
+from engine.studies.cap_recount import recounted
 from engine.studies.cap_screen import with_fitted
 from engine.studies.cap_tutor import Ask, Draft, TutorWriter
 from engine.studies.requests import build_requests
@@ -181,3 +183,36 @@ def test_thresholds_are_fitted_on_training_responses_and_name_the_arms(demo, con
     assert with_fitted(kept, contexts, demo, Lengths(), lambda *_: None) == (kept.defenses, [])  # type: ignore[arg-type]
     stock = config.model_copy(update={"fit_perplexity": False})
     assert with_fitted(stock, contexts, demo, Lengths(), lambda *_: None) == (stock.defenses, [])  # type: ignore[arg-type]
+
+
+def test_a_run_counted_again_changes_withheld_arms_and_adds_what_was_not_counted(settings, demo):
+    folder = settings.assets / "demo" / "dialogue"
+    run = open_run(folder, "cap")
+    now = run.table("metrics").set_index(["metric", "attack", "defense"])
+    again = recounted(run, demo, settings).set_index(["metric", "attack", "defense"])
+    pd.testing.assert_frame_equal(again, now)  # the recorded run is counted by this version's rules
+    own = run.table("verdicts")
+    own = own[(own["defense"] == "human-anchors") & (own["attack"] == "none")]
+    asked = own.loc[own["unread_reason"].isna(), "prompt_tokens"].astype(float)
+    row = now.loc[("tokens_alone", "none", "human-anchors")]
+    assert (row["value"], row["n"], row["n_unread"]) == (pytest.approx(asked.mean()), len(asked), len(own) - len(asked))
+
+    def older(metrics):
+        """As an earlier version wrote it: withheld replies at no tokens, and no distances or rated gaps."""
+        kept = metrics[
+            (metrics["metric"] != "from_undefended")
+            & ~metrics.index.isin(
+                metrics.index[(metrics["metric"] == "anchor_gap") & (metrics["defense"] == "human-anchors")]
+            )
+        ]
+        wrong = kept["metric"].isin(["tokens_alone", "tokens_shared"]) & (kept["defense"] == "human-anchors")
+        return kept.assign(value=kept["value"].mask(wrong, asked.sum() / len(own)))
+
+    class Older:
+        manifest = run.manifest
+
+        def table(self, name):
+            return older(run.table(name)) if name == "metrics" else run.table(name)
+
+    mended = recounted(Older(), demo, settings).set_index(["metric", "attack", "defense"])  # type: ignore[arg-type]
+    pd.testing.assert_frame_equal(mended, now)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from engine import cli
 from engine.data.store import load_dataset
 from engine.defenses.guard import Reading
 from engine.errors import InputError
@@ -11,7 +14,7 @@ from engine.judges.base import no_checkpoint
 from engine.metrics.detection import fitted, side_of
 from engine.runs import create_run
 from engine.schema import NONE
-from engine.studies.detection import DetectionConfig, run_detection
+from engine.studies.detection import DetectionConfig, plan_detection, run_detection
 
 CONFIG = DetectionConfig(data="demo-dialogue", suffixes=("suffix:2",), prompts=("dsi",))
 
@@ -67,3 +70,23 @@ def test_one_item_is_too_few(demo, settings):
             CONFIG.model_copy(update={"limit": 2}), demo, Guard(), create_run(settings.runs, "detection", {}, "d"),
             no_checkpoint,
         )  # fmt: skip
+
+
+def test_the_plan_counts_the_texts_that_are_then_read(demo, settings):
+    read = set()
+
+    class Counting(Guard):
+        def perplexities(self, texts, window, after_batch):
+            read.update(texts)
+            return super().perplexities(texts, window, after_batch)
+
+    run_detection(CONFIG, demo, Counting(), create_run(settings.runs, "detection", {}, "d"), no_checkpoint)
+    assert plan_detection(CONFIG, demo) == {"texts": len(read), "tokens": sum(1 + len(t) // 4 for t in read)}
+
+
+def test_the_command_line_says_it_and_makes_no_run(capsys, settings):
+    assert cli.main(["study", "detection", "--dry-run", "--json"]) == 0
+    out = capsys.readouterr().out
+    assert json.loads(out.splitlines()[-1])["texts"] > 48
+    assert "texts are read once each" in out
+    assert not settings.runs.exists()

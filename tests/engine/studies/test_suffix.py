@@ -13,7 +13,7 @@ from engine.judges.planted import make_planted
 from engine.metrics.shifts import paired_shifts
 from engine.schema import Protocol
 from engine.studies.requests import build_requests, with_attack
-from engine.studies.suffix import SuffixConfig, phrase_name, run_suffix, start_suffix
+from engine.studies.suffix import SuffixConfig, phrase_name, plan_suffix, run_suffix, start_suffix
 from engine.studies.suffix_targets import split_requests, suffixed
 from tests.engine.attacks.conftest import any_coverage, wordy, wordy_judge  # noqa: F401
 
@@ -53,6 +53,15 @@ def test_the_phrase_is_saved_and_measured_on_other_items(done, demo):
     shift = metrics[(metrics["metric"] == "shift") & (metrics["attack"] == "suffix:found-here")]["value"].iloc[0]
     own = paired_shifts(verdicts)
     assert shift == pytest.approx(own.loc[own["attack"] == "suffix:found-here", "shift"].mean())
+
+
+def test_the_plan_is_what_the_run_then_takes_at_most(done, demo, wordy_judge):  # noqa: F811
+    run, _ = done
+    plan = plan_suffix(CONFIG, demo, wordy_judge)
+    assert plan["verdicts"] == len(run.table("verdicts"))
+    queries = run.manifest()["phrase"]["queries"]  # a differentiated prompt counts three
+    assert plan["search_prompts"] <= queries <= 3 * plan["search_prompts"]
+    assert plan["tokens"] > run.table("verdicts").query("attack == 'none'")["prompt_tokens"].sum()
 
 
 def test_the_saved_attack_writes_what_was_searched(done, demo):
