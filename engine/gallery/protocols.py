@@ -16,7 +16,16 @@ from engine.gallery.base import Dial, Entry, Shown, Source, Values, has_table
 from engine.metrics.flips import FlipComparison, TieRule
 from engine.metrics.intervals import Interval
 from engine.metrics.leaderboard import Board, ChosenBy, board, win_table, with_elo
-from engine.metrics.protocols import PROTOCOLS, LadderRow, View, copy_rates, flips, ladder, margin_like_pairwise
+from engine.metrics.protocols import (
+    PROTOCOLS,
+    LadderRow,
+    View,
+    copy_rates,
+    flips,
+    ladder,
+    losers_left_out,
+    margin_like_pairwise,
+)
 from engine.readout.arena import Arena, arm_parts, build_arena, label_values
 from engine.schema import NONE, Protocol
 
@@ -230,7 +239,10 @@ def _flips(source: Source, at: Values, *, net: bool) -> Shown:
         "null": 0.0,
         "note": _note(source, view),
     }
-    return Shown(made, more, (_unread(source),))
+    out = sum(losers_left_out(arena(source), p, together, view) for p in PROTOCOLS)
+    return Shown(
+        made, more, (f"{out} losers left out, their rewriting not kept or failing other rules", _unread(source))
+    )
 
 
 def _copies(source: Source, at: Values, *, ties: bool) -> Shown:
@@ -272,7 +284,10 @@ def _slope(source: Source, at: Values) -> Shown:
         "title": f"Who climbs, judged {found.protocol.value}?",
         "note": _note(source, view, pointwise=pointwise),
     }
-    facts = (f"n = {found.n} comparisons before and after", f"{found.left_out} left out as unread or not kept")
+    facts = (
+        f"n = {found.n} comparisons before and after",
+        f"{found.left_out} left out as unread, not kept or with other rules failed",
+    )
     return Shown(slope_rows(arena(source).systems, found), more, facts)
 
 

@@ -77,7 +77,7 @@ def _flips(found: FlipComparison) -> list[Advice]:
     raw = f"; before the placebo is taken off {_points(found.test.interval)}, p = {found.test.p_value:.2g}"
     about = f"{test.interval.n} pairs of {test.interval.n_clusters} items with the same clean loser"
     if not enough(test.interval):
-        return [Advice(f"Whether the protocols flip differently{beyond} is open: {about}.", "open", "Flips")]
+        return [Advice(f"Whether the protocols flip differently is open{beyond}: {about}.", "open", "Flips")]
     tested = f"p = {test.p_value:.2g}, {about}"
     points = f"{_points(test.interval)} ({tested}{raw if found.placebo_judged else ''})"
     if test.p_value < ALPHA:

@@ -13,6 +13,7 @@ ends, so stopping loses nothing but the run under way, and judge calls are cache
 Only the test side is judged, since the judge was trained on the training and the tuning side. In `assets/results`
 the PandaLM rows of `puaudit_bundled` are of one CPU thread (11 minutes of its time). The rows of `protocols` are older:
 their PandaLM and IFEval prompts are partly of the tuning side, as the column `data` or the page *Methods* says.
+Those of IFEval, the only ones with format rules, were made before rewritings that fail other rules were left out.
 """
 
 from __future__ import annotations
@@ -81,6 +82,8 @@ COLUMNS: dict[str, tuple[str, ...]] = {
 PHRASE, CONTROL = "topicalchat", "topicalchat-random"
 PHRASE_WORDS, PHRASE_CANDIDATES, PHRASE_PROMPTS = 5, 128, 36
 PROMPT_ATTACKS = ("dsi", "bed", "adaptive")
+WRITTEN = ("perplexity?threshold=112", "cot", "score-anchors", "wcap")
+"""Defenses that read or write texts; the threshold is the one `detection` fits against phrases on the training side."""
 CAP_CANDIDATES = 18
 """Texts written for each context and standard."""
 PAIRS_PER_LIMIT = 10
@@ -189,6 +192,8 @@ def run_parts(work: Work, studies: Sequence[str], seconds: float | None, named: 
         work.runs.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"--out {work.out}: {error.strerror}. Name a folder that can be written.") from None
+    chosen = {part.name for part in parts}
+    parts = [part if part.after in chosen else part._replace(after="") for part in parts]  # it rests on an earlier call
     end = None if seconds is None else time.monotonic() + seconds
     states: dict[str, str] = {}
     for i, part in enumerate(parts):
@@ -251,6 +256,7 @@ def suffix_parts(work: Work) -> list[Part]:
     return [
         Part(found, 3, partial(_search, work, PHRASE, dataset, True)),
         Part("suffix, defenses", 2, partial(_defended, work, dataset), found),
+        Part("suffix, written defenses", 3, partial(_written, work, dataset), found),
         Part(f"suffix, {CONTROL}", 3, partial(_search, work, CONTROL, dataset, False)),
         Part("detection", 1, partial(_detected, work, dataset), found),
     ]
@@ -280,23 +286,38 @@ def _words(work: Work) -> int:
 
 def _defended(work: Work, dataset: Dataset, seconds: float | None) -> None:
     learned = tuple(f"suffix:{PHRASE}:{k}" for k in range(1, _words(work) + 1))
-    config = ScoreConfig(
-        judge=work.spec,
-        data=dataset.dataset_id,
-        attacks=(*learned, "suffix", *PROMPT_ATTACKS),
-        defenses=(NONE, "human-anchors", "random-anchors"),
-        budget_seconds=seconds,
-    )
+    attacks = (*learned, "suffix", *PROMPT_ATTACKS)
+    _scored(work, dataset, attacks, (NONE, "human-anchors", "random-anchors"), "defenses", seconds)
+
+
+def _written(work: Work, dataset: Dataset, seconds: float | None) -> None:
+    _scored(work, dataset, (_phrase(work), "suffix"), (NONE, *WRITTEN), "written defenses", seconds)
+
+
+def _scored(
+    work: Work,
+    dataset: Dataset,
+    attacks: tuple[str, ...],
+    defenses: tuple[str, ...],
+    search: str,
+    seconds: float | None,
+) -> None:
+    given = {"judge": work.spec, "data": dataset.dataset_id, "attacks": attacks, "defenses": defenses}
+    config = ScoreConfig.model_validate(given | {"budget_seconds": seconds})
     run = create_run(work.runs, "score", config.model_dump(mode="json"))
     try:
         run_score(config, evaluation_side(dataset), work.judge, run, no_checkpoint)
     finally:
-        work.keep("suffix", run, search="defenses")
+        work.keep("suffix", run, search=search)
+
+
+def _phrase(work: Work) -> str:
+    """The learned phrase at the length that figures compare: four words."""
+    return f"suffix:{PHRASE}:{min(4, _words(work))}"
 
 
 def _detected(work: Work, dataset: Dataset, seconds: float | None) -> None:
-    phrase = f"suffix:{PHRASE}:{min(4, _words(work))}"
-    config = DetectionConfig(data=dataset.dataset_id, suffixes=(phrase, "suffix"), prompts=PROMPT_ATTACKS)
+    config = DetectionConfig(data=dataset.dataset_id, suffixes=(_phrase(work), "suffix"), prompts=PROMPT_ATTACKS)
     run = create_run(work.runs, "detection", config.model_dump(mode="json"))
     guard = guard_for(make_planted("planted:constant"), work.settings)
     run_detection(config, dataset, guard, run, within(seconds))
