@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.training.checkers import CHECKERS, rule_met, sentence_count, words_of
+from engine.errors import InputError
+from engine.training.checkers import ARGUMENTS, CHECKERS, check_rule, holds, rule_met, sentence_count, words_of
 from engine.training.heldout import Side
 from engine.training.rules import EDITS, RuleTask, build_response, usable, with_simple_rules
 from engine.training.sources import RulePrompt
@@ -62,6 +63,21 @@ def test_each_rule_tells_a_good_from_a_bad_case(rule, arguments, good, bad):
 
 def test_every_checker_has_a_case_and_edits():
     assert {c[0] for c in CASES} == set(CHECKERS) == set(EDITS)
+
+
+@pytest.mark.parametrize(("rule", "arguments"), [c[:2] for c in CASES])
+def test_each_argument_that_a_case_gives_is_needed(rule, arguments):
+    check_rule(rule, arguments)
+    assert set(ARGUMENTS.get(rule, {})) == set(arguments)
+    for name in arguments:
+        with pytest.raises(InputError, match=f"{rule} needs the argument '{name}'"):
+            check_rule(rule, {k: v for k, v in arguments.items() if k != name})
+
+
+def test_a_relation_is_one_of_two():
+    assert (holds(3, "at least", 3), holds(3, "less than", 3)) == (True, False)
+    with pytest.raises(InputError, match="'at most' is unknown. Allowed: at least, less than"):
+        holds(2, "at most", 3)
 
 
 @pytest.mark.parametrize("rule", sorted(CHECKERS))
