@@ -129,9 +129,9 @@ def _baselines(run: SwapRun, found: Summary, setting: Setting, __: Dataset, key:
     cuts = {
         "Undefended": ("", found.before),
         f"RefSwap, K = {setting.k}": (f"max_p_cf ≥ {three_digits(found.gamma)}", found.after),
-        "max_p_cf, K = 1": (f"max_p_cf ≥ {three_digits(found.one_cut.value)}", found.one_after),
-        "s-score, K = 1": (f"s ≥ {three_digits(found.s_cut.value)}", found.s_after),
-        "Length filter": (f"at least {fixed(found.length_cut.value, 0)} characters", found.length_after),
+        "max_p_cf, K = 1": (f"max_p_cf ≥ {three_digits(found.k_one.cut.value)}", found.k_one.after),
+        "s-score, K = 1": (f"s ≥ {three_digits(found.s_score.cut.value)}", found.s_score.after),
+        "Length filter": (f"at least {fixed(found.length.cut.value, 0)} characters", found.length.after),
     }
     rows = [
         {

@@ -135,6 +135,14 @@ class Rates:
 
 
 @dataclass(frozen=True)
+class Baseline:
+    """Another filter of YES verdicts, calibrated as RefSwap is (eq. 5), and its rates on the test part."""
+
+    cut: Cut
+    after: Rates
+
+
+@dataclass(frozen=True)
 class Summary:
     """A verifier, its flaw and what RefSwap does to it, at one setting.
 
@@ -142,9 +150,8 @@ class Summary:
         before, after: on the test part, undefended and behind RefSwap.
         dev_before, dev_after: on the calibration part.
         gamma: the threshold in use; `cut` is what eq. 5 gives.
-        one_cut, s_cut, length_cut: calibrated thresholds of the baselines: max_p_cf at K = 1 (the s-score sees the same
-            two probabilities), the s-score, and the length; `one_after`, `s_after`, `length_after` their rates
-            (test part).
+        k_one, s_score, length: the baselines: max_p_cf at K = 1 (the s-score sees the same two probabilities), the
+            s-score, and the length of the response.
         auc, one_auc, s_auc: signed, over accepted correct responses and accepted keys of all parts; `cohens_d`
             likewise.
         pass_right, pass_fooled: shares of those two populations that reach gamma.
@@ -162,12 +169,9 @@ class Summary:
     after: Rates
     dev_before: Rates
     dev_after: Rates
-    one_cut: Cut
-    one_after: Rates
-    s_cut: Cut
-    s_after: Rates
-    length_cut: Cut
-    length_after: Rates
+    k_one: Baseline
+    s_score: Baseline
+    length: Baseline
     auc: Interval
     one_auc: Interval
     s_auc: Interval
@@ -199,23 +203,20 @@ def summarise(
         delta: accuracy tolerance of eq. 5, as a fraction of 1.
         gamma: threshold set by hand; None takes eq. 5's.
         threshold: p_yes from which the baseline verdict is YES.
-        level: of the intervals.
-        seed: of the bootstrap.
+        level, seed: of the intervals and their bootstrap.
     """
     yes, score, s = samples.yes(threshold), max_p_cf(samples, k), s_score(samples)
-    first = max_p_cf(samples, 1)
-    own, part, size = samples.clean & samples.dev, ~samples.dev, samples.length.astype(np.float64)
-
-    def fitted(values: Floats, floor: float = 0.0, top: float = 1.0) -> Cut:
-        return calibrate(values[own], yes[own], samples.right[own], delta, floor=floor, top=top)
-
-    cut, one_cut, s_cut = fitted(score), fitted(first), fitted(s, floor=-1.0)
-    length_cut = fitted(size, top=float(size.max(initial=0)) + 1)
-    used = cut.value if gamma is None else gamma
+    first, size, part = max_p_cf(samples, 1), samples.length.astype(np.float64), ~samples.dev
 
     def rates(verdicts: Floats, among: Bools) -> Rates:
         return _rates(samples, verdicts, among, level, seed)
 
+    def baseline(values: Floats, floor: float = 0.0, top: float = 1.0) -> Baseline:
+        own = _fitted(samples, yes, values, delta, floor, top)
+        return Baseline(own, rates(decide(yes, values, own.value), part))
+
+    cut = _fitted(samples, yes, score, delta)
+    used = cut.value if gamma is None else gamma
     after = decide(yes, score, used)
     good, fooled = (yes == 1) & samples.clean & samples.right, (yes == 1) & ~samples.clean
     groups = samples.item, good, fooled
@@ -229,12 +230,9 @@ def summarise(
         after=rates(after, part),
         dev_before=rates(yes, samples.dev),
         dev_after=rates(after, samples.dev),
-        one_cut=one_cut,
-        one_after=rates(decide(yes, first, one_cut.value), part),
-        s_cut=s_cut,
-        s_after=rates(decide(yes, s, s_cut.value), part),
-        length_cut=length_cut,
-        length_after=rates(decide(yes, size, length_cut.value), part),
+        k_one=baseline(first),
+        s_score=baseline(s, floor=-1.0),
+        length=baseline(size, top=float(size.max(initial=0)) + 1),
         auc=auc_interval(score, *groups, level=level, seed=seed),
         one_auc=auc_interval(first, *groups, level=level, seed=seed),
         s_auc=auc_interval(s, *groups, level=level, seed=seed),
@@ -247,6 +245,12 @@ def summarise(
         cost_clean=cost(samples, yes, k, samples.clean),
         cost_key=cost(samples, yes, k, ~samples.clean),
     )
+
+
+def _fitted(samples: Samples, yes: Floats, values: Floats, delta: float, floor: float = 0.0, top: float = 1.0) -> Cut:
+    """Eq. 5 on the responses of the calibration part."""
+    own = samples.clean & samples.dev
+    return calibrate(values[own], yes[own], samples.right[own], delta, floor=floor, top=top)
 
 
 def _rates(samples: Samples, verdicts: Floats, part: Bools, level: float, seed: int) -> Rates:

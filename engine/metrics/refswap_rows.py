@@ -26,9 +26,9 @@ def summary_rows(summary: Summary, keys: Sequence[str]) -> pd.DataFrame:
     for group, defense, rates in (
         ("test", NONE, summary.before),
         ("test", REFSWAP, summary.after),
-        ("test", K_ONE, summary.one_after),
-        ("test", S_SCORE, summary.s_after),
-        ("test", LENGTH, summary.length_after),
+        ("test", K_ONE, summary.k_one.after),
+        ("test", S_SCORE, summary.s_score.after),
+        ("test", LENGTH, summary.length.after),
         ("dev", NONE, summary.dev_before),
         ("dev", REFSWAP, summary.dev_after),
     ):
@@ -49,9 +49,9 @@ def summary_rows(summary: Summary, keys: Sequence[str]) -> pd.DataFrame:
         add(metric, "all", REFSWAP, one)
     for metric, defense, cut in (
         ("gamma", REFSWAP, summary.cut),
-        ("one_cut", K_ONE, summary.one_cut),
-        ("s_cut", S_SCORE, summary.s_cut),
-        ("length_cut", LENGTH, summary.length_cut),
+        ("one_cut", K_ONE, summary.k_one.cut),
+        ("s_cut", S_SCORE, summary.s_score.cut),
+        ("length_cut", LENGTH, summary.length.cut),
     ):
         add(metric, "dev", defense, Interval(cut.value, np.nan, np.nan, summary.auc.level, "eq. 5", cut.n, cut.n))
     return pd.DataFrame(rows)

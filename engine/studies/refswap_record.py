@@ -8,7 +8,7 @@ import numpy as np
 
 from engine.attacks.master_keys import key_text
 from engine.metrics.intervals import Interval
-from engine.metrics.refswap import Rates, Summary, Table
+from engine.metrics.refswap import Baseline, Rates, Summary, Table
 
 
 def as_record(table: Table, summary: Summary, judge: str, n_without_reference: int) -> dict[str, Any]:
@@ -22,7 +22,7 @@ def as_record(table: Table, summary: Summary, judge: str, n_without_reference: i
     """
     s = table.samples
     read = ~np.isnan(s.p)
-    record: dict[str, Any] = {
+    return {
         "judge": judge,
         "n_clean": int((s.clean & read).sum()),
         "n_keys": int((~s.clean & read).sum()),
@@ -57,9 +57,9 @@ def as_record(table: Table, summary: Summary, judge: str, n_without_reference: i
         "dev": _part(summary.dev_before, summary.dev_after),
         "test": _part(summary.before, summary.after),
         "baselines": {
-            "k_1": {"cut": summary.one_cut.value, **_after(summary.one_after)},
-            "s_score": {"cut": summary.s_cut.value, **_after(summary.s_after)},
-            "length": {"cut": summary.length_cut.value, **_after(summary.length_after)},
+            "k_1": _baseline(summary.k_one),
+            "s_score": _baseline(summary.s_score),
+            "length": _baseline(summary.length),
         },
         "intervals": {
             name: [one.lower, one.upper]
@@ -71,7 +71,6 @@ def as_record(table: Table, summary: Summary, judge: str, n_without_reference: i
             )
         },
     }
-    return record
 
 
 def _per_key(table: Table, summary: Summary) -> list[dict[str, Any]]:
@@ -103,8 +102,9 @@ def _part(before: Rates, after: Rates) -> dict[str, Any]:
     }
 
 
-def _after(rates: Rates) -> dict[str, Any]:
-    return {"accuracy": rates.accuracy.value, "fpr": rates.fpr.value, "fpr_worst": rates.fpr_worst.value}
+def _baseline(one: Baseline) -> dict[str, float]:
+    rates = {name: getattr(one.after, name).value for name in ("accuracy", "fpr", "fpr_worst")}
+    return {"cut": one.cut.value, **rates}
 
 
 def _whole(one: Interval) -> list[float]:

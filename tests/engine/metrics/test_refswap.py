@@ -112,9 +112,8 @@ def test_k_one_stands_beside_the_s_score():
     found = summarise(s, k=3, delta=0.02)
     alone = summarise(s, k=1, delta=0.02)
     assert found.one_auc == alone.auc
-    assert found.one_cut == alone.cut
-    assert found.one_after == alone.after
-    assert found.one_after != found.after
+    assert found.k_one.cut == alone.cut
+    assert found.k_one.after == alone.after != found.after
     rows = METRICS.conform(summary_rows(found, [f"key:{i}" for i in range(4)]))
     own = rows[(rows["defense"] == K_ONE) & (rows["metric"] == "fpr")]
     assert own["value"].tolist() == [alone.after.fpr.value]
@@ -172,7 +171,7 @@ def test_the_settings_of_a_summary():
     assert by_hand.gamma == 0.05
     assert by_hand.cut.value == tight.gamma
     assert summarise(s, k=1, delta=0.0).auc.value < tight.auc.value  # fewer references, less separation
-    assert tight.length_after.fpr.value == 0  # keys of one character fall to a length filter
+    assert tight.length.after.fpr.value == 0  # keys of one character fall to a length filter
     assert tight.cost_clean.passes == pytest.approx(4)
     rows = METRICS.conform(summary_rows(tight, [f"key:{i}" for i in range(4)]))
     assert set(rows["metric"]) >= {"accuracy", "fpr", "key_fpr", "auc", "gamma"}
