@@ -7,7 +7,7 @@ accepts. Rates under a calibrated threshold are of the items that it was not cal
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 import pandas as pd
@@ -203,13 +203,12 @@ def summarise(
         delta: accuracy tolerance of eq. 5, as a fraction of 1.
         gamma: threshold set by hand; None takes eq. 5's.
         threshold: p_yes from which the baseline verdict is YES.
-        level, seed: of the intervals and their bootstrap.
+        level: of the intervals.
+        seed: of the bootstrap.
     """
     yes, score, s = samples.yes(threshold), max_p_cf(samples, k), s_score(samples)
     first, size, part = max_p_cf(samples, 1), samples.length.astype(np.float64), ~samples.dev
-
-    def rates(verdicts: Floats, among: Bools) -> Rates:
-        return _rates(samples, verdicts, among, level, seed)
+    rates = partial(_rates, samples, level=level, seed=seed)
 
     def baseline(values: Floats, floor: float = 0.0, top: float = 1.0) -> Baseline:
         own = _fitted(samples, yes, values, delta, floor, top)
