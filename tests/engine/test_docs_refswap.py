@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from engine import methods
 from engine.gallery import Source
 from engine.gallery.refswap import table
 from engine.metrics.refswap import summarise
@@ -134,3 +135,9 @@ def test_the_recorded_metrics_are_what_the_recorded_verdicts_give(name):
     own = table(Source(run), config["arms"][0])
     found = summarise(own.samples, k=config["k"], delta=config["delta"] / 100)
     pd.testing.assert_frame_equal(run.table("metrics"), METRICS.conform(summary_rows(found, own.keys)))
+
+
+def test_the_finding_counts_the_keys_that_its_share_is_of():
+    found = methods.findings(ROOT / "assets")
+    own = found[found["claim"] == "RefSwap takes most master keys away for little accuracy"]
+    assert own["n"].tolist() == [int(SHORTCUT["n_test_keys"])] == [2550]
