@@ -194,7 +194,7 @@ def pack(weight: Any) -> Packed | None:
     if not loops() or weight.dtype != torch.float32 or weight.device.type != "cpu" or weight.shape[1] % GROUP:
         return None
     values = weight.detach().contiguous().numpy()
-    with _ALONE:
+    with compiled_threads():  # the first parallel loop starts numba's threads, which sets torch's number as well
         return _four_bits(values) or _eight_bits(values)
 
 

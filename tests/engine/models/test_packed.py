@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -79,6 +83,19 @@ def test_nan_stays_nan():
             out = found(x)
             assert bool(out[0].isnan().all())
             assert bool(out[1:].isfinite().all())
+
+
+def test_packing_leaves_torchs_threads_as_they_were():
+    """In a process of its own: numba's threads start once, with its first parallel loop, and set torch's number."""
+    code = (
+        "import torch; from engine.models.packed import pack; torch.set_num_threads(1); "
+        "found = pack((torch.arange(192 * 576) % 16).float().view(192, 576)); "
+        "print(bool(found), torch.get_num_threads())"
+    )
+    command = [sys.executable, "-c", code]
+    two = {**os.environ, "NUMBA_NUM_THREADS": "2"}
+    done = subprocess.run(command, check=True, timeout=300, capture_output=True, text=True, env=two)
+    assert done.stdout.split() == ["True", "1"]
 
 
 def test_threads_are_as_before_afterwards():
