@@ -19,8 +19,9 @@ from engine.schema import NONE
 JOB = "cap_job"
 ATTACKS = (*DEFAULT_ATTACKS, "adaptive", "suffix")
 TUTOR = "bundled:base"
-DEFENSES, ANCHORED, LENGTHS = 7, 4, 4
-"""Arms of the study, those with anchors (each also exchanged), and further lengths of the suffix, on two arms."""
+DEFENSES, ANCHORED, LENGTHS = 8, 4, 4
+"""Arms of the study (perplexity with two thresholds), those with anchors (each also exchanged), and further lengths of
+the suffix, on two arms."""
 FORMS = {"paper": "As in the paper", "centred": "Centred cosine"}
 
 

@@ -61,7 +61,7 @@ def short_titles(metrics: pd.DataFrame) -> dict[str, str]:
 
 def cap_name(defense: str) -> str:
     """A defense of the study cap as it stands in a figure."""
-    return CAP_TITLES.get(defense, defense_name(defense))
+    return CAP_TITLES.get(defense) or upper_first(defense_name(defense))
 
 
 def cap_titles(metrics: pd.DataFrame) -> dict[str, str]:

@@ -11,10 +11,12 @@ import pandas as pd
 import pytest
 
 from engine import cli
+from engine.commands.study_cap import report
 from engine.data.dataset import build_dataset
 from engine.data.mapping import suggest_mapping
 from engine.data.reading import read_table
 from engine.data.store import save_dataset
+from engine.defenses.names import parse_defense
 from engine.errors import Cancelled, InputError
 from engine.judges.base import Verdict
 from engine.judges.registry import make_judge
@@ -23,7 +25,7 @@ from engine.runs import create_run, open_run
 from engine.schema import Protocol, Task
 from engine.settings import get_settings
 from engine.strict_json import dumps
-from engine.studies import cap_standards, cap_tutor
+from engine.studies import cap, cap_standards, cap_tutor
 from engine.studies.anchoring import sources_for
 from engine.studies.cap import load_tutor, run_cap, summary
 from engine.studies.cap_config import CapConfig, divide
@@ -312,6 +314,29 @@ def test_ratings_are_missed_before_anything_is_written(dataset, tutor, home, mon
 def test_settings_that_make_no_sense_are_refused_by_name(dataset, changes, message):
     with pytest.raises(ValueError, match=message):
         config_of(dataset, "x", **changes)
+
+
+def test_perplexity_is_read_by_the_tutor_at_fitted_thresholds_and_reasoning_is_written_once(
+    dataset, tutor, home, monkeypatch
+):
+    loaded = load_tutor(f"path:{tutor}", home, cache=False)
+    written = []
+    write = loaded.write
+    monkeypatch.setattr(loaded, "write", lambda asks, *rest: (written.append(len(asks)), write(asks, *rest))[1])
+    monkeypatch.setattr(cap, "_base", lambda *_: loaded)  # stands for the bundled base model, which writes for others
+    config = config_of(dataset, tutor, attacks=("dsi", "suffix"), defenses=("perplexity", "cot?tokens=8", "cap"))
+    run = create_run(home.runs, "cap", config.model_dump(), "screens")
+    found = run_cap(config, dataset, make_judge(JUDGE, home), loaded, run, home, lambda *_: None)
+    fitted = found["perplexity"]["fitted"]
+    assert found["perplexity"]["guard"] == loaded.loaded.spec
+    assert [(one["against"], one["attacks"]) for one in fitted] == [("suffix", ["suffix"]), ("prompt", ["dsi"])]
+    assert all((one["n_clean"], one["n_attacked"]) == (16, 16) for one in fitted)
+    names = {parse_defense(f"perplexity?threshold={one['threshold']}").name for one in fitted}
+    assert set(found["cost"]) == {"none", *names, "cot?tokens=8", "cap"}
+    assert written[-1] == 16 * 3, "the reasoning is written for the arm and never again"
+    own = run.table("verdicts").query("attack == 'none' and defense == 'cot?tokens=8'")
+    assert found["cost"]["cot?tokens=8"]["tokens"] > 20 + own["prompt_tokens"].mean()
+    assert "of best F1" in report(found)
 
 
 def test_the_plan_counts_what_a_run_then_writes(finished, dataset, tutor, home):
