@@ -196,6 +196,8 @@ def _turns(
                 "seconds": writing.wall + judging.wall,
                 "seconds_writing": writing.wall,
                 "ratio": (writing.wall + judging.wall) / bare.wall,
+                "cpu_seconds_undefended": bare.cpu,
+                "cpu_seconds": writing.cpu + judging.cpu,
                 "cpu_ratio": (writing.cpu + judging.cpu) / bare.cpu,
             }
         )
