@@ -9,7 +9,8 @@
 On an NVIDIA H200 none of the four took more than eight minutes. A table is written again whenever one of its runs
 ends, so stopping loses nothing but the run under way, and judge calls are cached. The run folders lie in DIR/runs.
 
-`suffix` saves its two phrases as `topicalchat` and `topicalchat-random`, in place of saved phrases of these names.
+`suffix` saves its two phrases as `topicalchat` and `topicalchat-random`, in place of saved phrases of these names;
+`--part "written defenses"` alone takes the one saved before.
 Only the test side is judged, since the judge was trained on the training and the tuning side. In `assets/results`
 the PandaLM rows of `puaudit_bundled` are of one CPU thread (11 minutes of its time). The rows of `protocols` are older:
 their PandaLM and IFEval prompts are partly of the tuning side, as the column `data` or the page *Methods* says.
