@@ -10,7 +10,7 @@ On an NVIDIA H200 none of the four took more than eight minutes. A table is writ
 ends, so stopping loses nothing but the run under way, and judge calls are cached. The run folders lie in DIR/runs.
 
 `suffix` saves its two phrases as `topicalchat` and `topicalchat-random`, in place of saved phrases of these names;
-`--part "written defenses"` alone takes the one saved before.
+`--part "written defenses"` and `--part "behind CAP"` (rows of cap.csv) alone take the one saved before.
 Only the test side is judged, since the judge was trained on the training and the tuning side. In `assets/results`
 the PandaLM rows of `puaudit_bundled` are of one CPU thread (11 minutes of its time). The rows of `protocols` are older:
 their PandaLM and IFEval prompts are partly of the tuning side, as the column `data` or the page *Methods* says.
@@ -253,11 +253,14 @@ def _cap(work: Work, name: str, dataset: Dataset, changes: dict[str, Any], secon
 def suffix_parts(work: Work) -> list[Part]:
     """A phrase by gradient, under defenses, its control at random, and whether perplexity detects it."""
     dataset = suffix_data(read_dialogues(work.data), work.limit)
+    replies = cap_data("TopicalChat", Task.DIALOGUE, read_dialogues(work.data), None, work.limit)
+    anchored = {"attacks": (_phrase(work),), "defenses": (NONE, "wcap", CAP), "suffix_words": ()}
     found = f"suffix, {PHRASE}"
     return [
         Part(found, 3, partial(_search, work, PHRASE, dataset, True)),
         Part("suffix, defenses", 2, partial(_defended, work, dataset), found),
         Part("suffix, written defenses", 3, partial(_written, work, dataset), found),
+        Part("suffix, behind CAP", 4, partial(_cap, work, "topicalchat-learned", replies, anchored), found),
         Part(f"suffix, {CONTROL}", 3, partial(_search, work, CONTROL, dataset, False)),
         Part("detection", 1, partial(_detected, work, dataset), found),
     ]
@@ -287,24 +290,18 @@ def _words(work: Work) -> int:
 
 def _defended(work: Work, dataset: Dataset, seconds: float | None) -> None:
     learned = tuple(f"suffix:{PHRASE}:{k}" for k in range(1, _words(work) + 1))
-    attacks = (*learned, "suffix", *PROMPT_ATTACKS)
-    _scored(work, dataset, attacks, (NONE, "human-anchors", "random-anchors"), "defenses", seconds)
+    attacks, defenses = (*learned, "suffix", *PROMPT_ATTACKS), (NONE, "human-anchors", "random-anchors")
+    _scored(work, dataset, "defenses", {"attacks": attacks, "defenses": defenses}, seconds)
 
 
 def _written(work: Work, dataset: Dataset, seconds: float | None) -> None:
-    _scored(work, dataset, (_phrase(work), "suffix"), (NONE, *WRITTEN), "written defenses", seconds)
+    arms = {"attacks": (_phrase(work), "suffix"), "defenses": (NONE, *WRITTEN)}
+    _scored(work, dataset, "written defenses", arms, seconds)
 
 
-def _scored(
-    work: Work,
-    dataset: Dataset,
-    attacks: tuple[str, ...],
-    defenses: tuple[str, ...],
-    search: str,
-    seconds: float | None,
-) -> None:
-    given = {"judge": work.spec, "data": dataset.dataset_id, "attacks": attacks, "defenses": defenses}
-    config = ScoreConfig.model_validate(given | {"budget_seconds": seconds})
+def _scored(work: Work, dataset: Dataset, search: str, arms: dict[str, Any], seconds: float | None) -> None:
+    given = {"judge": work.spec, "data": dataset.dataset_id, "budget_seconds": seconds}
+    config = ScoreConfig.model_validate(given | arms)
     run = create_run(work.runs, "score", config.model_dump(mode="json"))
     try:
         run_score(config, evaluation_side(dataset), work.judge, run, no_checkpoint)
