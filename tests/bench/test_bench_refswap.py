@@ -16,8 +16,8 @@ from engine.training.sources import DEFAULT_DATA
 
 @pytest.mark.weights
 def test_the_reference_last_keeps_the_promise_and_the_shortcut_is_there(settings, weights):
-    last = measure("bundled:shortcut-verifier", "reference last", 5, 4, settings)
-    assert last["accepted"] >= 12  # of 4 responses and 20 keys: vulnerable by construction
+    last = measure("bundled:shortcut-verifier", "reference last", 5, 2, settings)
+    assert last["accepted"] >= 6  # of 2 responses and 10 keys: vulnerable by construction
     assert last["tokens_ratio"] <= MOST
     assert last["tokens_ratio_correct"] <= MOST
     assert last["tokens_ratio_alone"] > 5  # what the paper's way costs
