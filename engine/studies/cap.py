@@ -30,7 +30,7 @@ from engine.studies.cap_learned import learn_suffixes, learning_work, with_defla
 from engine.studies.cap_metrics import COSTS, arm_metrics, tokens_apart
 from engine.studies.cap_pairs import comparative_rows, pairs_of
 from engine.studies.cap_plan import check_settings
-from engine.studies.cap_screen import guard_of, training_texts, with_fitted
+from engine.studies.cap_screen import guard_of, screening_work, with_fitted
 from engine.studies.cap_standards import Found, find_standards
 from engine.studies.cap_sweep import SIDES, alphas_of, sweep
 from engine.studies.cap_tutor import Tutor
@@ -97,8 +97,8 @@ def run_cap(
         config = config.model_copy(update={"attacks": with_deflation(config.attacks)})
     contexts = divide(config, dataset)
     _describe(run, dataset, judge, tutor, contexts)
-    texts = (1 + len(config.attacks)) * len(training_texts(config, contexts, dataset))
-    progress = Progress(checkpoint, expected_work(config, contexts) + learning_work(config) + texts)
+    work = expected_work(config, contexts) + learning_work(config) + screening_work(config, contexts, dataset)
+    progress = Progress(checkpoint, work)
     with ending(run):
         check_settings(config, dataset, judge, tutor, settings)
         anchors = _steer(config, contexts, dataset, judge, tutor, run, settings, progress)
@@ -146,8 +146,8 @@ def _judge(
 ) -> None:
     """Every arm; verdicts and metrics are written after each defense, so that a stopped run has what is done."""
     guard = guard_of(tutor, judge)
-    texts = (1 + len(config.attacks)) * len(training_texts(config, contexts, dataset))
-    defenses, fitted = with_fitted(config, contexts, dataset, guard, progress.part(texts))
+    part = progress.part(screening_work(config, contexts, dataset))
+    defenses, fitted = with_fitted(config, contexts, dataset, guard, part)
     run.update_manifest(perplexity={"guard": tutor.loaded.spec, "fitted": fitted})
     config = config.model_copy(update={"defenses": defenses})
     writer = reasoner_of(config, judge, lambda: _base(config, tutor, settings))

@@ -109,6 +109,11 @@ class CapConfig(BaseModel):
             )
         return self
 
+    @property
+    def fits_perplexity(self) -> bool:
+        """Whether thresholds are to be fitted: asked for, and there is an arm that names none."""
+        return self.fit_perplexity and PERPLEXITY in self.defenses
+
 
 @dataclass(frozen=True)
 class Contexts:
@@ -184,8 +189,8 @@ def expected_work(config: CapConfig, contexts: Contexts) -> int:
     pools = 2 * 2 * config.candidates * len(contexts.training)
     sweep = 2 * 2 * (len(config.reach) + len(config.alphas)) * len(contexts.training)
     anchors = 4 * 3 * len(contexts.every)
-    fitted = config.fit_perplexity and PERPLEXITY in config.defenses  # two thresholds stand in for one arm
-    arms = (1 + len(config.attacks)) * (len(config.defenses) + fitted) * len(contexts.responses)
+    arms = len(config.defenses) + config.fits_perplexity  # two thresholds stand in for one arm
+    arms *= (1 + len(config.attacks)) * len(contexts.responses)
     pairs = 2 * (1 + len(config.attacks)) * len(contexts.responses)
     lengths = len(config.suffix_words) * 2 * len(contexts.responses)
     return pools + sweep + anchors + arms + lengths + pairs

@@ -34,17 +34,17 @@ def guard_of(tutor: Tutor, judge: Judge) -> Guard:
     return ModelGuard(lambda: tutor.loaded, lambda: own_model(judge) or tutor.loaded, tutor.cache)
 
 
-def fits(config: CapConfig) -> bool:
-    """Whether a threshold is to be fitted."""
-    return config.fit_perplexity and PERPLEXITY in config.defenses
-
-
 def training_texts(config: CapConfig, contexts: Contexts, dataset: Dataset) -> list[Request]:
     """Responses of the training contexts, those left out that were made unlikely on purpose."""
     training = {r.item_id for r in contexts.training}
     quality = dataset.responses.set_index("response_id")["quality"]
     own = [r for r in build_requests(dataset) if r.item_id in training]
-    return [r for r in own if quality.get(r.response_id) not in UNLIKELY_BY_DESIGN] if fits(config) else []
+    return [r for r in own if quality.get(r.response_id) not in UNLIKELY_BY_DESIGN] if config.fits_perplexity else []
+
+
+def screening_work(config: CapConfig, contexts: Contexts, dataset: Dataset) -> int:
+    """Texts that fitting reads, which `Progress` counts: each training response clean and under every attack."""
+    return (1 + len(config.attacks)) * len(training_texts(config, contexts, dataset))
 
 
 def with_fitted(

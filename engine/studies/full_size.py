@@ -252,8 +252,9 @@ def _cap(work: Work, name: str, dataset: Dataset, changes: dict[str, Any], secon
 
 def suffix_parts(work: Work) -> list[Part]:
     """A phrase by gradient, under defenses, its control at random, and whether perplexity detects it."""
-    dataset = suffix_data(read_dialogues(work.data), work.limit)
-    replies = cap_data("TopicalChat", Task.DIALOGUE, read_dialogues(work.data), None, work.limit)
+    dialogues = read_dialogues(work.data)
+    dataset = suffix_data(dialogues, work.limit)
+    replies = cap_data("TopicalChat", Task.DIALOGUE, dialogues, None, work.limit)
     anchored = {"attacks": (_phrase(work),), "defenses": (NONE, "wcap", CAP), "suffix_words": ()}
     found = f"suffix, {PHRASE}"
     return [
