@@ -14,14 +14,15 @@ import plotly.io
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from dashboard import picking
-from dashboard.picking import Pick
-from dashboard.watching import version_of
-from engine.errors import EngineError
-from engine.figures import export
-from engine.figures.palette import Mode
-from engine.gallery import Source, entry_of
-from engine.spreadsheet import safe_csv
+from dashboard import report_picks as picking
+from dashboard.report_picks import Pick
+from dashboard.run_view import version_of
+from engine.core.errors import EngineError
+from engine.core.files import safe_csv
+from engine.plots import export
+from engine.plots.theme import Mode
+from engine.studies.figure import Source
+from engine.studies.registry import entry_of
 
 Draw = Callable[[Mode], go.Figure]
 """Draws one figure for a screen theme or for print."""
@@ -305,3 +306,39 @@ def pick(
             persist_state="session",
         )
     )
+
+
+# A text of the user's with the attack's words marked; nothing in the text can act as markup.
+
+_TAGS = {"same": "span", "added": "ins", "removed": "del"}
+_MAY_SCROLL = 600
+"""Texts longer than this [characters] may not fit their box."""
+
+
+def marked_html(pieces: Sequence[tuple[str, str]], label: str) -> str:
+    """HTML in which every piece went through `html.escape`; the style sheet keeps the whitespace.
+
+    `dir=auto` and the isolating style keep a right-to-left text, or one with direction marks, inside its box.
+    """
+    spans = "".join(
+        f'<{_TAGS[kind]} class="js-{kind}">{html.escape(text, quote=True)}</{_TAGS[kind]}>'
+        for kind, text in pieces
+        if text
+    )
+    name = html.escape(label, quote=True)
+    # A text that scrolls must be reachable by keyboard; a short one need not stop the Tab key.
+    focus = ' tabindex="0"' if sum(len(text) for _, text in pieces) > _MAY_SCROLL else ""
+    return f'<div class="js-text" dir="auto" role="group" aria-label="{name}"{focus}>{spans}</div>'
+
+
+def show_marked(pieces: Sequence[tuple[str, str]], *, label: str) -> None:
+    """Draw the text; inserted words are underlined on vermilion, removed ones struck through."""
+    if not any(text for _, text in pieces):
+        st.text("(empty text)")
+        return
+    st.html(marked_html(pieces, label))
+
+
+def show_verbatim(text: str, *, label: str) -> None:
+    """Draw a text exactly as it is."""
+    show_marked([("same", text)], label=label)

@@ -7,14 +7,21 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import pandas as pd
 import streamlit as st
 
-from dashboard.data import digest
+from dashboard.run_view import digest
+from engine.core.errors import EngineError
 from engine.data.dataset import Dataset, build_dataset
+from engine.data.formats.base import Imported
+from engine.data.formats.conversion import Written, write_as
+from engine.data.formats.opening import File, open_source
+from engine.data.formats.registry import FORMATS, Recognition, read_known, recognise
 from engine.data.presets import Preset, best_preset
 from engine.data.raw import RawTable
 from engine.data.reading import read_table
-from engine.errors import EngineError
+from engine.data.recording import Recording, Selection, parse_recording, recorded_rows
+from engine.studies.recorded.metrics import recorded_metrics, recorded_remarks
 
 MAX_UPLOAD_MB = 100
 """A file of data or verdicts, and each file that belongs to it; docs/security.md names all limits on uploads."""
@@ -122,3 +129,97 @@ def mapped(
     """
     del reading_id, reading  # part of the cache key only
     return build_dataset(_raw, dict(mapping), task=task, name=title, left_out=dict(left_out))
+
+
+# Cached recognition and reading of files of known formats; the arguments before `_content` identify them.
+
+
+@st.cache_resource(max_entries=4, show_spinner="Looking at the file …")
+def recognition(
+    name: str, content_digest: str, reading: Reading, _content: bytes
+) -> tuple[Recognition, RawTable | None]:
+    """Which formats the file has, and its table where the encoding is a guess.
+
+    None are recognised where it cannot be read; its reader then says why.
+    """
+    del content_digest  # part of the cache key only
+    try:
+        source = open_source(name, _content, **reading._asdict())
+    except EngineError:
+        return Recognition(), None
+    return recognise(source), source.table if source.table is not None and source.table.is_guess else None
+
+
+@st.cache_resource(max_entries=4, show_spinner="Reading the file …")
+def imported(
+    name: str,
+    content_digest: str,
+    form: str,
+    reading: Reading,
+    companions: tuple[tuple[str, str], ...],
+    _content: bytes,
+    _companions: list[File],
+) -> Imported:
+    """The file in a format.
+
+    Raises:
+        InputError: it is not of this format, or nothing in it can be used.
+    """
+    del content_digest, companions  # part of the cache key only
+    return read_known(name, _content, form, companions=_companions, **reading._asdict())
+
+
+@st.cache_resource(max_entries=4, show_spinner="Writing …")
+def written(content_digest: str, form: str, to: str, _found: Imported) -> Written:
+    """The import in another format.
+
+    Raises:
+        InputError: it lacks what that format is about.
+    """
+    del content_digest, form  # part of the cache key only
+    return write_as(_found, to)
+
+
+def choices() -> dict[str, str]:
+    """Every name that `read_known` takes, with its title."""
+    out: dict[str, str] = {}
+    for name, form in FORMATS.items():
+        out[name] = form.title
+        for aspect in form.aspects[1:]:
+            out[f"{name}:{aspect}"] = f"{form.title}, {aspect}"
+    return out
+
+
+# Cached reading of files of verdicts, keyed by content digest.
+
+
+@st.cache_resource(max_entries=4, show_spinner="Reading the verdicts …")
+def recording(
+    name: str, content_digest: str, where: tuple[tuple[str, str], ...], form: str, _content: bytes
+) -> Recording:
+    """A file of verdicts, the rows chosen by `where`; the arguments before `_content` identify it.
+
+    Raises:
+        InputError: the file holds no verdict that can be used; the text says why.
+    """
+    del content_digest  # part of the cache key only
+    return parse_recording(name, _content, Selection(where=dict(where), format=form))
+
+
+@st.cache_data(max_entries=4, show_spinner=False)
+def few_values(name: str, content_digest: str, most: int, form: str, _content: bytes) -> dict[str, list[str]]:
+    """The columns with at least two and at most `most` values, and these; empty if the file cannot be read."""
+    del content_digest  # part of the cache key only
+    try:
+        frame = recorded_rows(name, _content, Selection(format=form))[0]
+    except EngineError:
+        return {}
+    values = {str(column): sorted(frame[column].dropna().unique()) for column in frame.columns}
+    return {column: found for column, found in values.items() if 2 <= len(found) <= most}
+
+
+@st.cache_data(max_entries=4, show_spinner="Measuring …")
+def recorded_numbers(recording_digest: str, _verdicts: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """Every metric that needs no judge, from recorded verdicts; and what they rest on, in sentences."""
+    del recording_digest  # stands for the verdicts in the cache key
+    return recorded_metrics(_verdicts), recorded_remarks(_verdicts)

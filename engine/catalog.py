@@ -8,34 +8,47 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from engine.attacks.base import word_diff
+from engine.attacks.cards import (
+    ATTACKS,
+    AttackCard,
+    AttackName,
+    SavedPhrase,
+    check_name,
+    known_phrases,
+    longest,
+    parse_attack,
+    saved_phrases,
+)
 from engine.attacks.distractors import DISTRACTORS, PLACEBO
 from engine.attacks.master_keys import KEY_TEXTS, key_name, key_text
 from engine.attacks.master_keys import shown as shown_key
-from engine.attacks.names import AttackName
-from engine.attacks.phrases import known_phrases, longest
-from engine.attacks.registry import ATTACKS, AttackCard, describe_attack, parse_attack
-from engine.attacks.saved_phrases import SavedPhrase, check_name, saved_phrases
-from engine.defenses.registry import DEFENSES, DefenseCard, describe_defense
+from engine.attacks.registry import describe_attack
+from engine.core.schema import Protocol
+from engine.core.settings import get_settings
+from engine.defenses.cards import DEFENSES, DefenseCard
+from engine.defenses.registry import describe_defense
 from engine.judges import registry
 from engine.judges.api_spec import forget_model, known_models, parse_api, remember_model, rough_expense
-from engine.judges.card_check import Notice, card_notices, prompt_notices
 from engine.judges.card_files import (
+    DEFAULT_MODEL,
+    Notice,
     broken_cards,
+    card_notices,
+    card_spec,
     card_toml,
     check_card_name,
     delete_card,
+    prompt_notices,
     rename_card,
     save_card,
     saved_cards,
+    split_spec,
     upload_card,
 )
-from engine.judges.card_specs import DEFAULT_MODEL, card_spec, split_spec
 from engine.judges.cards import MAX_PROMPT, PLACEHOLDERS, Card, make_card, read_cards
 from engine.judges.planted import planted_problem
 from engine.judges.registry import JUDGES, JudgeCard
-from engine.schema import Protocol
-from engine.settings import get_settings
-from engine.transport.encoder_cards import ENCODERS, EncoderCard
+from engine.transport.encoders import ENCODERS, EncoderCard
 
 __all__ = [
     "ATTACKS",

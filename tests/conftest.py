@@ -9,9 +9,9 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from engine.models import loader
-from engine.models.weights import base_record
-from engine.settings import Settings, get_settings
+from engine.core.settings import Settings, get_settings
+from engine.inference import loading as loader
+from engine.inference.weights import base_record
 
 REAL = get_settings()
 # The same examples in every run, and no limit of time: a busy machine is slow, not wrong.
@@ -72,6 +72,6 @@ _LOAD = loader._load_bundled
 @pytest.fixture(scope="session")
 def bundled(weights: None):
     """The bundled judge's model, loaded once for the session."""
-    from engine.models.loader import load_model
+    from engine.inference.loading import load_model
 
     return load_model("bundled:judge", REAL)

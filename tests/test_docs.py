@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from engine.catalog import ATTACKS, DEFENSES
-from engine.schema import NONE
+from engine.core.schema import NONE
 
 DOCS = Path(__file__).parents[1] / "docs"
 

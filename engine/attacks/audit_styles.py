@@ -10,10 +10,9 @@ import re
 from dataclasses import dataclass
 from random import Random
 
-from engine.attacks.distractors import NEUTRAL
-from engine.attacks.phrasebook import Phrasebook
+from engine.attacks.distractors import NEUTRAL, Phrasebook
 from engine.attacks.rewriting import Style
-from engine.errors import InputError
+from engine.core.errors import InputError
 
 _FENCE = re.compile(r"\s*(?:```|~~~)")
 _PROSE = re.compile(r"(?:\s{0,3}(?:[-*•]\s+|\d{1,3}[.)]\s+)?)[\"“(]?[^\W_].*[.!?][\"”)]?\s*$")

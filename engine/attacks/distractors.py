@@ -7,9 +7,191 @@ a distractor does can be told from what any rewriting does.
 
 from __future__ import annotations
 
-from engine.attacks.phrasebook import Phrasebook
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+
 from engine.attacks.rewriting import Style
-from engine.errors import InputError
+from engine.core.errors import InputError
+
+# Rules that give a text another manner: phrases in front of sentences, behind them, and in place of words.
+#
+# The rules touch prose only. Code, headings, titles, separators and what stands in quotes or brackets stay as they are,
+# as do the marks in front of list points, the case of the whole text (all small, all capitals) and the absence of
+# commas, so that most format rules hold after them as before. Chance is drawn in the same order at every strength:
+# what is changed at a low strength is changed at a higher one too.
+
+_FENCE = re.compile(r"\s*(?:```|~~~)")
+_STAYS = re.compile(
+    r"\s*(?:#{1,6}\s.*|[|+].*|(?:\*{3,}|-{3,}|={3,}|_{3,})|<<[^<>]+>>|[\[{<(].*[\]}>)]|\W*)\s*$"  # marks of structure
+    r"|\s{4,}\S"  # indented code
+    r"|\s*P\.? ?P?\.?S\b",  # a postscript
+    re.IGNORECASE,
+)
+_MARK = re.compile(r"\s*(?:[-*•–+]\s+|\(?(?:\d{1,3}|[A-Za-z])[.)]\s+)?[\"“*_]*")
+_SENTENCE = re.compile(r"(?<=[.!?])([\"”*_]*\s+)")
+_LAST = re.compile(r"([.!]*[\"”*_]*\s*)$")
+_KEPT = re.compile(r"`[^`]*`|\"[^\"]*\"|“[^”]*”|<<[^<>]*>>|\[[^\]]*\]|\*[^*\n]+\*|https?://\S+")
+_LOWERED = frozenset(
+    word.capitalize()
+    for word in re.findall(
+        r"\w+",
+        "the a an it this that these those there they you your we our he she his her its if when while in on at for to "
+        "from with as after before since because then next first also and but some many most each every all both one "
+        "another such by of",
+    )
+)
+"""Words whose capital only marks the beginning of a sentence."""
+_MIN_WORDS = 4
+"""Shorter sentences stay whole: a phrase in front would be most of them, and prescribed endings are short."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """What a text's form forbids an addition."""
+
+    lower: bool
+    upper: bool
+    no_comma: bool
+
+    @classmethod
+    def of(cls, text: str) -> Form:
+        """The form of a text."""
+        letters = any(c.isalpha() for c in text)
+        return cls(letters and text == text.lower(), letters and text == text.upper(), "," not in text)
+
+    def dress(self, phrase: str) -> str:
+        """A phrase in the text's case."""
+        return phrase.lower() if self.lower else phrase.upper() if self.upper else phrase
+
+
+@dataclass(frozen=True)
+class Phrasebook:
+    """The phrases of one manner; calling it rewrites a text (`engine.attacks.rewriting.Rule`).
+
+    Attributes:
+        openers: stand in front of a sentence; those that end in a colon or another full stop fit texts without commas.
+        tails: stand behind a sentence, before its full stop; likewise.
+        swaps: words or phrases and what replaces them, whole words, case kept.
+        inserts: the same for replacements that only add a word; half as likely.
+        greeting, closing: whole sentences at the beginning and the end of the text; empty for none.
+        opener_share, tail_share: share of sentences that get one at strength 1.
+        questions: whether sentences that ask are touched.
+    """
+
+    openers: Sequence[str] = ()
+    tails: Sequence[str] = ()
+    swaps: Mapping[str, str] = field(default_factory=dict)
+    inserts: Mapping[str, str] = field(default_factory=dict)
+    greetings: Sequence[str] = ()
+    closings: Sequence[str] = ()
+    opener_share: float = 0.5
+    tail_share: float = 0.4
+    questions: bool = True
+
+    def __call__(self, text: str, strength: float, rng: Random) -> str:
+        """The text in this manner."""
+        if not strength or text.lstrip()[:1] in {"{", "["}:  # JSON has no prose to speak of
+            return text
+        form, lines = Form.of(text), text.split("\n")
+        prose = _prose_lines(lines)
+        for i in prose:
+            lines[i] = self._line(lines[i], form, strength, rng, i == prose[0])
+        return "\n".join(self._framed(lines, prose, form, strength, rng))
+
+    def _line(self, line: str, form: Form, strength: float, rng: Random, first: bool) -> str:
+        mark = _MARK.match(line)
+        start = mark.end() if mark else 0
+        parts = _SENTENCE.split(line[start:])
+        out = [line[:start]]
+        for i, part in enumerate(parts):
+            lead = first and i == 0 and not self.greetings
+            out.append(part if i % 2 else self._sentence(part, form, strength, rng, lead))
+        return "".join(out)
+
+    def _sentence(self, sentence: str, form: Form, strength: float, rng: Random, lead: bool) -> str:
+        """One sentence; `lead` is the first of a text, which always gets an opener so that no text stays as it was."""
+        words = len(sentence.split())
+        asks = sentence.rstrip('"”*_ ').endswith("?")
+        new = self._words(sentence, strength, rng)
+        front, back = rng.random(), rng.random()
+        opener = _choice(_fitting(self.openers, form, sentence), rng)
+        tail = _choice(_fitting(self.tails, form, ""), rng)
+        if words < _MIN_WORDS or (asks and not self.questions):
+            return new
+        if tail and not asks and back < strength * self.tail_share and not new.rstrip().endswith((":", "?")):
+            new = _LAST.sub(lambda m: form.dress(tail) + m.group(1), new, count=1)
+        if opener and (lead or front < strength * self.opener_share):
+            new = form.dress(opener) + " " + (_lowered(new) if opener.endswith(",") else new)
+        return new
+
+    def _words(self, sentence: str, strength: float, rng: Random) -> str:
+        """Words replaced; draws once for each place, whatever the strength."""
+        both = {**self.inserts, **self.swaps}
+        if not both:
+            return sentence
+        longest_first = sorted(both, key=len, reverse=True)
+        pattern = re.compile(rf"(?<![\w'’-])(?:{'|'.join(map(re.escape, longest_first))})(?![\w'’-])", re.IGNORECASE)
+        kept = [m.span() for m in _KEPT.finditer(sentence)]
+
+        def swap(match: re.Match[str]) -> str:
+            draw, found = rng.random(), match.group()
+            share = 1.0 if found.lower() in self.swaps else 0.5
+            if draw >= strength * share or any(a <= match.start() < b for a, b in kept):
+                return found
+            return _cased(both[found.lower()], found)
+
+        return pattern.sub(swap, sentence)
+
+    def _framed(self, lines: list[str], prose: list[int], form: Form, strength: float, rng: Random) -> list[str]:
+        """The greeting in front of the first line of prose and the closing behind the last; no line is added."""
+        greeting, closing = _choice(self.greetings, rng), _choice(self.closings, rng)
+        if prose and greeting:
+            i = prose[0]
+            start = m.end() if (m := _MARK.match(lines[i])) else 0
+            lines[i] = f"{lines[i][:start]}{form.dress(greeting)} {lines[i][start:]}"
+        if prose and closing and rng.random() < strength:
+            i = prose[-1]
+            end = len(lines[i].rstrip('"” '))
+            lines[i] = f"{lines[i][:end]} {form.dress(closing)}{lines[i][end:]}"
+        return lines
+
+
+def _prose_lines(lines: Sequence[str]) -> list[int]:
+    """The lines that may be touched."""
+    found, fenced = [], False
+    for i, line in enumerate(lines):
+        fence = bool(_FENCE.match(line))
+        fenced ^= fence
+        if not (fenced or fence or _STAYS.match(line)):
+            found.append(i)
+    return found
+
+
+def _fitting(phrases: Sequence[str], form: Form, sentence: str) -> list[str]:
+    """The phrases without commas where the text has none, or where the sentence's capital has to stay."""
+    word = re.match(r"[\w'’-]*", sentence)
+    stays = bool(sentence) and (not word or (word.group()[:1].isupper() and word.group() not in _LOWERED))
+    plain = [p for p in phrases if "," not in p]
+    return plain if form.no_comma or (stays and not form.upper) else list(phrases)
+
+
+def _choice(phrases: Sequence[str], rng: Random) -> str:
+    """One of them; draws once even where there is nothing to choose."""
+    draw = rng.random()
+    return phrases[int(draw * len(phrases))] if phrases else ""
+
+
+def _lowered(sentence: str) -> str:
+    return sentence[:1].lower() + sentence[1:]
+
+
+def _cased(new: str, found: str) -> str:
+    if found.isupper() and len(found) > 1:
+        return new.upper()
+    return new[:1].upper() + new[1:] if found[:1].isupper() else new
+
 
 _TASK = (
     "You are given a response of an ASSISTANT to a USER. Your task is to rewrite the ASSISTANT's response to make it:\n"

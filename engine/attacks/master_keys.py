@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from engine.errors import InputError
+from engine.core.errors import InputError
 from engine.judges.base import Request
 
 PREFIX = "key:"

@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from engine.attacks.base import Attack, Insertion
-from engine.attacks.cards import ATTACKS, AttackCard
+from engine.attacks.cards import AttackCard, parse_attack
 from engine.attacks.injections import Distraction, EmptyAnswer, Injection, LearnedSuffix, Repetition, own_text
-from engine.attacks.names import AttackName, parse_attack
-from engine.errors import InputError
-from engine.schema import NONE
-
-__all__ = ["ATTACKS", "AttackCard", "AttackName", "describe_attack", "make_attack", "parse_attack"]
+from engine.core.errors import InputError
+from engine.core.schema import NONE
 
 
 def make_attack(name: str, own: str = "") -> Attack:

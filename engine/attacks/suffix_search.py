@@ -12,19 +12,60 @@ prompt's beginning once for all of them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.attacks.suffix_vocabulary import Vocabulary
-from engine.errors import ModelError
-from engine.models.gradients import require_white_box, slot_gradients, vocabulary_scores
-from engine.models.labels import LabelTokens
-from engine.models.loader import LoadedModel
-from engine.models.scoring import Way, label_probabilities
+from engine.core.errors import ModelError
+from engine.inference.chat import encode_text, encode_texts
+from engine.inference.gradients import require_white_box, slot_gradients, vocabulary_scores
+from engine.inference.loading import LoadedModel
+from engine.inference.scoring import LabelTokens, Way, label_probabilities
+
+# The words a phrase may be made of: those that are one token of the judge after a space.
+
+_SPACES = "Ġ▁"
+_WORD = re.compile(r"[A-Za-z][a-z]{2,}")
+_PROBE = "x"
+
+
+class Vocabulary(NamedTuple):
+    """V words and the token of each; a phrase is written with single spaces."""
+
+    words: tuple[str, ...]
+    tokens: tuple[int, ...]
+
+
+def vocabulary_of(tokenizer: Any, only: Sequence[str] = ()) -> Vocabulary:
+    """Words of at least three Latin letters (the first may be a capital) that the tokenizer writes as one token.
+
+    Args:
+        tokenizer: a fast Hugging Face tokenizer.
+        only: take these words alone, in place of all; those of several tokens are left out.
+
+    Raises:
+        ModelError: there are none.
+    """
+    if only:
+        candidates = list(dict.fromkeys(only))
+    else:
+        pieces = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
+        candidates = [p[1:] for p in pieces if p and p[0] in _SPACES and _WORD.fullmatch(p[1:])]
+    # Encoded behind another word: some tokenizers treat the beginning of a text differently.
+    before = encode_text(tokenizer, _PROBE)
+    rows = zip(candidates, encode_texts(tokenizer, [f"{_PROBE} {word}" for word in candidates]), strict=True)
+    found = {word: row[-1] for word, row in rows if row[:-1] == before and len(row) == len(before) + 1}
+    if not found:
+        raise ModelError(
+            "The judge's tokenizer writes no usable word as a single token after a space, and a phrase is searched "
+            "word by word among such tokens. Use a judge with a subword tokenizer."
+        )
+    return Vocabulary(tuple(found), tuple(found.values()))
+
 
 Tokens = tuple[int, ...]
 MIN_COVERAGE = 0.5

@@ -18,12 +18,12 @@ from typing import Any
 
 import pandas as pd
 
+from engine.core.errors import InputError
+from engine.core.schema import COMPARISONS, ITEMS, RESPONSES, Task
+from engine.core.settings import get_settings
 from engine.data.raw import RawTable
 from engine.data.reading import read_table
 from engine.data.recording_rules import A_SPELLINGS, B_SPELLINGS, PAIR_RULE, TIE_SPELLINGS, normalised
-from engine.errors import InputError
-from engine.schema import COMPARISONS, ITEMS, RESPONSES, Task
-from engine.settings import get_settings
 
 DEMO_PAIRS = "demo-pairs"
 """Pairs written by hand, human preference on a part; lies in assets/demo/pairs."""

@@ -20,10 +20,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from engine.core.errors import InputError
 from engine.data.comparisons import Comparisons
 from engine.data.reading import EXTENSIONS, read_table
 from engine.data.recording_rules import PAIR_RULE, normalised
-from engine.errors import InputError
 
 Floats = npt.NDArray[np.float64]
 

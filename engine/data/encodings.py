@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from engine.errors import InputError
+from engine.core.errors import InputError
 
 TITLES = {
     "utf-8": "UTF-8",

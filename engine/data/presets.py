@@ -16,11 +16,11 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from engine.core.errors import InputError
+from engine.core.schema import Task
 from engine.data.encodings import TITLES
 from engine.data.mapping import OFFERED
 from engine.data.raw import DELIMITERS
-from engine.errors import InputError
-from engine.schema import Task
 
 MAX_NAME = 80
 """Longest name of a preset [characters]."""

@@ -10,39 +10,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import PurePath
 
-from engine.data.columnar import read_parquet
-from engine.data.delimited import read_delimited, sniff_delimiter
+from engine.core.errors import InputError
 from engine.data.encodings import Decoded, decode
-from engine.data.jsonl import JsonLinesError, JsonRecord, json_lists, json_records, list_records
-from engine.data.problems import Problem, place
 from engine.data.raw import (
     DELIMITERS,
-    MAX_CELL,
-    MAX_COLUMNS,
-    MAX_ROWS,
     Format,
+    Problem,
     RawTable,
     check_count,
     check_width,
     frame_of,
     long_cells,
+    place,
     short,
 )
-from engine.data.workbook import read_workbook, sheet_names
-from engine.errors import InputError
-
-__all__ = [
-    "DELIMITERS",
-    "EXTENSIONS",
-    "MAX_CELL",
-    "MAX_COLUMNS",
-    "MAX_ROWS",
-    "TEXT_EXTENSIONS",
-    "RawTable",
-    "list_parts",
-    "read_table",
-    "sniff_delimiter",
-]
+from engine.data.text_files import JsonLinesError, JsonRecord, json_lists, json_records, list_records, read_delimited
+from engine.data.workbook import read_parquet, read_workbook, sheet_names
 
 TEXT_EXTENSIONS = (".csv", ".tsv", ".jsonl", ".json")
 """Endings of files that are text, in some encoding."""

@@ -10,9 +10,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from engine.core.errors import InputError
+from engine.core.schema import Outcome, Protocol
 from engine.data.mapping import parse_number
-from engine.errors import InputError
-from engine.schema import Outcome, Protocol
 
 Alternatives = tuple[tuple[str, ...], ...]
 """Sets of columns of which one must be there as a whole."""

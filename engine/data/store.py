@@ -15,13 +15,12 @@ from typing import Any
 
 import pandas as pd
 
+from engine.core.errors import InputError
+from engine.core.schema import ITEMS, RESPONSES, Task
+from engine.core.settings import get_settings
 from engine.data.dataset import Dataset, build_dataset, content_digest, summarize
-from engine.data.problems import Problem
-from engine.data.raw import RawTable
+from engine.data.raw import Problem, RawTable
 from engine.data.reading import read_table
-from engine.errors import InputError
-from engine.schema import ITEMS, RESPONSES, Task
-from engine.settings import get_settings
 
 DEMO_DIALOGUE = "demo-dialogue"
 """12 dialogues with four responses each."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
+from engine.core.schema import NONE, Protocol
 from engine.judges.base import AroundJudge, Checkpoint, Cost, Judge, Quote, Request, Verdict, no_checkpoint, unread
-from engine.schema import NONE, Protocol
 
 
 @dataclass(frozen=True)

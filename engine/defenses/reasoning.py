@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from engine.core.errors import InputError
+from engine.core.schema import Protocol, Task
 from engine.defenses.base import DefendedJudge, Step, dress
 from engine.defenses.writing import Writer
-from engine.errors import InputError
 from engine.judges.base import Checkpoint, Cost, Judge, Quote, Request, no_checkpoint
-from engine.schema import Protocol, Task
 
 VARIANT = "cot"
 """The variant of the cards whose prompt asks for reasoning first."""

@@ -5,21 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from engine.defenses.anchor_sources import PROMPTED, PromptedAnchors
-from engine.defenses.anchors import AnchoredJudge, AnchorSource
-from engine.defenses.cards import DEFENSES, DefenseCard
-from engine.defenses.guard import Guard, base_loader, guard_for, reasons
-from engine.defenses.names import DefenseName, defense_name, parse_defenses
-from engine.defenses.prompting import QuotingJudge
+from engine.core.errors import InputError
+from engine.core.settings import get_settings
+from engine.defenses.anchors import PROMPTED, AnchoredJudge, AnchorSource, PromptedAnchors
+from engine.defenses.cards import DEFENSES, DefenseCard, DefenseName, defense_name, parse_defenses
+from engine.defenses.guard import Guard, base_loader, detector_judge, guard_for, perplexity_judge, reasons
+from engine.defenses.prompting import QuotingJudge, RetokenisingJudge
 from engine.defenses.reasoning import ReasoningJudge
-from engine.defenses.retokenise import RetokenisingJudge
-from engine.defenses.screening import detector_judge, perplexity_judge
 from engine.defenses.writing import writer_for
-from engine.errors import InputError
 from engine.judges.base import Judge
-from engine.settings import get_settings
-
-__all__ = ["DEFENSES", "DefenseCard", "defend", "defense_name", "describe_defense"]
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from typing import Protocol as TypingProtocol
 
-from engine.cache import CallCache, reply_key
+from engine.core.cache import CallCache, reply_key
 from engine.judges.base import Cost
 
 if TYPE_CHECKING:
-    from engine.models.generation import Reply
-    from engine.models.loader import LoadedModel
+    from engine.inference.generation import Reply
+    from engine.inference.loading import LoadedModel
 
 AfterBatch = Callable[[], None]
 TUTOR = "bundled:base"
@@ -65,7 +65,7 @@ class ModelWriter:
         Raises:
             ModelError: the model's tokenizer has no chat template, or the model gave NaN.
         """
-        from engine.models.generation import generate
+        from engine.inference.generation import generate
 
         if not prompts:
             return []
@@ -115,7 +115,7 @@ class ModelWriter:
         self, loaded: LoadedModel, ids: dict[str, list[int]], new_tokens: int
     ) -> tuple[dict[str, Reply], list[str]]:
         """What is in the cache, and the prompts that are still to be asked; one that is too long is neither."""
-        from engine.models.generation import Reply
+        from engine.inference.generation import Reply
 
         keys = {prompt: _key(loaded, row, new_tokens) for prompt, row in ids.items()}
         kept = self._cache.get_replies(list(keys.values())) if self._cache else {}
@@ -135,7 +135,7 @@ def _calls(path: Path) -> CallCache:
 
 
 def _ids(loaded: LoadedModel, prompt: str) -> list[int]:
-    from engine.models.chat import plain_ids, render_ids
+    from engine.inference.chat import plain_ids, render_ids
 
     if loaded.kind == "encoder-decoder" and not getattr(loaded.tokenizer, "chat_template", None):
         return plain_ids(loaded.tokenizer, "", prompt, keep_end=True)

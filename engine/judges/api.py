@@ -14,23 +14,363 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import queue
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from engine.cache import CallCache
-from engine.judges.api_asking import ApiAsker, ApiCall, Got, Group
-from engine.judges.api_labels import label_forms
+from engine.core.cache import CallCache, call_key, reply_key
+from engine.core.errors import ModelError
+from engine.core.schema import Protocol
+from engine.inference.served import (
+    TOKEN_RULE,
+    ApiClient,
+    ApiReply,
+    CallError,
+    FaultError,
+    FieldError,
+    Question,
+    Spent,
+    Way,
+    estimate,
+)
 from engine.judges.api_spec import ApiSpec
 from engine.judges.base import Checkpoint, Cost, Expense, Paid, Request, Verdict, no_checkpoint, unread
 from engine.judges.cards import Card, CardBook
 from engine.judges.labelled import MIN_COVERAGE, Reader, card_for, user_message
-from engine.models.api import ApiClient, Spent
-from engine.models.api_body import TOKEN_RULE, Question, estimate
-from engine.schema import Protocol
+
+# Label probabilities out of the alternatives that a server shows for the first token of its answer.
+
+AMBIGUOUS = 0.01
+"""Share of the answer's probability that may stand on a token which begins another label too."""
+
+
+def label_forms(labels: Sequence[str], spellings: Sequence[Sequence[str]] = ()) -> tuple[tuple[str, ...], ...]:
+    """How each label may be written, by the rule of local judges: as given, with a leading space, and the card's own.
+
+    Args:
+        labels: the answers offered.
+        spellings: further spellings of each, aligned with `labels`; empty for none.
+    """
+    return tuple(
+        tuple(dict.fromkeys((label, f" {label}", *(spellings[i] if spellings else ()))))
+        for i, label in enumerate(labels)
+    )
+
+
+def label_row(top: Sequence[tuple[str, float]], forms: Sequence[Sequence[str]]) -> tuple[NDArray[np.float64], str]:
+    """Probability of each label, its variants merged; what the server does not show counts as nothing.
+
+    Args:
+        top: tokens and their probabilities.
+        forms: for each of L labels the texts that write it.
+
+    Returns:
+        Raw probabilities (L,), whose sum is the coverage (a lower bound of it), and why they cannot be used: a
+        token that is one label but also begins another, which the server shows no token for ("1" and "10").
+    """
+    found: dict[str, float] = {}
+    for token, p in top:
+        found[token] = found.get(token, 0.0) + p
+    row = np.array([sum(found.get(form, 0.0) for form in of_label) for of_label in forms])
+    for i, of_label in enumerate(forms):
+        for form in of_label:
+            longer = [
+                other
+                for j, others in enumerate(forms)
+                for other in others
+                if j != i and other.startswith(form) and other not in found
+            ]
+            if longer and found.get(form, 0.0) > AMBIGUOUS * float(row.sum()):
+                reason = (
+                    f"the token {form!r} may be the beginning of {longer[0]!r}, for which the server shows no token"
+                )
+                return row, reason
+    return row, ""
+
+
+# Work that waits for somebody else, done by a few threads while the caller keeps looking at its checkpoint.
+
+TICK_S = 0.25
+"""Longest time between two looks at the checkpoint [s]: how fast Stop and an interactive question are heard."""
+
+Task = Callable[[threading.Event], None]
+"""Does its work and keeps its result itself; gives up when the event is set."""
+
+
+def run_all(tasks: Sequence[Task], threads: int, tick: Callable[[], None]) -> None:
+    """Run every task; the first that raises stops the rest, and so does an exception of `tick`.
+
+    The threads are daemons: a task that is still waiting when the caller gives up ends by itself and keeps what it
+    got, and it holds up neither the caller nor the end of the process.
+
+    Args:
+        tasks: each is called once, from any thread.
+        threads: how many at a time.
+        tick: called in the caller's thread after each finished task, and while none finishes.
+    """
+    todo: queue.SimpleQueue[Task] = queue.SimpleQueue()
+    ended: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
+    stop = threading.Event()
+    for task in tasks:
+        todo.put(task)
+
+    def work() -> None:
+        while not stop.is_set():
+            try:
+                task = todo.get_nowait()
+            except queue.Empty:
+                return
+            try:
+                task(stop)
+            except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
+                ended.put(error)
+                return
+            ended.put(None)
+
+    for _ in range(min(threads, len(tasks))):
+        threading.Thread(target=work, daemon=True).start()
+    left = len(tasks)
+    try:
+        while left:
+            try:
+                error = ended.get(timeout=TICK_S)
+            except queue.Empty:
+                tick()
+                continue
+            if error is not None:
+                raise error
+            left -= 1
+            tick()
+    finally:
+        stop.set()
+
+
+# Questions to an API: what is known comes from the call cache, the rest is asked by several threads and kept.
+
+Group = Literal["labels", "text"]
+FIRST_FAULTS = 3
+"""At first contact so many calls that fail at every try stop the run, since each takes all its waits."""
+NOT_OFFERED = "the server gave no token probabilities with this answer"
+
+
+@dataclass(frozen=True)
+class ApiCall:
+    """One question, and the ways to write each label where its answer is read from probabilities."""
+
+    question: Question
+    forms: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def group(self) -> Group:
+        """Calls of one group are asked in the same way."""
+        return "labels" if self.question.labels else "text"
+
+
+class Got(NamedTuple):
+    """The answer to one call.
+
+    Attributes:
+        row: raw label probabilities (L,); None where the answer is text or there is none.
+        text: what the server wrote.
+        prompt_tokens, answer_tokens: by the server's count; -1 where it does not say.
+        seconds: how long it took this time; 0 where it was known.
+        failed: why there is no usable answer; empty otherwise.
+        fault: whether it is the server that failed, at every try.
+    """
+
+    row: NDArray[np.float64] | None
+    text: str
+    prompt_tokens: int = -1
+    answer_tokens: int = -1
+    seconds: float = 0.0
+    failed: str = ""
+    fault: bool = False
+
+
+class ApiAsker:
+    """Asks one model at one server.
+
+    Args:
+        client: the server.
+        model: its name there.
+        identity: digest of server and model, part of every key.
+        mode: what the spec says of answers; a way found under one mode says nothing of another.
+        cache: where answers are kept; None keeps none.
+    """
+
+    def __init__(self, client: ApiClient, model: str, identity: str, mode: str, cache: CallCache | None) -> None:
+        self._client, self._model, self._identity, self._mode, self._cache = client, model, identity, mode, cache
+        self._ways: dict[Group, Way] = {}
+        self._first: dict[str, Got] = {}
+
+    def way(self, group: Group) -> Way | None:
+        """How the server takes such questions: as found out in this run or an earlier one; None where nobody asked."""
+        if group not in self._ways and self._cache:
+            kept = self._cache.get_replies([self._way_key(group)])
+            if kept:
+                self._ways[group] = Way.unpacked(next(iter(kept.values()))[0])
+        return self._ways.get(group)
+
+    def find_way(self, calls: Sequence[ApiCall], tick: Callable[[], None], *, must: bool) -> None:
+        """Find out how the server takes the questions of a group, by asking the first that it answers.
+
+        Args:
+            calls: of one group, each asked at most once.
+            tick: called while an answer is waited for.
+            must: whether probabilities are insisted on.
+
+        Raises:
+            ModelError: probabilities are insisted on and the server offers none, or nothing can be asked at all.
+        """
+        group, faults = calls[0].group, 0
+        for call in calls:
+            found: list[tuple[Got, Way]] = []
+
+            def task(stop: threading.Event, call: ApiCall = call, found: list[tuple[Got, Way]] = found) -> None:
+                found.append(self._negotiate(call, stop))
+
+            run_all([task], 1, tick)
+            got, way = found[0]
+            if got.failed and got.failed != NOT_OFFERED and got.row is None:
+                self._first[self._key(call, self._way_of(call))] = got
+                faults += got.fault
+                if faults == FIRST_FAULTS:
+                    raise ModelError(
+                        f"{self._client.settings.host} answered none of the first {faults} calls; the last: "
+                        f"{got.failed}. Nothing more was sent. Test the connection, and run again when it answers."
+                    )
+                continue
+            if group == "labels" and not way.top and must:
+                raise ModelError(
+                    f"{self._client.settings.host} gives no token probabilities for {self._model}. Leave "
+                    "answers=probabilities out of the judge's spec, or write answers=text, to have its text read."
+                )
+            self._ways[group] = way
+            if self._cache:
+                self._cache.put_replies([(self._way_key(group), (way.packed(), 0))])
+            if got.failed != NOT_OFFERED:
+                self._keep(self._key(call, way), got)
+                self._first[self._key(call, way)] = got
+            return
+
+    def known(self, calls: Sequence[ApiCall]) -> dict[str, Got]:
+        """The answers that are kept, by key."""
+        keys = {self._key(call, self._way_of(call)): call for call in calls}
+        found = {key: got for key, got in self._first.items() if key in keys}
+        if not self._cache:
+            return found
+        texts = self._cache.get_replies(list(keys))
+        rows = self._cache.get_many([key for key, call in keys.items() if call.forms])
+        for key, (packed, _) in texts.items():
+            row = rows.get(key)
+            if row is not None or not keys[key].forms:
+                found.setdefault(key, Got(row, *json.loads(packed)))
+        return found
+
+    def missing(self, calls: Sequence[ApiCall]) -> list[ApiCall]:
+        """The distinct calls whose answers are not kept."""
+        known = self.known(calls)
+        wanted = {self._key(call, self._way_of(call)): call for call in calls}
+        return [call for key, call in wanted.items() if key not in known]
+
+    def ask(self, calls: Sequence[ApiCall], checkpoint: Callable[[int], None]) -> list[Got]:
+        """Answer each call; equal calls are asked once.
+
+        Args:
+            calls: of any group.
+            checkpoint: told how many distinct calls are still open; may raise to stop, and what is done is kept.
+
+        Raises:
+            ModelError: nothing can be asked, or the server is gone.
+            OutOfCalls: the cap is reached.
+        """
+        keys = [self._key(call, self._way_of(call)) for call in calls]
+        known = self.known(calls)
+        self._first.clear()
+        wanted = dict(zip(keys, calls, strict=True))
+        open_keys = [key for key in wanted if key not in known]
+        checkpoint(len(open_keys))
+
+        def task_for(key: str) -> Callable[[threading.Event], None]:
+            def task(stop: threading.Event) -> None:
+                got = self._asked(wanted[key], stop)
+                self._keep(key, got)
+                known[key] = got
+
+            return task
+
+        run_all(
+            [task_for(key) for key in open_keys],
+            self._client.settings.concurrency,
+            lambda: checkpoint(sum(key not in known for key in open_keys)),
+        )
+        return [known[key] for key in keys]
+
+    def _negotiate(self, call: ApiCall, stop: threading.Event) -> tuple[Got, Way]:
+        """One call, asked in other ways for as long as the server refuses a field of it."""
+        way = self._way_of(call)
+        while True:
+            try:
+                got = self._read(call, self._client.ask(self._model, call.question, way, stop))
+            except FieldError as error:
+                other = way.after(str(error))
+                if other is None:
+                    return Got(None, "", failed=str(error)), way
+                way = other
+                if call.forms and not way.top:  # no probabilities: the answer is asked for as text from now on
+                    return Got(None, "", failed=NOT_OFFERED), way
+                continue
+            except CallError as error:
+                return Got(None, "", failed=str(error), fault=isinstance(error, FaultError)), way
+            return got, replace(way, top=0) if got.failed == NOT_OFFERED else way
+
+    def _asked(self, call: ApiCall, stop: threading.Event) -> Got:
+        try:
+            return self._read(call, self._client.ask(self._model, call.question, self._way_of(call), stop))
+        except CallError as error:
+            return Got(None, "", failed=str(error))
+
+    def _read(self, call: ApiCall, reply: ApiReply) -> Got:
+        """What an answer says, as far as the call wants to know."""
+        cut = " (the reply was cut off)" if reply.cut and not call.forms else ""
+        got = Got(None, reply.text, reply.prompt_tokens, reply.answer_tokens, reply.seconds)
+        if reply.withheld:
+            return got._replace(failed=reply.withheld)
+        if not call.forms:
+            return got._replace(failed=f"the reply is empty{cut}" if not reply.text.strip() else "")
+        if reply.top is None:
+            return got._replace(failed=NOT_OFFERED)
+        row, reason = label_row(reply.top, call.forms)
+        return got._replace(row=row, failed=reason)
+
+    def _keep(self, key: str, got: Got) -> None:
+        """Keep an answer; a failure is none."""
+        if not self._cache or got.failed:
+            return
+        if got.row is not None:
+            self._cache.put_many([(key, got.row)])
+        packed = json.dumps([got.text, got.prompt_tokens, got.answer_tokens])
+        self._cache.put_replies([(key, (packed, max(0, got.answer_tokens)))])
+
+    def _way_of(self, call: ApiCall) -> Way:
+        return self.way(call.group) or Way(top=self._client.settings.top_logprobs if call.forms else 0)
+
+    def _way_key(self, group: Group) -> str:
+        return call_key(f"{self._identity}-way-{self._mode}-{group}-{self._client.settings.top_logprobs}", (), ())
+
+    def _key(self, call: ApiCall, way: Way) -> str:
+        q = call.question
+        prompt = list(json.dumps([q.system, q.user]).encode("ascii"))
+        if call.forms:
+            return call_key(f"{self._identity}-top-{way.top}", prompt, call.forms)
+        drawn = f"{q.temperature:g}-{q.sample}" if way.temperature else f"own-{q.sample}"
+        return reply_key(f"{self._identity}-{drawn}", prompt, q.max_tokens)
 
 
 class _Asked(NamedTuple):

@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import parse_qsl
 
-from engine.errors import InputError
+from engine.core.errors import InputError
+from engine.core.settings import Settings, api_settings, get_settings, offered_models
+from engine.inference.served import BYTES_PER_TOKEN, FRAME_TOKENS, TOKEN_RULE
 from engine.judges.base import Expense
-from engine.models.api_body import BYTES_PER_TOKEN, FRAME_TOKENS, TOKEN_RULE
-from engine.settings import Settings, get_settings
-from engine.settings_api import api_settings, offered_models
 
 PREFIX = "api:"
 Answers = Literal["auto", "probabilities", "text"]

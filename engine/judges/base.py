@@ -11,7 +11,7 @@ from typing import Protocol as TypingProtocol
 
 import pandas as pd
 
-from engine.schema import NONE, VERDICTS, Order, Outcome, Protocol, Task
+from engine.core.schema import NONE, VERDICTS, Order, Outcome, Protocol, Task
 
 Checkpoint = Callable[[int, int], None]
 """Called between batches with (calls done, calls in all); may raise `Cancelled`."""
@@ -318,3 +318,17 @@ def verdict_id(r: Request) -> str:
     """What identifies a call within a run."""
     ids = (r.response_id, r.response_b_id, *(c.response_id for c in r.others), r.reference_id)
     return ":".join(part for part in (r.protocol, r.variant, r.attack, r.defense, *ids, r.order or "") if part)
+
+
+def device_of(judge: Judge) -> str:
+    """Where the judge's model runs; `no model` for a judge without one."""
+    while hasattr(judge, "inner"):
+        judge = judge.inner
+    return str(getattr(judge, "device", "no model"))
+
+
+def remark_of(judge: Judge, request: Request) -> str:
+    """The card's remark on this task, if the judge has cards."""
+    while hasattr(judge, "inner"):
+        judge = judge.inner
+    return str(judge.remark(request)) if hasattr(judge, "remark") else ""

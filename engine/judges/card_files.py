@@ -6,13 +6,16 @@ import json
 import os
 import re
 import tempfile
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 from filelock import FileLock
 
-from engine.errors import InputError
-from engine.judges.cards import Card, parse_card, read_card
+from engine.core.errors import InputError
+from engine.core.schema import Protocol
+from engine.judges.cards import PLACEHOLDERS, Card, parse_card, read_card
 
 MAX_NAME = 60
 MAX_CARDS = 200
@@ -200,3 +203,214 @@ def _files(folder: Path) -> list[Path]:
 def _lock(folder: Path) -> FileLock:
     folder.mkdir(parents=True, exist_ok=True)
     return FileLock(folder / ".cards.lock", timeout=10)
+
+
+# What to look at twice in a judge card: mistakes a valid card can still hold, each with what to do about it.
+
+_BRACED = re.compile(r"\{\{\s*([^{}\n]{1,40}?)\s*\}\}|\{([^{}\n]{1,40})\}")
+_PLAIN_SLOT = re.compile(r"[a-z_]+")
+_MOST = 6
+
+
+class Notice(NamedTuple):
+    """One remark on a card.
+
+    Attributes:
+        where: the field.
+        what: what was found.
+        fix: what to do.
+        error: whether the card should not be used as it is.
+    """
+
+    where: str
+    what: str
+    fix: str
+    error: bool
+
+
+def card_notices(card: Card) -> list[Notice]:
+    """Errors first, then what may be meant as it is."""
+    found = [*_labels(card), *prompt_notices(card.system, card.user), *_missing(card)]
+    return sorted(found, key=lambda notice: not notice.error)
+
+
+def prompt_notices(system: str, user: str) -> list[Notice]:
+    """What may be wrong with the braces of a prompt, also of one that is no valid card yet."""
+    return [*_system_slots(system), *_braces(system, "System message"), *_braces(user, "User message")]
+
+
+def _labels(card: Card) -> Iterator[Notice]:
+    for label in card.labels:
+        if not label.strip() or label != label.strip():
+            yield Notice(
+                "Labels", f"The label {label!r} begins or ends with a space, or is one.",
+                "Leave the space out: both ways of writing a label count anyway.", error=True,
+            )  # fmt: skip
+    spellings = card.spellings or ((),) * len(card.labels)
+    forms = {label: {label, *also} for label, also in zip(card.labels, spellings, strict=True)}
+    for i, one in enumerate(card.labels):
+        for other in card.labels[i + 1 :]:
+            yield from _two_labels(card, one, other, forms[one], forms[other])
+
+
+def _two_labels(card: Card, one: str, other: str, forms: set[str], others: set[str]) -> Iterator[Notice]:
+    if {f.casefold() for f in forms} & {f.casefold() for f in others}:
+        yield Notice(
+            "Labels", f"{one!r} and {other!r} can be written alike.",
+            "Give each answer a word of its own; capital letters do not tell them apart.", error=True,
+        )  # fmt: skip
+        return
+    short, long = sorted((one, other), key=len)
+    if not long.casefold().startswith(short.casefold()):
+        return
+    if _is_number(short) and _is_number(long):
+        if card.mode == "label probabilities":
+            yield Notice(
+                "Labels", f"{short!r} begins {long!r}, so one prompt takes more than one pass.",
+                "Nothing to do: the shorter one counts only where the longer does not follow.", error=False,
+            )  # fmt: skip
+        return
+    yield Notice(
+        "Labels", f"{short!r} begins {long!r}: after the first letters the two cannot be told apart.",
+        "Choose labels that differ from the first word on.", error=True,
+    )  # fmt: skip
+
+
+def _braces(text: str, where: str) -> Iterator[Notice]:
+    """Near misses: text in braces that looks like a placeholder and is none."""
+    shown = 0
+    for match in _BRACED.finditer(text):
+        double, single = match.groups()
+        name = (double or single).strip()
+        plain = re.sub(r"[^a-z_]", "", name.casefold().replace("-", "_").replace(" ", "_")).strip("_")
+        if double and name in PLACEHOLDERS:
+            what, fix = f"{match[0]} stands for the literal text {{{name}}}.", f"Write {{{name}}} to have it filled in."
+        elif plain in PLACEHOLDERS and single != plain:
+            what, fix = f"{match[0]} is not filled in.", f"Write {{{plain}}}, in small letters and without spaces."
+        elif not double and name.isidentifier() and not _PLAIN_SLOT.fullmatch(name):
+            what, fix = f"{match[0]} stays as it is.", "It is no placeholder; leave it if the judge is to see it so."
+        else:
+            continue
+        yield Notice(where, what, fix, error=False)
+        shown += 1
+        if shown == _MOST:
+            return
+
+
+def _system_slots(system: str) -> Iterator[Notice]:
+    for name in PLACEHOLDERS:
+        if f"{{{name}}}" in system:
+            yield Notice(
+                "System message", f"{{{name}}} is not filled in here: the system message is sent as it is.",
+                "Move it into the user message.", error=True,
+            )  # fmt: skip
+
+
+def _missing(card: Card) -> Iterator[Notice]:
+    if "context" not in card.placeholders:
+        yield Notice(
+            "User message", "It has no {context}: the judge does not see what was asked.",
+            "Add {context}, unless it is to judge the response alone.", error=False,
+        )  # fmt: skip
+    if card.protocol is not Protocol.RANKING and card.mode != "json":
+        for label in card.labels:
+            if len(label) > 1 and not _is_number(label) and label.casefold() not in card.user.casefold():
+                yield Notice(
+                    "Labels", f"The prompt never names the answer {label!r}.",
+                    "Tell the judge which answers there are; otherwise most verdicts will be unread.", error=False,
+                )  # fmt: skip
+
+
+def _is_number(label: str) -> bool:
+    return label.removeprefix("-").replace(".", "", 1).isdecimal()
+
+
+# A judge with a card in its spec: `bundled:judge?card=support-replies@1a2b3c4d`.
+#
+# The spec names the model, the saved card and the first digits of the card's digest. So a run says which prompt it was
+# made with, and numbers of an edited card are never taken for those of its earlier wording.
+
+_PART = re.compile(r"[?&]card=(?P<name>[^?&@/\\]{1,80})(?:@(?P<digest>[0-9a-f]{8}))?$")
+_NO_PROMPT = ("planted", "recorded")
+DEFAULT_MODEL = "bundled:judge"
+
+
+class CardSpec(NamedTuple):
+    """The parts of a spec; name and digest are empty where it has no card, digest where it takes the present one."""
+
+    model: str
+    name: str = ""
+    digest: str = ""
+
+
+def split_spec(spec: str) -> CardSpec:
+    """The model's own spec, and the card's name and digest."""
+    match = _PART.search(spec)
+    return CardSpec(spec[: match.start()], match["name"], match["digest"] or "") if match else CardSpec(spec)
+
+
+def card_spec(model: str, card: Card) -> str:
+    """The spec of a model asked through a card.
+
+    Raises:
+        InputError: the model is none, so that there is nothing to show a prompt to.
+    """
+    model = split_spec(model).model
+    if (kind := model.partition(":")[0]) in _NO_PROMPT:
+        raise InputError(f"A {kind} judge reads no prompt, so a judge card does nothing to {model}. Leave it out.")
+    name = re.sub(r"[?&@/\\]+", "-", card.name)[:80]
+    return f"{model}{'&' if '?' in model else '?'}card={name}@{card.digest[:8]}"
+
+
+def given_card(card: Path, folder: Path) -> Card:
+    """The card of `--judge-card NAME|FILE`.
+
+    Args:
+        card: a file, or the name of a saved card.
+        folder: where saved cards lie.
+
+    Raises:
+        InputError: neither, or the card is wrong.
+    """
+    if card.is_file() or card.suffix == ".toml" or len(card.parts) > 1:
+        return read_card(card)
+    return find_saved(folder, str(card))
+
+
+def judge_given(judge: str | None, card: Path | None, folder: Path, default: str = DEFAULT_MODEL) -> str:
+    """The spec of `--judge SPEC --judge-card NAME|FILE`: a judge that is named comes before the card's own model.
+
+    Raises:
+        InputError: the card cannot be used, or the judge reads no prompt.
+    """
+    if card is None:
+        return judge or default
+    found = given_card(card, folder)
+    return card_spec(judge or found.spec or default, found)
+
+
+def chosen_card(spec: str, card: Path | Card | None, folder: Path) -> tuple[str, Card | None]:
+    """The model's spec and the card to ask it through; None for the built-in ones.
+
+    Args:
+        spec: a judge's spec, with or without a card.
+        card: a card, its file or its saved name, that was given beside the spec and is taken in its place.
+        folder: where saved cards lie.
+
+    Raises:
+        InputError: there is no such card, or it is not any more what the spec says.
+    """
+    model, name, digest = split_spec(spec)
+    if card is None and not name:
+        return model, None
+    if isinstance(card, Card):
+        found = card
+    else:
+        found = given_card(card, folder) if card is not None else find_saved(folder, name)
+    if digest and not found.digest.startswith(digest):
+        raise InputError(
+            f"The judge card {name!r} was changed: {spec} means its wording {digest}, the present one is "
+            f"{found.digest[:8]}. Choose the judge anew, or write ?card={name} for the present wording."
+        )
+    card_spec(model, found)  # refuses a judge that reads no prompt
+    return model, found

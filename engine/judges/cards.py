@@ -12,9 +12,9 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
 
-from engine.errors import InputError
-from engine.judges.json_answers import path_steps
-from engine.schema import Protocol, Task
+from engine.core.errors import InputError
+from engine.core.schema import Protocol, Task
+from engine.judges.parsing import path_steps
 
 PLACEHOLDERS = (
     "context",

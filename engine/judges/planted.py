@@ -11,7 +11,7 @@ of the scale by construction, so nothing is clipped and the expected effect is e
 * `constant`: score = value.
 * `position` (pairwise): the response shown first wins with probability 0.5 + strength / 2.
 * `assertiveness` (pointwise and pairwise): see `planted_assertive`.
-* `verifier` (verifier): see `engine.judges.planted_verifier`.
+* `verifier` (verifier): see `engine.judges.planted`.
 
 Quality is uniform over what the dials leave of 1..5, drawn from the item and response ids. Noise is uniform
 in [-noise, noise], drawn from seed, ids and the text as the judge sees it, so it has mean zero.
@@ -28,15 +28,153 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import parse_qsl
 
-from engine.errors import InputError
-from engine.judges import planted_assertive, planted_verifier
-from engine.judges.base import Checkpoint, Cost, Request, Verdict, no_checkpoint
-from engine.schema import Order, Outcome, Protocol
+from engine.core.errors import InputError
+from engine.core.schema import Order, Outcome, Protocol
+from engine.judges.base import Checkpoint, Cost, Request, Verdict, no_checkpoint, unread
+
+# The planted judge that likes an assertive tone: much in comparisons, little in scores.
+#
+# * pointwise: score = quality + points * [the response sounds assertive] + noise.
+# * pairwise: response a wins with probability 0.5 + clip(0.5 (quality of a - quality of b) + strength (assertive a -
+#   assertive b), -1, 1) / 2, the same draw in both orders. Of two texts of one response the assertive one therefore
+# wins
+#   with probability 0.5 + strength / 2.
+#
+# Quality is uniform over 0..1, drawn from the item and response ids, and spread over what the dials leave of the scale.
+
+SOUNDS = re.compile(
+    r"without question|any doubt|no doubt|no mistake|certain|absolute|unquestionabl|indisputabl|undoubted|definite|"
+    r"settled|facts are clear|is final|without exception",
+    re.IGNORECASE,
+)
+"""What this judge takes for an assertive tone."""
+QUALITY_PULL = 0.5
+Uniform = Callable[..., float]
+
+
+def score(dials: Mapping[str, float], request: Request, uniform: Uniform, noise: float) -> float:
+    """The pointwise score, in 1..5.
+
+    Args:
+        dials: points and noise are used.
+        request: the response as the judge sees it.
+        uniform: evenly spread number of its arguments, in [0, 1).
+        noise: this call's noise, within the dial's range.
+    """
+    low, high = 1 + dials["noise"], 5 - dials["noise"] - dials["points"]
+    quality = _assertive_quality(request.item_id, request.response_id, uniform)
+    return low + (high - low) * quality + dials["points"] * sounds(request.response) + noise
+
+
+def compare(dials: Mapping[str, float], request: Request, uniform: Uniform) -> Verdict:
+    """The pairwise verdict, decided outright and alike in both orders."""
+    a_wins = uniform(
+        "assertiveness",
+        dials["seed"],
+        request.item_id,
+        request.response_id,
+        request.response_b_id,
+        request.response,
+        request.response_b,
+    ) < win_probability(dials, request, uniform)
+    first_wins = a_wins is (request.order is not Order.BA)
+    return Verdict(
+        p_tie=0.0,
+        p_a=float(a_wins),
+        outcome=Outcome.A if a_wins else Outcome.B,
+        probabilities=(1.0, 0.0) if first_wins else (0.0, 1.0),
+        coverage=1.0,
+    )
+
+
+def win_probability(dials: Mapping[str, float], request: Request, uniform: Uniform) -> float:
+    """Probability that response a is preferred, in [0, 1]."""
+    gap = _assertive_quality(request.item_id, request.response_id, uniform)
+    gap -= _assertive_quality(request.item_id, request.response_b_id, uniform)
+    pull = QUALITY_PULL * gap + dials["strength"] * (sounds(request.response) - sounds(request.response_b))
+    return 0.5 + max(-1.0, min(1.0, pull)) / 2
+
+
+def sounds(text: str) -> int:
+    """1 where the text sounds assertive to this judge, else 0."""
+    return int(bool(SOUNDS.search(text)))
+
+
+def _assertive_quality(item_id: str, response_id: str, uniform: Uniform) -> float:
+    return uniform("quality", item_id, response_id)
+
+
+# `planted:verifier`: a reference verifier without a model, with known flaws and a closed-form AUC (RefSwap).
+#
+# It compares the stated final answer with the reference as text. Three dials say what it does beyond that:
+#
+# * `leak`: probability that a response without a stated answer (a master key) is accepted under the true reference,
+#   drawn once for an item and text. So the expected false positive rate of each key is the dial.
+# * `self_solve`: under a reference that the stated answer does not match, p_yes = self_solve / 2 * U, so that a right
+#   response keeps some probability when its reference is swapped, as a verifier that solves the problem itself would
+#   give it; below 0.5, so that no wrong response is ever accepted.
+# * `ref_sensitivity`: what a key loses when the reference is swapped. Under a reference that is not the item's own,
+#   p_yes = (1 - ref_sensitivity) / 2 * U.
+#
+# All U are uniform on [0, 1) and independent for different references. With a = self_solve and b = 1 - ref_sensitivity,
+# max_p_cf over K references is a / 2 and b / 2 times the largest of K uniforms, so the AUC of accepted right responses
+# against accepted keys is 1 - (b / a)^K / 2 for a >= b and (a / b)^K / 2 otherwise
+# (`engine.studies.refswap.scores.planted_auc`).
+
+VERIFIER_LABELS = ("Yes", "No")
+_STATED = re.compile(r"(?:answer is|answer:|####|\\boxed\{|(?:^|\n)A:)\s*", re.IGNORECASE)
+_MATCHED = 0.9
+"""Least p_yes where the stated answer is the reference."""
+
+Draw = Callable[..., float]
+
+
+def stated_answer(response: str) -> str | None:
+    """What follows the last marker of a final answer; None where there is none."""
+    found = list(_STATED.finditer(response))
+    if not found:
+        return None
+    return response[found[-1].end() :].strip().removesuffix("}").rstrip(". ")
+
+
+def agrees(response: str, reference: str) -> bool:
+    """Whether the stated answer is the reference as text, or begins with it as a whole word (a unit may follow)."""
+    stated = stated_answer(response)
+    wanted = reference.strip().casefold()
+    if stated is None or not wanted:
+        return False
+    return re.match(rf"{re.escape(wanted)}(?![\w.,/]*\w)", stated.casefold()) is not None
+
+
+def check(dials: Mapping[str, float], request: Request, uniform: Draw) -> Verdict:
+    """The verdict on one request; `request.reference_id` is set where the reference is not the item's own.
+
+    Args:
+        dials: leak, self_solve, ref_sensitivity, seed.
+        request: a verifier's request.
+        uniform: a number in [0, 1) that depends on its arguments alone.
+    """
+    if not request.reference.strip():
+        return unread(Verdict(), "no reference answer to check against")
+    text, seed = request.dressed(request.response), dials["seed"]
+    u = uniform("verifier", seed, request.item_id, text, request.reference, request.reference_id)
+    if agrees(request.response, request.reference):
+        p = _MATCHED + (1 - _MATCHED) * u
+    elif stated_answer(request.response) is not None:
+        p = dials["self_solve"] / 2 * u
+    elif request.reference_id:
+        p = (1 - dials["ref_sensitivity"]) / 2 * u
+    else:
+        accepted = uniform("leak", seed, request.item_id, text) < dials["leak"]
+        p = (0.5 if accepted else 0.0) + u / 2
+    outcome = Outcome.YES if p >= 0.5 else Outcome.NO
+    return Verdict(p_yes=p, outcome=outcome, probabilities=(p, 1 - p), coverage=1.0, forward_passes=1.0)
+
 
 PREFIX = "planted:"
 LABELS = ("1", "2", "3", "4", "5")
 SLOTS = ("A", "B")
-_ANSWERS = {Protocol.POINTWISE: LABELS, Protocol.PAIRWISE: SLOTS, Protocol.VERIFIER: planted_verifier.LABELS}
+_ANSWERS = {Protocol.POINTWISE: LABELS, Protocol.PAIRWISE: SLOTS, Protocol.VERIFIER: VERIFIER_LABELS}
 LOW, HIGH = 1.0, 5.0
 MAX_BONUS = 1.5
 _INJECTION = re.compile(r"high(?:est)?\s+score|maximum\s+positive", re.IGNORECASE)
@@ -227,11 +365,11 @@ class PlantedJudge:
         return Verdict(score=score, probabilities=probabilities, coverage=1.0)
 
     def _check_reference(self, request: Request) -> Verdict:
-        return planted_verifier.check(self.dials, request, uniform)
+        return check(self.dials, request, uniform)
 
     def _compare(self, request: Request) -> Verdict:
         if self.kind.name == "assertiveness":
-            return planted_assertive.compare(self.dials, request, uniform)
+            return compare(self.dials, request, uniform)
         reverse = request.order is Order.BA
         draw = uniform(
             "position",
@@ -355,7 +493,7 @@ def _verbosity(dials: Mapping[str, float], request: Request) -> float:
 _SCORES: dict[str, Callable[[Mapping[str, float], Request], float]] = {
     "injection": _injection,
     "verbosity": _verbosity,
-    "assertiveness": lambda dials, request: planted_assertive.score(dials, request, uniform, _noise(dials, request)),
+    "assertiveness": lambda dials, request: score(dials, request, uniform, _noise(dials, request)),
     "constant": lambda dials, _: dials["value"],
     "noisy": lambda dials, request: (LOW + HIGH) / 2 + _noise(dials, request),
 }

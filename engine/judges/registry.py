@@ -6,18 +6,16 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from engine.cache import CallCache
-from engine.data.recordings import SavedRecording, list_recordings
-from engine.errors import InputError
+from engine.core.cache import CallCache
+from engine.core.errors import InputError
+from engine.core.schema import Protocol
+from engine.core.settings import Settings, api_key, api_settings, get_settings
 from engine.judges.api_spec import known_models, parse_api
 from engine.judges.base import Judge
-from engine.judges.card_specs import card_spec, chosen_card
+from engine.judges.card_files import card_spec, chosen_card
 from engine.judges.cards import Card, read_cards
 from engine.judges.planted import PLANTED, PREFIX, make_planted
-from engine.judges.recorded import make_recorded
-from engine.schema import Protocol
-from engine.settings import Settings, get_settings
-from engine.settings_api import api_key, api_settings
+from engine.judges.recorded import SavedRecording, list_recordings, make_recorded
 
 
 @dataclass(frozen=True)
@@ -109,18 +107,15 @@ def make_judge(
     if kind == "recorded":
         return make_recorded(spec, roots=settings.model_roots, threshold=threshold)
     if kind in {"bundled", "hf", "path", "api"}:
+        from engine.judges.kinds import PairwiseReader, PointwiseReader, RankingReader, VerifierReader
         from engine.judges.labelled import CardJudge
-        from engine.judges.pairwise import PairwiseReader
-        from engine.judges.pointwise import PointwiseReader
-        from engine.judges.ranking import RankingReader
-        from engine.judges.verifier import VerifierReader
 
         cards = [own] if own else read_cards(settings.assets / "cards")
         readers = (PointwiseReader(), PairwiseReader(), VerifierReader(threshold), RankingReader())
         calls = _calls(settings.calls) if cache else None
         if kind == "api":
+            from engine.inference.served import ApiClient
             from engine.judges.api import ApiJudge
-            from engine.models.api import ApiClient
 
             client = ApiClient(api_settings(settings), api_key(settings))
             return ApiJudge(named, parse_api(spec), client, cards, readers, calls)
@@ -133,7 +128,7 @@ def make_judge(
 
 @lru_cache(maxsize=1)
 def _loaded(spec: str, settings: Settings):  # type: ignore[no-untyped-def]  # noqa: ANN202 - torch stays unimported
-    from engine.models.loader import load_model
+    from engine.inference.loading import load_model
 
     return load_model(spec, settings)
 

@@ -16,9 +16,9 @@ import plotly.graph_objects as go
 from filelock import FileLock
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from engine.errors import InputError
-from engine.figures.theme import restyle
-from engine.strict_json import dumps, plain
+from engine.core.errors import InputError
+from engine.core.json import dumps, plain
+from engine.plots.theme import restyle
 
 MOST_PIECES = 60
 MOST_TEXT = 8_000

@@ -2,17 +2,121 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import ModelError
-from engine.models.batching import batches, pad_right, token_budget
-from engine.models.loader import LoadedModel
-from engine.models.memory import halving
-from engine.steering.hooks import watched
-from engine.steering.layers import blocks
+from engine.core.errors import InputError, ModelError
+from engine.inference.batching import batches, halving, pad_right, token_budget
+from engine.inference.loading import LoadedModel
+from engine.steering.vectors import Edit, Editor
+
+# Where the layers of a causal language model are; layer l is the output of block l, counted from 1.
+
+_PLACES = ("model.layers", "transformer.h", "gpt_neox.layers", "model.decoder.layers", "model.language_model.layers")
+
+
+def blocks(loaded: LoadedModel) -> list[Any]:
+    """The decoder blocks, in order.
+
+    Raises:
+        ModelError: not a causal language model, or an architecture whose blocks are in no known place.
+    """
+    if loaded.kind != "causal":
+        raise ModelError(
+            f"{loaded.spec} is no causal language model, so it cannot be steered. Name one that is as the tutor."
+        )
+    for place in _PLACES:
+        found = loaded.model
+        for name in place.split("."):
+            found = getattr(found, name, None)
+        if found is not None:
+            return list(found)
+    raise ModelError(
+        f"The layers of {loaded.spec} ({type(loaded.model).__name__}) were not found. Known places: "
+        f"{', '.join(_PLACES)}. Name another tutor, or use W-CAP, which needs no layers."
+    )
+
+
+def block_at(loaded: LoadedModel, layer: int) -> Any:
+    """The block whose output is that layer.
+
+    Raises:
+        InputError: there is no such layer.
+    """
+    every = blocks(loaded)
+    if not 1 <= layer <= len(every):
+        raise InputError(f"{loaded.spec} has no layer {layer}; its layers are 1 to {len(every)}.")
+    return every[layer - 1]
+
+
+def hidden_of(output: Any) -> Any:
+    """The hidden states among a block's outputs (B, T, d): some versions return a tuple, some the tensor."""
+    return output[0] if isinstance(output, tuple) else output
+
+
+def with_hidden(output: Any, hidden: Any) -> Any:
+    """A block's output with other hidden states."""
+    return (hidden, *output[1:]) if isinstance(output, tuple) else hidden
+
+
+# Hooks that read or edit a model's layers: they exist only inside a `with`, and are gone after errors too.
+
+
+@contextmanager
+def steered(loaded: LoadedModel, edit: Edit) -> Iterator[list[Any]]:
+    """Edit the last position of every row at one layer, in each forward pass inside the `with`.
+
+    In the pass over a prompt that is the last prompt token, afterwards the newest one, so the prompt before it is
+    left alone. The batch must have the edit's rows, without padding on the right.
+
+    Yields:
+        The relative edit (B,) of each pass so far.
+    """
+    editor = Editor(edit, loaded.device)
+    sizes: list[Any] = []
+
+    def change(_module: Any, _inputs: Any, output: Any) -> Any:
+        hidden = hidden_of(output)
+        last, size = editor.apply(hidden[:, -1])
+        sizes.append(size)
+        changed = hidden.clone()
+        changed[:, -1] = last
+        return with_hidden(output, changed)
+
+    handle = block_at(loaded, edit.layer).register_forward_hook(change)
+    try:
+        yield sizes
+    finally:
+        handle.remove()
+
+
+@contextmanager
+def watched(loaded: LoadedModel, rows: Any, columns: Any) -> Iterator[list[Any]]:
+    """Keep the activations of chosen positions at every layer.
+
+    Args:
+        loaded: the model.
+        rows: row of each position to keep, an index tensor (n,).
+        columns: place of each in its row (n,).
+
+    Yields:
+        A list that holds, after a forward pass, one float32 tensor (n, d) per layer.
+    """
+    kept: list[Any] = []
+
+    def keep(_module: Any, _inputs: Any, output: Any) -> None:
+        kept.append(hidden_of(output)[rows, columns].float())
+
+    handles = [block.register_forward_hook(keep) for block in blocks(loaded)]
+    try:
+        yield kept
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 def last_activations(

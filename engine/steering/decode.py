@@ -13,18 +13,17 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from engine.errors import InputError, ModelError
-from engine.models.batching import batches
-from engine.models.chat import plain_ids, render_ids
-from engine.models.generation import end_tokens
-from engine.models.llama import why_not, written_out
-from engine.models.loader import LoadedModel
-from engine.models.memory import SHARE, free_bytes, halving
-from engine.models.session import Row, chooser, slots_for, write
-from engine.steering.hooks import steered
-from engine.steering.vectors import Edit, Editor
+import numpy as np
 
-__all__ = ["Row", "Written", "decode", "prompt_ids"]
+from engine.core.errors import InputError, ModelError
+from engine.inference.batching import SHARE, batches, free_bytes, halving
+from engine.inference.chat import plain_ids, render_ids
+from engine.inference.generation import end_tokens
+from engine.inference.llama import Row, chooser, slots_for, why_not, write, written_out
+from engine.inference.loading import LoadedModel
+from engine.inference.perplexity import reduced, text_ids, token_nlls
+from engine.steering.activations import steered
+from engine.steering.vectors import Edit, Editor, Floats
 
 CPU_ROWS, GPU_ROWS = 32, 2048
 _said: set[str] = set()
@@ -201,3 +200,25 @@ def _written(loaded: LoadedModel, tokens: list[int], size: float) -> Written:
     ids = tokens[:-1] if ended else tokens
     text = str(loaded.tokenizer.decode(ids, skip_special_tokens=True)).strip()
     return Written(text, tuple(ids), ended, size)
+
+
+# Whether a text still reads like one: perplexity under the unsteered tutor, and repetition.
+#
+# Strong steering breaks text, and a judge's score alone does not show it.
+
+RUN = 3
+
+
+def repetition(text: str) -> float:
+    """Share of a text's runs of three words that stood in it before, in [0, 1]; NaN below three words."""
+    words = text.lower().split()
+    runs = [tuple(words[i : i + RUN]) for i in range(len(words) - RUN + 1)]
+    return 1 - len(set(runs)) / len(runs) if runs else float("nan")
+
+
+def text_perplexities(loaded: LoadedModel, texts: Sequence[str]) -> Floats:
+    """Perplexity of each text alone (n,), each distinct text once; NaN where there is nothing to predict."""
+    distinct = list(dict.fromkeys(texts))
+    rows = [text_ids(loaded, text)[: loaded.max_tokens] for text in distinct]
+    values = dict(zip(distinct, (reduced(row, None) for row in token_nlls(loaded, rows)), strict=True))
+    return np.array([values[text] for text in texts])

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import InputError
+from engine.core.errors import InputError
 from engine.steering.vectors import LEAST_TEXTS, Floats, Form, Side, Standards
 
 

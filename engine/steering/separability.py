@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import InputError
+from engine.core.errors import InputError
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]

@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import InputError
+from engine.core.errors import InputError
 
 Floats = NDArray[np.float64]
 Form = Literal["paper", "centred"]

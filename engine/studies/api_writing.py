@@ -6,18 +6,13 @@ import hashlib
 import json
 from collections.abc import Sequence
 
-from engine.cache import CallCache
+from engine.core.cache import CallCache
+from engine.core.settings import Settings, api_key, api_settings
 from engine.defenses.writing import AfterBatch, Written
-from engine.judges.api_asking import ApiAsker, ApiCall, Got
-from engine.judges.api_spec import PREFIX as API
+from engine.inference.served import ApiClient, Question, estimate
+from engine.judges.api import ApiAsker, ApiCall, Got
 from engine.judges.api_spec import parse_api
 from engine.judges.base import Cost
-from engine.models.api import ApiClient
-from engine.models.api_body import Question, estimate
-from engine.settings import Settings
-from engine.settings_api import api_key, api_settings
-
-__all__ = ["API", "ApiWriter", "api_writer"]
 
 
 class ApiWriter:

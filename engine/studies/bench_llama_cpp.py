@@ -23,14 +23,13 @@ import httpx
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import InputError, ModelError
-from engine.models.labels import LabelTokens
-from engine.models.loader import LoadedModel
-from engine.models.scoring import label_probabilities
-from engine.models.trie import Tokens
-from engine.models.weights import base_record, find_gguf
-from engine.settings import Settings
-from engine.studies.bench_floor import note
+from engine.bench.base import note
+from engine.core.errors import InputError, ModelError
+from engine.core.settings import Settings
+from engine.inference.loading import LoadedModel
+from engine.inference.prefix import Tokens
+from engine.inference.scoring import LabelTokens, label_probabilities
+from engine.inference.weights import base_record, find_gguf
 from engine.studies.llama_adapter import write_adapter
 from engine.studies.llama_server import ANSWER_S, complete, llama_server, require_vocabulary, version_of
 

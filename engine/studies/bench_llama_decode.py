@@ -14,9 +14,9 @@ from typing import Any
 import httpx
 import numpy as np
 
-from engine.errors import ModelError
-from engine.models.weights import base_record, find_gguf
-from engine.settings import Settings
+from engine.core.errors import ModelError
+from engine.core.settings import Settings
+from engine.inference.weights import base_record, find_gguf
 from engine.studies.llama_server import ANSWER_S, complete, llama_server, version_of
 
 WRITING = {"ignore_eos": True, "n_probs": 0}

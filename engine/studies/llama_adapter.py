@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import ModelError
+from engine.core.errors import ModelError
 
 PARTS = {
     "attn_q": "self_attn.q_proj",

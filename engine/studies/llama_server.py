@@ -19,7 +19,7 @@ from typing import Any
 import httpx
 import psutil  # type: ignore[import-untyped]
 
-from engine.errors import InputError, ModelError
+from engine.core.errors import InputError, ModelError
 
 SCRIPT = Path(__file__).with_name("xllamacpp_server.py")
 INSTALL = (

@@ -7,24 +7,24 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from engine.errors import InputError, RunError
+from engine.core.errors import InputError, RunError
+from engine.core.settings import Settings
 from engine.judges.base import Checkpoint
 from engine.judges.registry import make_judge
-from engine.runs import RETRY, RunFolder, now, open_run, state_of, versions
-from engine.runs_facts import unread_of
-from engine.settings import Settings
-from engine.studies.cap import cap_job
-from engine.studies.cap_config import CapConfig
-from engine.studies.checkup import CheckupConfig, checkup_job
-from engine.studies.detection import DetectionConfig, detection_job
-from engine.studies.protocols import ProtocolsConfig, protocols_job
-from engine.studies.puaudit import AuditConfig, audit_job
-from engine.studies.puaudit_verdicts import IN_DATA
-from engine.studies.refswap import refswap_job
-from engine.studies.refswap_config import RefSwapConfig
-from engine.studies.score import ScoreConfig, score_job
-from engine.studies.suffix import SuffixConfig, suffix_job
-from engine.studies.verify import VerifyConfig, verify_job
+from engine.runs.folder import RETRY, RunFolder, now, open_run, state_of, versions
+from engine.runs.library import unread_of
+from engine.studies.attack_grid.run import ScoreConfig, score_job
+from engine.studies.cap.run import cap_job
+from engine.studies.cap.study import CapConfig
+from engine.studies.checkup.run import CheckupConfig, checkup_job
+from engine.studies.learned_suffix.run import SuffixConfig, suffix_job
+from engine.studies.perplexity_threshold.run import DetectionConfig, detection_job
+from engine.studies.protocols.run import ProtocolsConfig, protocols_job
+from engine.studies.refswap.run import refswap_job
+from engine.studies.refswap.study import RefSwapConfig
+from engine.studies.transport_audit.run import AuditConfig, audit_job
+from engine.studies.transport_audit.verdicts import IN_DATA
+from engine.studies.verify.run import VerifyConfig, verify_job
 
 JobOf = Callable[[Any, Settings, Checkpoint], dict[str, Any]]
 STUDY_JOBS: dict[str, tuple[type[BaseModel], JobOf]] = {

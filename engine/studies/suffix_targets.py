@@ -7,17 +7,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from engine.attacks.suffix_search import Target, Tokens
-from engine.attacks.suffix_vocabulary import Vocabulary
+from engine.attacks.suffix_search import Target, Tokens, Vocabulary
+from engine.core.errors import InputError
+from engine.core.schema import Order, Protocol
 from engine.data.dataset import Dataset
 from engine.defenses.base import peeled
-from engine.errors import InputError
+from engine.inference.scoring import LabelTokens, label_tokens
 from engine.judges.base import Judge, Request
+from engine.judges.kinds import both_orders
 from engine.judges.labelled import CardJudge
-from engine.judges.pairwise import both_orders
-from engine.models.labels import LabelTokens, label_tokens
-from engine.schema import Order, Protocol
-from engine.studies.requests import build_requests
+from engine.studies.running import build_requests
 
 
 @dataclass(frozen=True)

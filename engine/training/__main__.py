@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from engine.errors import EngineError
-from engine.settings import Settings, get_settings
+from engine.core.errors import EngineError
+from engine.core.settings import Settings, get_settings
 from engine.training.compose import EncodedUnit, compose, encode, grouped
 from engine.training.config import TrainingConfig, read_config
 from engine.training.examples import load_asker
@@ -55,7 +55,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _drafts(args: argparse.Namespace, settings: Settings) -> int:
-    from engine.models.loader import load_model
+    from engine.inference.loading import load_model
     from engine.training.drafts import draft_jobs, write_drafts
 
     written = read_written(settings.assets / "training" / "dialogues.jsonl")
@@ -82,7 +82,7 @@ def _examples(args: argparse.Namespace, settings: Settings) -> int:
 def _train(args: argparse.Namespace, settings: Settings) -> int:
     import torch
 
-    from engine.models.loader import load_model, pick_device
+    from engine.inference.loading import load_model, pick_device
     from engine.training.train import train_adapter
 
     started = time.monotonic()

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from engine.errors import InputError
+from engine.core.errors import InputError
 
 Arguments = Mapping[str, Any]
 Checker = Callable[[str, Arguments], bool]

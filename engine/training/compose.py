@@ -11,20 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import InputError
+from engine.core.errors import InputError
+from engine.core.schema import Protocol
+from engine.inference.chat import encode_text, encode_texts, render_ids
 from engine.judges.cards import Card
-from engine.models.chat import encode_text, encode_texts, render_ids
-from engine.schema import Protocol
 from engine.training.config import TrainingConfig
 from engine.training.examples import Asker, Unit, thinned
 from engine.training.llama import shared_start
 from engine.training.material import Material
-from engine.training.pools_base import Pool
-from engine.training.pools_dialogue import DIALOGUE_POOLS
-from engine.training.pools_instruction import INSTRUCTION_POOLS
-from engine.training.pools_pairs import PAIR_POOLS
-from engine.training.pools_summary import SUMMARY_POOLS
-from engine.training.pools_verifier import VERIFIER_POOLS
+from engine.training.pools import DIALOGUE_POOLS, INSTRUCTION_POOLS, PAIR_POOLS, SUMMARY_POOLS, VERIFIER_POOLS, Pool
 
 POOLS: dict[str, Pool] = {
     **SUMMARY_POOLS,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from engine.errors import InputError
+from engine.core.errors import InputError
 from engine.training.heldout import Side
 
 

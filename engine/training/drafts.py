@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.errors import InputError
-from engine.models.chat import encode_text, render_ids
-from engine.models.loader import LoadedModel
-from engine.schema import Task
+from engine.core.errors import InputError
+from engine.core.schema import Task
+from engine.inference.chat import encode_text, render_ids
+from engine.inference.loading import LoadedModel
 from engine.training.heldout import Side
 from engine.training.sources import Rated, RulePrompt, WrittenDialogue
 

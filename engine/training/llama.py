@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from engine.errors import InputError
+from engine.core.errors import InputError
 
 ATTENTION, MLP = "self_attn", "mlp"
 LAYERS = {

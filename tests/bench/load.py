@@ -25,14 +25,23 @@ import psutil
 from playwright.async_api import Error as BrowserError
 from playwright.async_api import Page, async_playwright
 
-from engine.errors import EngineError
-from engine.jobs import JobManager
-from engine.runs import open_run
-from engine.settings import Settings, get_settings
-from engine.studies.bench_browser import AT_REST, FLAGS, READ, WATCH, chromium, free_port, own_home, start_server
-from engine.studies.bench_page import median
-from engine.studies.bench_page_data import planted_run
-from engine.studies.puaudit_verdicts import IN_DATA
+from engine.bench.page import (
+    AT_REST,
+    FLAGS,
+    READ,
+    WATCH,
+    chromium,
+    free_port,
+    median,
+    own_home,
+    planted_run,
+    start_server,
+)
+from engine.core.errors import EngineError
+from engine.core.settings import Settings, get_settings
+from engine.jobs.manager import JobManager
+from engine.runs.folder import open_run
+from engine.studies.transport_audit.verdicts import IN_DATA
 
 CALLS = 432
 """Verdicts of one run: 48 responses, three attack arms, three defenses."""
@@ -165,7 +174,7 @@ async def kill_at_random(world: World, kills: int, begin: float, seed: int) -> N
         world.counts["kills"] += 1
         if i % 2 == 0:
             for child in psutil.Process(world.server.pid).children():
-                if "engine.worker" in " ".join(child.cmdline()):
+                if "engine.jobs.worker" in " ".join(child.cmdline()):
                     child.kill()
                     world.counts["worker killed"] += 1
             continue

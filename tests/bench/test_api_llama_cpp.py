@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from engine.core.schema import Protocol
 from engine.data.store import load_dataset
-from engine.judges.pairwise import both_orders
+from engine.inference.weights import base_record, find_gguf
+from engine.judges.kinds import both_orders
 from engine.judges.registry import make_judge
-from engine.models.weights import base_record, find_gguf
-from engine.schema import Protocol
 from engine.studies.llama_server import llama_server
-from engine.studies.requests import build_requests
+from engine.studies.running import build_requests
 from tests.bench.llama_cpp import write_gguf
 
 pytestmark = [

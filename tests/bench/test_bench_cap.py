@@ -8,14 +8,14 @@ import math
 import numpy as np
 import pytest
 
+from engine.bench.cap import ATTACKS, Material, material, measure, recorded_material, run_cap_bench, table
+from engine.core.errors import InputError
+from engine.core.schema import NONE
 from engine.data.store import load_dataset
-from engine.errors import InputError
-from engine.schema import NONE
 from engine.steering.vectors import Standards
-from engine.studies.bench_cap import ATTACKS, Material, material, measure, recorded_material, run_cap_bench, table
-from engine.studies.cap_config import CapConfig
-from engine.studies.cap_tutor import Tutor
-from engine.studies.requests import build_requests
+from engine.studies.cap.study import CapConfig
+from engine.studies.cap.tutor import Tutor
+from engine.studies.running import build_requests
 from tests.engine.attacks.conftest import any_coverage, wordy, wordy_judge  # noqa: F401
 
 CONFIG = CapConfig(judge="path:wordy", data="demo-dialogue", new_tokens=6)

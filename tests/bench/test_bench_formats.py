@@ -2,8 +2,8 @@
 
 import pytest
 
-from engine.cli import main
-from engine.studies.bench_formats import FILES, measure, table
+from engine.bench.formats import FILES, measure, table
+from engine.cli.main import main
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from engine.models.trie import trie_tokens
-from engine.models.weights import base_record, find_gguf
+from engine.bench.scoring import GRID, grid_prompts, read_grid
+from engine.inference.prefix import trie_tokens
+from engine.inference.weights import base_record, find_gguf
 from engine.studies.bench_llama_cpp import measure_llama_cpp
 from engine.studies.bench_llama_decode import decode_speed
-from engine.studies.bench_scoring import GRID, grid_prompts, read_grid
 
 pytestmark = [
     pytest.mark.weights,

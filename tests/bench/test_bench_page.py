@@ -6,12 +6,10 @@ from argparse import Namespace
 import numpy as np
 import pytest
 
+from engine.bench.page import LEAST, RIGHT, Measured, Seen, median, planted_pairs, planted_run, run_page, summary, table
+from engine.core.errors import InputError
 from engine.data.comparisons import load_comparisons
-from engine.errors import InputError
-from engine.runs import RunFolder
-from engine.studies.bench_browser import Seen
-from engine.studies.bench_page import LEAST, Measured, median, run_page, summary, table
-from engine.studies.bench_page_data import RIGHT, planted_pairs, planted_run
+from engine.runs.folder import RunFolder
 
 
 def test_planted_pairs_are_of_the_size_asked_for_and_as_right_as_said():

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from engine.errors import InputError
-from engine.studies import bench_verifier
-from engine.studies.bench_refswap import MOST, measure, run_refswap_bench
+from engine.bench import verifier as bench_verifier
+from engine.bench.refswap import MOST, measure, run_refswap_bench
+from engine.core.errors import InputError
 from engine.training.sources import DEFAULT_DATA
 
 

@@ -8,13 +8,12 @@ import math
 import numpy as np
 import pytest
 
-from engine.attacks.registry import parse_attack
-from engine.defenses.registry import defense_name
-from engine.errors import InputError
-from engine.models.labels import LabelTokens
-from engine.models.scoring import label_probabilities
-from engine.models.trie import trie_tokens
-from engine.studies.bench_scoring import GRID, add_scoring, grid_prompts, growth, measure, read_grid, table
+from engine.attacks.cards import parse_attack
+from engine.bench.scoring import GRID, add_scoring, grid_prompts, growth, measure, read_grid, table
+from engine.core.errors import InputError
+from engine.defenses.cards import defense_name
+from engine.inference.prefix import trie_tokens
+from engine.inference.scoring import LabelTokens, label_probabilities
 
 KEYS = {"token_ratio", "wall_ratio_padded", "wall_ratio_single", "max_abs_difference", "device"}
 

@@ -6,8 +6,8 @@ import argparse
 
 import pytest
 
-from engine.errors import InputError
-from engine.studies.bench_steering import PROMPT_TOKENS, add_steering, measure, table, windows
+from engine.bench.steering import PROMPT_TOKENS, add_steering, measure, table, windows
+from engine.core.errors import InputError
 
 
 def test_both_ways_write_the_same_tokens_and_every_number_is_there(tiny, settings):

@@ -7,12 +7,11 @@ import math
 
 import pytest
 
-from engine.attacks.suffix_search import SuffixSearch
-from engine.attacks.suffix_vocabulary import vocabulary_of
+from engine.attacks.suffix_search import SuffixSearch, vocabulary_of
+from engine.bench.suffix import add_suffix, frozen_search, measure, table
+from engine.core.errors import InputError
+from engine.core.schema import Protocol
 from engine.data.store import load_dataset
-from engine.errors import InputError
-from engine.schema import Protocol
-from engine.studies.bench_suffix import add_suffix, frozen_search, measure, table
 from engine.studies.suffix_targets import PromptCutter, split_requests
 from tests.engine.attacks.conftest import any_coverage, wordy, wordy_judge  # noqa: F401
 

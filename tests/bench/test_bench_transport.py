@@ -2,8 +2,8 @@
 
 import pytest
 
-from engine.errors import InputError
-from engine.studies.bench_transport import _size, measure, table
+from engine.bench.transport import _size, measure, table
+from engine.core.errors import InputError
 
 
 def test_every_way_gives_the_same_costs_and_the_table_says_so():

@@ -6,11 +6,11 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from engine import jobs
 from engine.data.dataset import Dataset, build_dataset
 from engine.data.mapping import suggest_mapping
 from engine.data.reading import read_table
 from engine.data.store import save_dataset
+from engine.jobs import manager as jobs
 from tests.dashboard.helpers import KEY, MARKUP, file_bytes
 from tests.dashboard.near_worker import NearWorker
 

@@ -7,14 +7,14 @@ import subprocess
 import threading
 from contextlib import suppress
 
-from engine.settings import get_settings
+from engine.core.settings import get_settings
 
 
 class NearWorker:
     """Stands for the worker's process; it ends when its input closes, at its next checkpoint."""
 
     def __init__(self, errors: object = None) -> None:
-        from engine.worker import Worker
+        from engine.jobs.worker import Worker
 
         (read_in, write_in), (read_out, write_out) = os.pipe(), os.pipe()
         self.stdin = os.fdopen(write_in, "w", encoding="utf-8")

@@ -7,14 +7,14 @@ import re
 import pytest
 
 from dashboard import state
-from dashboard.panels.api_cost import api_cost
+from dashboard.progress import api_cost
 from engine import catalog
+from engine.core.settings import get_settings
 from engine.data.store import load_dataset
-from engine.settings import get_settings
 from tests.dashboard.helpers import KEY
 from tests.dashboard.test_pages import go, html_of
 
-START = "app_pages/start.py"
+START = "pages/start/page.py"
 
 
 def test_without_a_server_the_page_says_how_to_set_one(app, settings, monkeypatch):
@@ -46,7 +46,7 @@ def test_a_model_is_chosen_for_every_page_taken_off_the_list_and_put_back(app, s
     spec = "api:my/model:7b?samples=3"
     assert at.session_state[state.JUDGE] == spec
     assert catalog.known_models() == ("api:named", spec)
-    at.switch_page("app_pages/attack_lab.py")
+    at.switch_page("pages/attack_lab/page.py")
     at.query_params["tab"] = state.TAB_SET
     at.run()
     assert at.session_state[state.JUDGE] == spec
@@ -108,7 +108,7 @@ def test_the_estimate_beside_the_run_button_is_the_rule_s(server):
 )
 def test_every_study_says_what_an_api_judge_would_be_sent_before_it_runs(app, server, page, query):
     app.session_state["cap_setup"] = True
-    shown = html_of(go(app, f"app_pages/{page}.py", **query))
+    shown = html_of(go(app, f"pages/{page}/page.py", **query))
     calls = int(re.search(r"At most ([\d,]+) calls to 127\.0\.0\.1:9: about", shown).group(1).replace(",", ""))
     said = re.search(r"([\d\u202f]+) judge calls", shown).group(1).replace("\u202f", "")
     assert calls >= int(said) > 100  # a verifier's YES is checked with more

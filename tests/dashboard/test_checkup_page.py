@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 
 from dashboard import state
-from dashboard.panels.checkup_links import link_of
-from engine import jobs
+from dashboard.pages.checkup.results import link_of
 from engine.data.comparisons import DEMO_PAIRS
-from engine.metrics.checkup import BY_NAME
-from engine.runs import open_run
+from engine.jobs import manager as jobs
+from engine.runs.folder import open_run
+from engine.studies.checkup.metrics import BY_NAME
 from tests.dashboard.helpers import MARKUP
 from tests.dashboard.test_pages import go, html_of, wait_for
 
-PAGE = "app_pages/checkup.py"
+PAGE = "pages/checkup/page.py"
 JUDGE = "planted:position?strength=1"
 
 
@@ -100,7 +100,7 @@ def test_every_probe_leads_to_a_page_with_its_controls():
     for name in BY_NAME:
         for data in (DEMO_PAIRS, "demo-dialogue"):
             preset = link_of(name, {"arm": "bed", "protocol": "pointwise"}, "bundled:judge", data)
-            assert preset.page.startswith("app_pages/")
+            assert preset.page.startswith("pages/")
             assert "bundled:judge" in preset.query.values()
     assert link_of("injections", {"arm": "bed"}, "j", "d").query[state.ATTACK] == "bed"
     assert link_of("keys", {"protocol": "verifier"}, "j", "d").query["verifier"] == "j"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dashboard.panels import measured
-from engine import runs
-from engine.gallery.base import Entry
+from dashboard import measured
 from engine.judges import registry
+from engine.runs import folder as runs
+from engine.studies.figure import Entry
 from tests.dashboard.test_pages import PAGES, go
 
 

@@ -3,9 +3,9 @@
 import pandas as pd
 import pytest
 
-from dashboard.panels import findings
-from dashboard.panels.marked import marked_html
-from engine.schema import METRICS
+from dashboard import findings
+from dashboard.ui import marked_html
+from engine.core.schema import METRICS
 
 
 def metrics(*rows: tuple) -> pd.DataFrame:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.history import History, parse_rows
+from dashboard.state import History, parse_rows
 
 
 def test_leave_out_put_back_undo_redo():

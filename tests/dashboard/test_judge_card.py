@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from dashboard import state
-from dashboard.panels.card_form import LABELS, MODE, NAME, PROTOCOL, SOURCE, SYSTEM, USER, parse_labels
+from dashboard.pages.judge_card.form import LABELS, MODE, NAME, PROTOCOL, SOURCE, SYSTEM, USER, parse_labels
 from engine import catalog
-from engine.errors import InputError
+from engine.core.errors import InputError
+from engine.core.schema import Protocol
 from engine.judges.card_files import saved_cards
-from engine.schema import Protocol
 from tests.dashboard.helpers import MARKUP
 from tests.dashboard.test_pages import go, html_of
 
-PAGE = "app_pages/judge_card.py"
+PAGE = "pages/judge_card/page.py"
 
 
 def options(at, label: str) -> list[str]:
@@ -55,7 +55,7 @@ def test_json_in_a_prompt_needs_no_escaping(app):
     at.text_area(key=USER).set_value('Reply as {"score": 4}.\n{context}\n{response}').run()
     at.text_input(key=NAME).set_value("as json").run()
     at.button(key="card_save").click().run()
-    from engine.settings import get_settings
+    from engine.core.settings import get_settings
 
     card = saved_cards(get_settings().cards)["as json"]
     assert (card.mode, card.path) == ("json", "$.score")
@@ -95,9 +95,9 @@ def test_a_saved_card_is_listed_where_its_protocol_is_asked(app):
     at = go(app, PAGE, data="demo-verification")
     at.text_input(key=NAME).set_value("checker").run()
     at.button(key="card_save").click().run()
-    at.switch_page("app_pages/reference_swap.py").run()
+    at.switch_page("pages/reference_swap/page.py").run()
     assert "checker (your card)" in options(at, "Verifier")
-    at.switch_page("app_pages/transport_audit.py").run()
+    at.switch_page("pages/transport_audit/page.py").run()
     assert "checker (your card)" not in options(at, "Judge of the pairs")
 
 

@@ -6,8 +6,8 @@ import openpyxl
 import pytest
 
 from engine.data.comparisons import list_comparisons
-from engine.data.recordings import list_recordings
 from engine.data.store import list_datasets, load_dataset
+from engine.judges.recorded import list_recordings
 from tests.dashboard.helpers import MARKUP, PLANTED
 from tests.dashboard.test_pages import PAGES, go, html_of
 from tests.dashboard.test_upload import click, upload
@@ -132,12 +132,12 @@ def test_a_file_is_written_in_another_format(app):
 
 
 def test_the_hub_says_what_is_wrong_without_a_network(app, monkeypatch):
-    from engine.errors import InputError
+    from engine.core.errors import InputError
 
     def offline(name: str):
         raise InputError(f"{name}: the Hub cannot be reached from here (ConnectError), so nothing was read.")
 
-    monkeypatch.setattr("dashboard.panels.format_hub.fetch", offline)
+    monkeypatch.setattr("dashboard.pages.data.upload.fetch", offline)
     app.session_state["hub"] = True
     at = go(app, PAGES[1], judge=PLANTED)
     at.selectbox(key="hub_set").select("allenai/reward-bench").run()
@@ -154,7 +154,7 @@ def test_a_fetched_file_is_reviewed_like_an_uploaded_one(app, monkeypatch):
         asked.append(name)
         return Fetched("allenai-reward-bench-x.jsonl", lines(REWARD), "rewardbench", "0" * 40)
 
-    monkeypatch.setattr("dashboard.panels.format_hub.fetch", fetched)
+    monkeypatch.setattr("dashboard.pages.data.upload.fetch", fetched)
     app.session_state["hub"] = True
     at = go(app, PAGES[1], judge=PLANTED)
     at.selectbox(key="hub_set").select("allenai/reward-bench-2").run()

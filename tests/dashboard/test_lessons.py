@@ -9,17 +9,17 @@ import pandas as pd
 import pytest
 
 from dashboard import state
-from dashboard.panels.lesson_texts import BY_KEY, JUDGE, LAB, LESSONS
-from dashboard.panels.lesson_view import about_guess, verdict
-from dashboard.panels.measured import FIRST_SLOT, STRONGEST, Measured, elsewhere, find, shift
-from engine import runs
-from engine.cli import main
-from engine.figures.glance import GlanceRow
-from engine.metrics.shifts import metric_row
-from engine.schema import METRICS, NONE
+from dashboard.measured import FIRST_SLOT, STRONGEST, Measured, elsewhere, find, shift
+from dashboard.pages.lessons.texts import BY_KEY, JUDGE, LAB, LESSONS
+from dashboard.pages.lessons.view import about_guess, verdict
+from engine.cli.main import main
+from engine.core.schema import METRICS, NONE
+from engine.plots.glance import GlanceRow
+from engine.runs import folder as runs
+from engine.stats.shifts import metric_row
 from tests.dashboard.test_pages import go, html_of
 
-START, PAGE = "app_pages/start.py", "app_pages/lessons.py"
+START, PAGE = "pages/start/page.py", "pages/lessons/page.py"
 
 
 @pytest.mark.parametrize("lesson", LESSONS, ids=lambda one: one.key)
@@ -74,8 +74,8 @@ def test_a_guess_is_held_against_the_interval(guess, says):
 
 
 def own_run(run_id: str, value: float, data: str, state_: str = "done", metric: str = "shift") -> None:
-    from engine.metrics.intervals import Interval
-    from engine.settings import get_settings
+    from engine.core.settings import get_settings
+    from engine.stats.intervals import Interval
 
     run = runs.create_run(get_settings().runs, "score", {"judge": JUDGE, "data": data}, run_id)
     interval = Interval(value, value - 0.1, value + 0.1, 0.95, "t", 8, 4)

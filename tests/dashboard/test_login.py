@@ -4,8 +4,8 @@ import pytest
 import streamlit as st
 from streamlit.runtime.secrets import secrets_singleton
 
-from dashboard import access
-from dashboard.panels import login
+from dashboard import rail as login
+from dashboard.server import guard as access
 
 
 @pytest.fixture

@@ -6,10 +6,11 @@ import time
 import pytest
 
 from dashboard import state
-from engine import jobs, runs
+from engine.jobs import manager as jobs
+from engine.runs import folder as runs
 from tests.dashboard.helpers import MARKUP, PLANTED, file_bytes, rows
 
-PAGES = ["app_pages/start.py", "app_pages/data.py", "app_pages/attack_lab.py"]
+PAGES = ["pages/start/page.py", "pages/data/page.py", "pages/attack_lab/page.py"]
 
 
 def html_of(at) -> str:

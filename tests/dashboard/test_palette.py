@@ -3,7 +3,7 @@
 import tomllib
 from pathlib import Path
 
-from engine.figures.palette import PALETTE, ROLES
+from engine.plots.theme import PALETTE, ROLES
 
 ROOT = Path(__file__).parents[2]
 

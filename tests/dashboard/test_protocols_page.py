@@ -8,20 +8,20 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from dashboard.panels import protocols_words
+from dashboard.pages.protocols import data as protocols_words
 from engine.data.store import DEMO_INSTRUCTION, load_dataset
 from engine.judges.api_spec import remember_model
 from engine.judges.base import no_checkpoint
 from engine.judges.registry import make_judge
-from engine.metrics.flips import compare_flips
-from engine.metrics.leaderboard import choice_sets, ranked_pairs
-from engine.readout.arena import build_arena
-from engine.runs import create_run
-from engine.studies.protocols import ProtocolsConfig, run_protocols
+from engine.runs.folder import create_run
+from engine.stats.arena import build_arena
+from engine.studies.protocols.leaderboard import choice_sets, ranked_pairs
+from engine.studies.protocols.metrics import compare_flips
+from engine.studies.protocols.run import ProtocolsConfig, run_protocols
 from tests.dashboard.test_pages import go, html_of
 from tests.engine.studies.scripted import serving
 
-PAGE = "app_pages/protocols.py"
+PAGE = "pages/protocols/page.py"
 
 
 def at_tab(app, tab, **query):
@@ -173,6 +173,6 @@ def test_chance_stands_beside_the_circles(app):
 
 
 def test_methods_show_the_difference_less_the_placebo_with_its_p_and_the_raw_one_beside(app):
-    page = html_of(go(app, "app_pages/methods.py"))
+    page = html_of(go(app, "pages/methods/page.py"))
     assert page.count("Before the placebo is taken off</dt>") == 4
     assert re.search(r"p</dt><dd>0\.53", page)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 
 from dashboard import state
-from dashboard.panels.refswap_choose import REGIMES
-from dashboard.panels.refswap_run import own_keys
-from engine import jobs
+from dashboard.pages.reference_swap.results import REGIMES
+from dashboard.pages.reference_swap.setup import own_keys
 from engine.data.dataset import build_dataset
 from engine.data.mapping import suggest_mapping
 from engine.data.reading import read_table
 from engine.data.store import DEMO_VERIFICATION, save_dataset
+from engine.jobs import manager as jobs
 from tests.dashboard.helpers import MARKUP, file_bytes
 from tests.dashboard.test_pages import go, html_of, wait_for
 
-PAGE = "app_pages/reference_swap.py"
+PAGE = "pages/reference_swap/page.py"
 FOOLED, MATCHES, SOUND, _ = REGIMES
 
 
@@ -185,7 +185,7 @@ def test_other_data_point_to_the_demo(app):
 
 def test_the_verifier_view_checks_a_key(app):
     at = go(
-        app, "app_pages/attack_lab.py", data=DEMO_VERIFICATION, verifier="planted:verifier?leak=1&ref_sensitivity=1"
+        app, "pages/attack_lab/page.py", data=DEMO_VERIFICATION, verifier="planted:verifier?leak=1&ref_sensitivity=1"
     )
     assert "The verifier" in html_of(at)
     at.selectbox(key="verify_text").select(" ").run()
@@ -210,7 +210,7 @@ def test_text_of_the_user_reaches_no_parser(app, settings):
     raw = read_table("mine.csv", file_bytes(rows))
     dataset = build_dataset(raw, suggest_mapping(raw.frame), task="verification", name=f"mine {MARKUP}")
     save_dataset(dataset, settings.datasets)
-    at = go(app, "app_pages/attack_lab.py", data=dataset.dataset_id, verifier=FOOLED)
+    at = go(app, "pages/attack_lab/page.py", data=dataset.dataset_id, verifier=FOOLED)
     assert "<script" not in html_of(at)
     assert "&lt;script&gt;" in html_of(at)
     for element in (*at.markdown, *at.caption):

@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from dashboard import picking
-from engine.errors import InputError
+from dashboard import report_picks as picking
+from engine.core.errors import InputError
 from engine.report.basket import Piece, Report, load_report
 from tests.dashboard.helpers import MARKUP, PLANTED
 
-PAGE, LAB = "app_pages/report.py", "app_pages/attack_lab.py"
+PAGE, LAB = "pages/report/page.py", "pages/attack_lab/page.py"
 
 
 def html_of(at) -> str:
@@ -156,13 +156,13 @@ def test_settings_travel_as_they_are(settings):
     ("page", "query", "key", "title", "about"),
     [
         (
-            "app_pages/runs.py",
+            "pages/runs/page.py",
             {"selected": "recorded:dialogue/run"},
             "run_metrics",
             "Metrics of the run",
             "dialogue/run",
         ),
-        ("app_pages/checkup.py", {}, "checkup_table", "Every arm of the check-up", "Demo: 90 pairs"),
+        ("pages/checkup/page.py", {}, "checkup_table", "Every arm of the check-up", "Demo: 90 pairs"),
         (
             LAB,
             {"judge": "bundled:judge", "tab": "Whole set"},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dashboard.panels.run_table import MOST
+from dashboard.run_table import MOST
 from engine.report.basket import load_report
 from tests.dashboard.test_pages import go
 
@@ -30,7 +30,7 @@ PAIRS = {"data": "demo-instruction"}
     ids=lambda v: v if isinstance(v, str) and " " not in v else "",
 )  # fmt: skip
 def test_a_table_goes_into_the_report_with_its_run_and_setting(app, settings, page, query, key, title, about):
-    at = go(app, f"app_pages/{page}.py", **query)
+    at = go(app, f"pages/{page}/page.py", **query)
     at.button(key=f"{key}_add").click().run()
     assert not at.exception, at.exception
     [piece] = load_report(settings.data_dir).pieces

@@ -5,15 +5,16 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from dashboard import pinned
-from dashboard.panels import runs_one
-from engine import jobs, runs_kept
+from dashboard import linked_run as pinned
+from dashboard.pages.runs import one as runs_one
+from engine.core.schema import VERDICTS
+from engine.core.settings import get_settings
+from engine.jobs import manager as jobs
+from engine.jobs.worker import KINDS
 from engine.judges.base import no_checkpoint
-from engine.runs import create_run, open_run
-from engine.runs_zip import export_run, import_run
-from engine.schema import VERDICTS
-from engine.settings import get_settings
-from engine.worker import KINDS
+from engine.runs import library as runs_kept
+from engine.runs.archive import export_run, import_run
+from engine.runs.folder import create_run, open_run
 from tests.dashboard.helpers import MARKUP
 
 SCORE = {"data": "demo-dialogue", "attacks": ["dsi"], "limit": 8}
@@ -32,7 +33,7 @@ def on_runs(app, **session):
     for key, value in session.items():
         app.session_state[key] = value
     app.run()
-    app.switch_page("app_pages/runs.py").run()
+    app.switch_page("pages/runs/page.py").run()
     assert not app.exception, app.exception
     return app
 

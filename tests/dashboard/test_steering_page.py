@@ -8,24 +8,24 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from engine import jobs, runs
+from engine.core.errors import InputError
+from engine.core.json import dumps
+from engine.core.schema import METRICS
+from engine.core.settings import get_settings
 from engine.data.store import load_dataset
-from engine.errors import InputError
+from engine.jobs import manager as jobs
 from engine.judges.base import Verdict, verdict_table
 from engine.judges.planted import make_planted
-from engine.metrics.gains import defense_gains, from_undefended
-from engine.metrics.shifts import shift_metrics
-from engine.schema import METRICS
-from engine.settings import get_settings
-from engine.strict_json import dumps
-from engine.studies.cap import cap_job
-from engine.studies.cap_config import CapConfig
-from engine.studies.cap_sweep import SweepConfig
-from engine.studies.requests import build_requests
+from engine.runs import folder as runs
+from engine.stats.shifts import defense_gains, from_undefended, shift_metrics
+from engine.studies.cap.run import cap_job
+from engine.studies.cap.study import CapConfig
+from engine.studies.cap.tutor import SweepConfig
+from engine.studies.running import build_requests
 from tests.dashboard.helpers import MARKUP, PLANTED
 from tests.engine.conftest import save_tiny
 
-PAGE = "app_pages/steering_and_anchors.py"
+PAGE = "pages/steering_and_anchors/page.py"
 TABS = {"Standards": 3, "Alpha": 1, "Anchors": 0, "Attacks": 2, "Cost and agreement": 5, "Two tutors": 0}
 
 

@@ -8,13 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dashboard.panels.suffix_search import best_sentence, held_out_sentence
-from dashboard.panels.suffix_setup import white_box
-from engine.attacks.saved_phrases import SavedPhrase, save_phrase
-from engine.metrics.detection import fitted
-from engine.metrics.lengths import length_metrics
-from engine.runs import create_run
-from engine.schema import READINGS, SUFFIX_SEARCH, VERDICTS
+from dashboard.pages.attack_lab.suffix import best_sentence, held_out_sentence, white_box
+from engine.attacks.cards import SavedPhrase, save_phrase
+from engine.core.schema import READINGS, SUFFIX_SEARCH, VERDICTS
+from engine.runs.folder import create_run
+from engine.stats.detection import fitted
+from engine.studies.learned_suffix.metrics import length_metrics
 
 CONFIG = {"judge": "bundled:judge", "data": "demo-dialogue", "protocol": "pointwise", "words": 2, "lower": False}
 PHRASE = {"name": "found-x", "words": ["river", "seven"], "values": [2.0, 2.5, 2.75], "queries": 40}
@@ -72,7 +71,7 @@ def open_tab(app, name: str, **query: str):
     for key, value in query.items():
         app.query_params[key] = value
     app.run()
-    app.switch_page("app_pages/attack_lab.py").run()
+    app.switch_page("pages/attack_lab/page.py").run()
     assert not app.exception, app.exception
     return app
 

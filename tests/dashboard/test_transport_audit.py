@@ -7,17 +7,17 @@ import re
 import pandas as pd
 import pytest
 
-from dashboard.panels.audit_view import flipped_table, helps
+from dashboard.pages.transport_audit.results import flipped_table, helps
 from engine.data.comparisons import read_comparisons, save_comparisons
-from engine.jobs import JobManager
+from engine.jobs.manager import JobManager
+from engine.jobs.worker import KINDS
 from engine.judges.base import no_checkpoint
-from engine.runs import create_run
-from engine.studies.puaudit import AuditConfig, run_puaudit
-from engine.studies.puaudit_verdicts import IN_DATA
-from engine.worker import KINDS
+from engine.runs.folder import create_run
+from engine.studies.transport_audit.run import AuditConfig, run_puaudit
+from engine.studies.transport_audit.verdicts import IN_DATA
 from tests.dashboard.helpers import MARKUP
 
-PAGE = "app_pages/transport_audit.py"
+PAGE = "pages/transport_audit/page.py"
 
 
 def pairs(text: str = "", always: str = ""):

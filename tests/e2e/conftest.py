@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.settings import Settings, get_settings
+from engine.core.settings import Settings, get_settings
 from tests.e2e.steps import settle
 
 ROOT = Path(__file__).parents[2]
@@ -75,7 +75,7 @@ def server(tmp_path_factory) -> Iterator[Server]:
         "PYTHONPATH": str(ROOT),
     }
     log = (folder / "server.log").open("w")
-    command = [sys.executable, "-m", "dashboard.asgi", "--port", str(port)]
+    command = [sys.executable, "-m", "dashboard.server.asgi", "--port", str(port)]
     process = subprocess.Popen(command, cwd=ROOT, env=env, stdout=log, stderr=subprocess.STDOUT)
     url = f"http://127.0.0.1:{port}"
     try:

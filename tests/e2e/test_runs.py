@@ -6,9 +6,9 @@ import pytest
 from playwright.sync_api import expect
 
 from engine.judges.base import no_checkpoint
-from engine.runs import open_run
-from engine.runs_kept import all_runs
-from engine.studies.score import ScoreConfig, score_job
+from engine.runs.folder import open_run
+from engine.runs.library import all_runs
+from engine.studies.attack_grid.run import ScoreConfig, score_job
 from tests.e2e.steps import SETTLED, finding, open_page, pick_by_keyboard
 
 SETTINGS = {"data": "demo-dialogue", "attacks": ["dsi"], "limit": 8}

@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from engine.gallery import Source, find_run
-from engine.methods import formulas
+from engine.core.settings import get_settings
 from engine.report.basket import Piece, Report
-from engine.report.filled import fill
-from engine.report.page import report_html
-from engine.settings import get_settings
+from engine.report.content import fill
+from engine.report.export import report_html
+from engine.report.methods import formulas
+from engine.studies.figure import Source
+from engine.studies.registry import find_run
 from tests.e2e.steps import JOB_DONE, PLANTED, SETTLED, data_id, drop_file, finding, open_page, pages, settle
 
 BIDI = "\u2067left\u2069 \u202egnissecorp"  # the last sign is left open

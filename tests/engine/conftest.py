@@ -96,8 +96,8 @@ def tiny_folders(tmp_path_factory):
 @pytest.fixture(scope="session")
 def tiny(tiny_folders):
     """`tiny(shape)`: the loaded model, through the front door, once."""
-    from engine.models.loader import load_model
-    from engine.settings import get_settings
+    from engine.core.settings import get_settings
+    from engine.inference.loading import load_model
 
     made = {}
 

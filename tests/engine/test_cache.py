@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from engine.cache import CallCache, call_key, reply_key
+from engine.core.cache import CallCache, call_key, reply_key
 
 
 def test_what_is_put_is_got_bit_for_bit(tmp_path):
@@ -38,7 +38,7 @@ def test_threads_and_a_second_process_share_it(tmp_path):
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda i: cache.put_many([(f"t{i}", np.array([i, 0.5]))]), range(64)))
     code = (
-        "import sys, numpy as np; from pathlib import Path; from engine.cache import CallCache\n"
+        "import sys, numpy as np; from pathlib import Path; from engine.core.cache import CallCache\n"
         "c = CallCache(Path(sys.argv[1])); c.put_many([('other', np.array([7.0]))])\n"
         "print(len(c.get_many([f't{i}' for i in range(64)])))"
     )

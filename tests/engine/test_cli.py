@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from engine.cli import main
-from engine.runs import open_run
-from engine.studies import plan
+from engine.cli.main import main
+from engine.runs.folder import open_run
+from engine.studies import running as plan
 
 PLANTED = "planted:injection?strength=0.8&noise=0.2"
 

@@ -7,10 +7,10 @@ import json
 import pandas as pd
 import pytest
 
-from engine.cli import main
-from engine.commands import study_checkup
-from engine.metrics.checkup import BY_NAME
-from engine.runs import open_run
+from engine.cli.main import main
+from engine.runs.folder import open_run
+from engine.studies.checkup import summary as study_checkup
+from engine.studies.checkup.metrics import BY_NAME
 from tests.engine.studies.checkup_judges import made_data
 
 FAST = ("--limit", "12", "--set", "pairs=1", "--set", "responses=2")

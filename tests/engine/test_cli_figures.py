@@ -4,9 +4,10 @@ import json
 
 import pytest
 
-from engine.cli import main
-from engine.figures import export
-from engine.gallery import RunFolder, find_run
+from engine.cli.main import main
+from engine.plots import export
+from engine.runs.folder import RunFolder
+from engine.studies.registry import find_run
 
 chrome = pytest.mark.skipif(not export.can_render(), reason="no Chrome or Chromium is installed")
 

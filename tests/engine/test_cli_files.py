@@ -5,7 +5,7 @@ import io
 import openpyxl
 import pytest
 
-from engine.cli import main
+from engine.cli.main import main
 
 PLANTED = "planted:injection"
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from engine.cli import main
+from engine.cli.main import main
 from engine.data.comparisons import list_comparisons
 from engine.data.store import list_datasets, load_dataset
 from tests.engine.data.formats.examples import ANSWERS, FILES, MT_BENCH, OTHERS, QUESTIONS, REWARD, lines

@@ -7,10 +7,10 @@ import json
 import pandas as pd
 import pytest
 
-from engine.cli import main
-from engine.runs import create_run, open_run
-from engine.runs_facts import facts, problems, unread_of
-from engine.schema import VERDICTS
+from engine.cli.main import main
+from engine.core.schema import VERDICTS
+from engine.runs.folder import create_run, open_run
+from engine.runs.library import facts, problems, unread_of
 
 
 @pytest.fixture

@@ -10,13 +10,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from engine import methods
-from engine.gallery import Source
-from engine.gallery.refswap import table
-from engine.metrics.refswap import summarise
-from engine.metrics.refswap_rows import summary_rows
-from engine.runs import RunFolder
-from engine.schema import METRICS
+from engine.core.schema import METRICS
+from engine.report import methods
+from engine.runs.folder import RunFolder
+from engine.studies.figure import Source
+from engine.studies.refswap.figures import table
+from engine.studies.refswap.metrics import summarise, summary_rows
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "docs" / "papers.md").read_text(encoding="utf-8")

@@ -10,10 +10,10 @@ from dataclasses import asdict
 
 import pytest
 
+from engine.core.errors import InputError, JobError
 from engine.data.store import DEMO_DIALOGUE
-from engine.errors import InputError, JobError
-from engine.jobs import Job, JobManager
-from engine.runs import open_run
+from engine.jobs.manager import Job, JobManager
+from engine.runs.folder import open_run
 
 INJECTION = "planted:injection?strength=0.8&noise=0.2"
 SCORE = {"judge": INJECTION, "data": DEMO_DIALOGUE, "attacks": ["dsi"], "defenses": ["none"]}

@@ -9,8 +9,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from engine import methods
-from engine.errors import EngineError
+from engine.core.errors import EngineError
+from engine.report import methods
 
 ROOT = Path(__file__).resolve().parents[2]
 ASSETS = ROOT / "assets"
@@ -42,7 +42,7 @@ def test_the_verdict_is_the_side_of_the_whole_interval(lower, upper, expects, ve
 
 def test_every_formula_leads_to_a_page_that_exists():
     for one in methods.formulas(ASSETS):
-        assert (ROOT / "dashboard" / "app_pages" / f"{one.page.replace('-', '_')}.py").is_file(), one.name
+        assert (ROOT / "dashboard" / "pages" / one.page.replace("-", "_") / "page.py").is_file(), one.name
         assert one.source
         assert one.limits
 

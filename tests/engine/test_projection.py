@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
-from engine.errors import InputError
-from engine.projection import pca, umap_map
+from engine.core.errors import InputError
+from engine.stats.projection import pca, umap_map
 
 
 def test_pca_agrees_with_scikit_learn_up_to_sign():

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from engine.core.settings import get_settings
 from engine.data.comparisons import DEMO_PAIRS
 from engine.judges.registry import make_judge
-from engine.metrics.checkup import BY_NAME, NOT_ASKED
-from engine.runs import open_run
-from engine.settings import get_settings
-from engine.studies.checkup import CheckupConfig, measured, probes_of, redecide
-from engine.studies.checkup_material import in_both_orders, load_material, make_subject
+from engine.runs.folder import open_run
+from engine.studies.checkup.material import in_both_orders, load_material, make_subject
+from engine.studies.checkup.metrics import BY_NAME, NOT_ASKED
+from engine.studies.checkup.run import CheckupConfig, measured, probes_of, redecide
 from tests.engine.studies.checkup_judges import Sighted
 
 

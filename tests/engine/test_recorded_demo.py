@@ -8,8 +8,8 @@ from engine.attacks.registry import make_attack
 from engine.data.store import DEMO_DIALOGUE, DEMO_INSTRUCTION, DEMO_SUMMARY, DEMO_VERIFICATION, load_dataset
 from engine.defenses.registry import defend
 from engine.judges.registry import make_judge
-from engine.runs import demo_run
-from engine.studies.requests import build_requests, with_attack
+from engine.runs.folder import demo_run
+from engine.studies.running import build_requests, with_attack
 
 SCORED = (DEMO_DIALOGUE, DEMO_SUMMARY, DEMO_INSTRUCTION)
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from engine.core.schema import NONE
+from engine.core.settings import get_settings
 from engine.data.store import DEMO_INSTRUCTION, load_dataset
 from engine.judges.registry import make_judge
-from engine.readout.arena import build_arena
-from engine.runs import open_run
-from engine.schema import NONE
-from engine.settings import get_settings
-from engine.studies.protocols import ProtocolsConfig
-from engine.studies.protocols_ask import Asker
-from engine.studies.protocols_report import metrics_of
+from engine.runs.folder import open_run
+from engine.stats.arena import build_arena
+from engine.studies.pair_requests import Asker
+from engine.studies.protocols.run import ProtocolsConfig, metrics_of
 
 
 @pytest.fixture

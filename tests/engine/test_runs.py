@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from engine.errors import InputError, RunError
-from engine.runs import create_run, list_runs, new_run_id, open_run, state_of
-from engine.strict_json import dumps
+from engine.core.errors import InputError, RunError
+from engine.core.json import dumps
+from engine.runs.folder import create_run, list_runs, new_run_id, open_run, state_of
 
 ROW = {"metric": "shift", "value": float("nan"), "n": 3, "attack": "dsi"}
 
@@ -59,7 +59,7 @@ def test_a_changed_manifest_is_read_again_and_an_unchanged_one_is_not(tmp_path, 
     assert list_runs(tmp_path / "runs")[0]["state"] == "running"
     run.update_manifest(state="done")
     assert list_runs(tmp_path / "runs")[0]["state"] == "done"
-    monkeypatch.setattr("engine.runs.RunFolder.manifest", lambda self: pytest.fail("read again"))
+    monkeypatch.setattr("engine.runs.folder.RunFolder.manifest", lambda self: pytest.fail("read again"))
     assert list_runs(tmp_path / "runs")[0]["state"] == "done"
 
 

@@ -14,12 +14,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from engine import runs_kept, runs_zip
-from engine.errors import RunError
-from engine.runs import create_run, open_run
-from engine.runs_kept import RECORDED, all_runs, select
-from engine.runs_zip import export_run, import_run
-from engine.settings import get_settings
+from engine.core.errors import RunError
+from engine.core.settings import get_settings
+from engine.runs import archive as runs_zip
+from engine.runs import library as runs_kept
+from engine.runs.archive import export_run, import_run
+from engine.runs.folder import create_run, open_run
+from engine.runs.library import RECORDED, all_runs, select
 
 DEMO = get_settings().assets / "demo"
 METRIC = pd.DataFrame([{"metric": "shift", "value": 0.5, "n": 3, "attack": "dsi"}])
@@ -134,7 +135,7 @@ def test_two_thousand_runs_are_read_once_and_listed_whole(root, monkeypatch):
         (root / f"run-{k}").mkdir()
         (root / f"run-{k}" / "manifest.json").write_text(json.dumps({**manifest, "run_id": f"run-{k}"}))
     assert len(all_runs(root)) == 2000
-    monkeypatch.setattr("engine.runs.RunFolder.manifest", lambda self: pytest.fail("read again"))
+    monkeypatch.setattr("engine.runs.folder.RunFolder.manifest", lambda self: pytest.fail("read again"))
     assert len(select(all_runs(root), text="run-1999")) == 1
 
 

@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from engine.cli import main
-from engine.doctor import checkup
-from engine.errors import InputError
-from engine.runs import open_run
-from engine.settings import get_settings
-from engine.settings_api import ApiSettings, api_key, api_settings, key_state
-from engine.worker import Worker
+from engine.cli.doctor import checkup
+from engine.cli.main import main
+from engine.core.errors import InputError
+from engine.core.settings import ApiSettings, api_key, api_settings, get_settings, key_state
+from engine.jobs.worker import Worker
+from engine.runs.folder import open_run
 from tests.engine.judges.api_server import completion, fault, serving
 
 KEY = "sk-verysecret-0123456789"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.spreadsheet import safe_cell, safe_csv
+from engine.core.files import safe_cell, safe_csv
 
 
 @pytest.mark.parametrize(

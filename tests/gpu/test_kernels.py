@@ -26,7 +26,7 @@ def turned(x, cos, sin):
 
 @each_precision
 def test_norm_and_gate(dtype, tolerance):
-    from engine.models import kernels
+    from engine.inference import kernels
 
     x, weight = draw(7, 576, dtype=dtype), draw(576, dtype=dtype)
     close(kernels.rms_norm(x, weight, EPS), F.rms_norm(x.double(), (576,), weight.double(), EPS), tolerance)
@@ -38,7 +38,7 @@ def test_norm_and_gate(dtype, tolerance):
 @each_precision
 @pytest.mark.parametrize(("size", "wide"), [(576, 960), (1536, 576), (4096, 14336), (100, 70)])
 def test_product_of_a_few_rows(dtype, tolerance, size, wide):
-    from engine.models import kernels
+    from engine.inference import kernels
 
     x, norm = draw(3, size, dtype=dtype), draw(size, dtype=dtype)
     weight, bias = draw(wide, size, dtype=dtype) * size**-0.5, draw(wide, dtype=dtype)
@@ -56,7 +56,7 @@ def test_product_of_a_few_rows(dtype, tolerance, size, wide):
 @each_precision
 @pytest.mark.parametrize(("heads", "kv_heads", "width"), [(9, 3, 64), (32, 8, 128), (4, 4, 16)])
 def test_rotation_storing_and_attention(dtype, tolerance, heads, kv_heads, width):
-    from engine.models import kernels
+    from engine.inference import kernels
 
     batch, steps, room, slot = 3, 5, 160, 150
     angle = draw(batch, steps, width // 2, dtype=torch.float64)

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from engine.models.labels import LabelTokens
-from engine.models.scoring import label_probabilities
+from engine.inference.scoring import LabelTokens, label_probabilities
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")]
 LABELS = LabelTokens(("a", "b"), ((), ()), (((5,), (7, 5)), ((5, 6), (7, 5, 6))))

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from engine.models.llama import Llama
-from engine.models.session import Row, Session
+from engine.inference.llama import Llama, Row, Session
 from engine.steering.vectors import Editor, Standards, edit_of
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")]

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from engine import jobs
+from engine.core.errors import InputError, RunError
 from engine.data.store import DEMO_DIALOGUE
-from engine.errors import InputError
-from engine.jobs import MAX_QUEUE, JobManager
-from engine.runs import RunError, create_run, open_run
-from engine.studies.score import MAX_VERDICTS, ScoreConfig, check_size
+from engine.jobs import manager as jobs
+from engine.jobs.manager import MAX_QUEUE, JobManager
+from engine.runs.folder import create_run, open_run
+from engine.studies.attack_grid.run import MAX_VERDICTS, ScoreConfig, check_size
 from tests.engine.judges.api_server import completion, fault, serving
 from tests.engine.test_jobs import wait
 
@@ -21,13 +21,13 @@ KEY = "sk-canary-5f1e77aa0c9d42b8"
 TOKEN = "canary-token-93d1c0ffee"
 ENDS = ("done", "failed", "cancelled", "interrupted")
 RAW_CSV = {
-    "engine/spreadsheet.py",  # the one that makes a table safe to open
+    "engine/core/files.py",  # the one that makes a table safe to open
     "engine/data/comparisons.py",  # digests of a table's content, kept nowhere
-    "engine/data/recordings.py",  # the same
-    "engine/data/formats/own.py",  # `judgescope convert`: data that are read back must come out as they went in
-    "engine/studies/bench_page_data.py",  # planted words of ours, read at once
-    "engine/studies/bench_verifier.py",  # numbers and names of ours
-    "engine/studies/full_data.py",  # public data in memory, read at once
+    "engine/judges/recorded.py",  # the same
+    "engine/data/formats/conversion.py",  # `judgescope convert`: data that are read back must come out as they went in
+    "engine/bench/page.py",  # planted words of ours, read at once
+    "engine/bench/verifier.py",  # numbers and names of ours
+    "engine/bench/full_data.py",  # public data in memory, read at once
 }
 
 

@@ -15,7 +15,7 @@ import streamlit
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.guard import (
+from dashboard.server.guard import (
     COOKIE,
     MIN_TOKEN,
     Guard,
@@ -26,8 +26,8 @@ from dashboard.guard import (
     is_loopback,
     login_cookie,
 )
-from engine.errors import InputError
-from engine.settings import get_settings
+from engine.core.errors import InputError
+from engine.core.settings import get_settings
 
 TOKEN = "a-token-of-some-length"
 HOSTS = ("127.0.0.1", "localhost", "lab.example.org")

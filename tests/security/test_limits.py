@@ -6,7 +6,7 @@ from pathlib import Path
 
 from dashboard.uploads import MAX_UPLOAD_MB
 from engine.data.formats.hub import MAX_FILE
-from engine.runs_zip import MAX_ZIP
+from engine.runs.archive import MAX_ZIP
 
 ROOT = Path(__file__).resolve().parents[2]
 UPLOADER = re.compile(r"st\.file_uploader\(.*?\n    +\)", re.DOTALL)

@@ -20,9 +20,9 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-from dashboard.guard import Guard
-from engine.settings import get_settings
-from engine.studies.bench_browser import free_port, own_home, start_server, stop_server
+from dashboard.server.guard import Guard
+from engine.bench.page import free_port, own_home, start_server, stop_server
+from engine.core.settings import get_settings
 
 TOKEN = "only-" + secrets.token_urlsafe(18)
 MB = 1 << 20

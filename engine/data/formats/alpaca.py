@@ -5,11 +5,10 @@ from __future__ import annotations
 import hashlib
 import math
 
-from engine.data.formats.base import Format, HubSet, Imported, Record, RowError, Source
-from engine.data.formats.building import Builder, Row, pair_verdict
+from engine.core.schema import Protocol, Task
+from engine.data.formats.base import Builder, Format, HubSet, Imported, Record, Row, RowError, Source, pair_verdict
 from engine.data.formats.writing import Lookup, json_list, need, need_protocol, rows_of, texts_of
 from engine.data.mapping import parse_number
-from engine.schema import Protocol, Task
 
 TIE = 1.5
 """Preference of a tie; 0 is another spelling of it in old files."""
@@ -114,7 +113,7 @@ def write_annotations(found: Imported) -> bytes:
     return json_list(out)
 
 
-ALPACA = (
+ALPACA: tuple[Format, ...] = (
     Format(
         "alpacaeval-outputs",
         "AlpacaEval outputs",

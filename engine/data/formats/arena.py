@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from engine.data.formats.base import Format, HubSet, Imported, Record, RowError, Source
-from engine.data.formats.building import Builder, Row, pair_verdict
+from engine.core.schema import Order, Outcome, Task
+from engine.data.formats.base import Builder, Format, HubSet, Imported, Record, Row, RowError, Source, pair_verdict
 from engine.data.formats.turns import conversation, item_turn, join_turns, messages, split_turns, turn_item
 from engine.data.formats.writing import Lookup, json_lines, json_list, labelled_only, need, number_or_text, rows_of
 from engine.data.recording_rules import PAIR_RULE
-from engine.schema import Order, Outcome, Task
 
 WINNER_RULE: dict[str, Outcome] = {
     **PAIR_RULE,
@@ -285,7 +284,7 @@ def write_arena_55k(found: Imported) -> bytes:
     )
 
 
-ARENA = (
+ARENA: tuple[Format, ...] = (
     Format(
         "mt-bench-human",
         "MT-Bench human judgments",

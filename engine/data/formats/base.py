@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import pandas as pd
 
-from engine.data.problems import Problem
-from engine.data.raw import RawTable
-
-if TYPE_CHECKING:
-    from engine.data.formats.building import Builder
+from engine.core.errors import InputError
+from engine.core.schema import COMPARISONS, ITEMS, NONE, RESPONSES, VERDICTS, Order, Outcome, Protocol
+from engine.data.raw import Problem, RawTable, Severity, place
+from engine.data.recording_rules import PAIR_RULE, normalised
 
 Shape = Literal["table", "document", "log"]
 """Rows of any file that is read as a table; one JSON object; an Inspect archive."""
@@ -269,3 +269,236 @@ class Imported:
 def plural(n: int, noun: str) -> str:
     """The number and the noun, such as "96 responses"."""
     return f"{n:,} {noun}" + ("" if n == 1 else "s")
+
+
+# Records of a known format -> rows of the tables: checked against one another, a record enters whole or not at all.
+
+Row = dict[str, Any]
+_ITEM_FIELDS = ("context", "reference", "group")
+_RESPONSE_FIELDS = ("text", "system", "human_score", "quality")
+
+
+class Builder:
+    """Collects what a format reads.
+
+    Attributes:
+        aspect: what `NAME:ASPECT` chose; empty for the default.
+        notes: how the file was understood.
+        labels: label as spelled -> how it was read.
+        origin: see `Imported.origin`.
+    """
+
+    def __init__(self, form: Format, source: Source, aspect: str = "") -> None:
+        self._form, self._source = form, source
+        self.aspect = aspect
+        self.notes: list[str] = []
+        self.labels: dict[str, str] = {}
+        self.origin: dict[str, Row] = {}
+        table = source.table
+        self.problems: list[Problem] = list(table.problems) if table else []
+        self._faulty = {p.row for p in self.problems if p.severity == "excluded"}
+        self._items: dict[str, Row] = {}
+        self._responses: dict[str, Row] = {}
+        self._first: dict[tuple[str, str], int] = {}
+        self._comparisons: list[Row] = []
+        self._ids: dict[str, int] = {}
+        self._verdicts: list[Row] = []
+        self.n_records = len(table.frame) if table else 0
+
+    def records(self, source: Source | None = None) -> Iterator[Record]:
+        """The records of a table that could be read; of the file itself where no companion is given."""
+        table = (source or self._source).table
+        if table is None:
+            return
+        faulty = self._faulty if source is None else {p.row for p in table.problems if p.severity == "excluded"}
+        names = list(map(str, table.frame.columns))
+        for row, values in enumerate(table.frame.itertuples(index=False, name=None), start=1):
+            if row not in faulty:
+                cells = {n: v for n, v in zip(names, values, strict=True) if isinstance(v, str)}
+                yield Record(row, table.lines[row - 1], cells)
+
+    def elements(self, found: object, what: str) -> Iterator[Record]:
+        """The objects of a list in a document; their line is their number.
+
+        Raises:
+            InputError: it is no list.
+        """
+        if not isinstance(found, list):
+            raise InputError(f"{self._source.filename!r}: {what} is no list. Export the file again.")
+        self.n_records += len(found)
+        for row, value in enumerate(found, start=1):
+            record = Record(row, row, value if isinstance(value, Mapping) else {})
+            if isinstance(value, Mapping):
+                yield record
+            else:
+                self.report("excluded", record, "The element is no object.", "Export the file again.")
+
+    def report(self, severity: Severity, record: Record, what: str, fix: str, column: str = "") -> None:
+        """List a finding about a record."""
+        self.problems.append(Problem(severity, place(record.row, record.line, column), what, fix, record.row))
+
+    @contextmanager
+    def row(self, record: Record, companion: str = "") -> Iterator[None]:
+        """A record under way, of the file itself or of a companion: a `RowError` leaves it out and lists why."""
+        try:
+            yield
+        except RowError as error:
+            if companion:  # its rows are not the file's
+                where = f"{companion}, {place(record.row, record.line, error.column)}"
+                self.problems.append(Problem("warning", where, error.what, error.fix))
+            else:
+                self.report("excluded", record, error.what, error.fix, error.column)
+
+    def side(self, record: Record, column: str, rule: Mapping[str, Outcome] = PAIR_RULE) -> str | None:
+        """The preference a label stands for; None and a warning where it is blank.
+
+        Raises:
+            RowError: the label is in no rule.
+        """
+        label = record.get(column)
+        if not label.strip():
+            self.report("warning", record, f"{column} is blank: nobody was asked.", "Fill it in if it was.", column)
+            return None
+        found = rule.get(normalised(label))
+        if found is None:
+            known = ", ".join(dict.fromkeys(rule))
+            raise RowError(f"{column} {label[:40]!r} is in no rule.", f"Known: {known}. Rename the label.", column)
+        self.labels.setdefault(label, found.value)
+        return found.value
+
+    def add(
+        self,
+        record: Record,
+        items: Sequence[Row] = (),
+        responses: Sequence[Row] = (),
+        comparisons: Sequence[Row] = (),
+        verdicts: Sequence[Row] = (),
+    ) -> None:
+        """Take the rows of a record, all of them or none.
+
+        A comparison whose id is taken gets a number behind it; `origin` in a row goes to `Imported.origin`.
+
+        Raises:
+            RowError: an item or response is there already with other content, or a pair is of one response.
+        """
+        for row in items:
+            self._check(self._items, row, "item_id", _ITEM_FIELDS)
+        for row in responses:
+            self._check(self._responses, row, "response_id", _RESPONSE_FIELDS)
+        for row in (*comparisons, *(v for v in verdicts if v.get("response_b"))):
+            if row.get("response_a", row.get("response_id")) == row["response_b"]:
+                raise RowError("Both responses of the pair are of one system.", "Remove the row.")
+        for row in items:
+            self._merge(record, self._items, row, "item_id")
+        for row in responses:
+            self._merge(record, self._responses, row, "response_id")
+        for row in comparisons:
+            self._comparisons.append({**row, "comparison_id": self._numbered(str(row["comparison_id"]), row)})
+        for row in verdicts:
+            order = f"-{row['order']}" if row.get("order") else ""
+            made = {"attack": NONE, "defense": NONE, **row}
+            made["verdict_id"] = self._numbered(f"row-{record.row}{order}", made)
+            self._verdicts.append(made)
+
+    def has(self, response_id: str) -> bool:
+        """Whether a response of this id is there."""
+        return response_id in self._responses
+
+    def _numbered(self, name: str, row: Row) -> str:
+        count = self._ids[name] = self._ids.get(name, 0) + 1
+        made = name if count == 1 else f"{name}#{count}"
+        if more := row.pop("origin", None):
+            self.origin[made] = dict(more)
+        return made
+
+    def _check(self, held: Mapping[str, Row], row: Row, key: str, fields: Sequence[str]) -> None:
+        before = held.get(str(row[key]))
+        for name in fields if before else ():
+            old, new = (before or {}).get(name), row.get(name)
+            if old is not None and new is not None and old != new:
+                first = self._first[key, str(row[key])]
+                raise RowError(
+                    f"{key} {str(row[key])[:60]!r} stands in row {first} with another {name}.",
+                    "Give the two different ids, or make them the same to the last character.",
+                )
+
+    def _merge(self, record: Record, held: dict[str, Row], row: Row, key: str) -> None:
+        known = held.setdefault(str(row[key]), {})
+        self._first.setdefault((key, str(row[key])), record.row)
+        known.update({k: v for k, v in row.items() if v is not None or k not in known})
+
+    def finish(self) -> Imported:
+        """The tables.
+
+        Raises:
+            InputError: no record could be used; the message names the first reasons.
+        """
+        name = self._source.filename
+        if not (self._responses or self._verdicts):
+            reasons = "; ".join(f"{p.where}: {p.what}" for p in self.problems[:3]) or "it has no records"
+            raise InputError(f"{name!r} holds nothing that can be used as {self._form.title}: {reasons}")
+        items = [{"task": self._form.task, **row} for row in self._items.values()]
+        return Imported(
+            self._form.name + (f":{self.aspect}" if self.aspect else ""),
+            name,
+            self._form.task,
+            ITEMS.conform(pd.DataFrame(items, columns=ITEMS.names)),
+            RESPONSES.conform(pd.DataFrame(list(self._responses.values()), columns=RESPONSES.names)),
+            COMPARISONS.conform(pd.DataFrame(self._comparisons, columns=COMPARISONS.names)),
+            VERDICTS.conform(pd.DataFrame(self._verdicts, columns=VERDICTS.names)),
+            self.origin,
+            sorted(self.problems, key=lambda p: p.row or 0),
+            self.notes,
+            self.labels,
+            self.n_records,
+        )
+
+
+def pair_verdict(
+    judge: str, item: str, a: str, b: str, order: Order | None, outcome: str | None, unread: str = "", raw: str = ""
+) -> Row:
+    """A row of `verdicts` about a pair, in the pair's own names."""
+    return {
+        "judge": judge,
+        "protocol": Protocol.PAIRWISE.value,
+        "item_id": item,
+        "response_id": a,
+        "response_b": b,
+        "order": order.value if order else None,
+        "p_a": None if outcome is None else float(outcome == Outcome.A.value),
+        "p_tie": None if outcome is None else float(outcome == Outcome.TIE.value),
+        "outcome": outcome,
+        "unread_reason": None if outcome else unread or "no verdict recorded",
+        "raw_text": raw or None,
+    }
+
+
+def score_verdict(judge: str, item: str, response: str, score: float | None, unread: str = "", raw: str = "") -> Row:
+    """A row of `verdicts` with a score."""
+    return {
+        "judge": judge,
+        "protocol": Protocol.POINTWISE.value,
+        "item_id": item,
+        "response_id": response,
+        "score": score,
+        "unread_reason": None if score is not None else unread or "no verdict recorded",
+        "raw_text": raw or None,
+    }
+
+
+def pair_rows(
+    item: str, context: str, group: str, texts: tuple[str, str], systems: tuple[str, str]
+) -> tuple[Row, list[Row]]:
+    """The item of a pair, named like it, and its two responses."""
+    row = {"item_id": item, "context": context, "group": group or None}
+    responses = [
+        {"response_id": f"{item}:{side}", "item_id": item, "system": system or None, "text": text}
+        for side, text, system in zip("ab", texts, systems, strict=True)
+    ]
+    return row, responses
+
+
+def comparison_row(item: str, human: str | None, **more: Any) -> Row:
+    """The pair itself; `more` are further columns."""
+    return {"comparison_id": item, "item_id": item, "response_a": f"{item}:a", "response_b": f"{item}:b",
+            "human": human, **more}  # fmt: skip

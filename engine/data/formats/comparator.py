@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.data.formats.base import Format, Imported, Record, RowError, Source
-from engine.data.formats.building import Builder, Row, pair_verdict
+from engine.core.errors import InputError
+from engine.core.json import dumps
+from engine.core.schema import Order, Task
+from engine.data.formats.base import Builder, Format, Imported, Record, Row, RowError, Source, pair_verdict
 from engine.data.formats.writing import Lookup, need, rows_of
-from engine.errors import InputError
-from engine.schema import Order, Task
-from engine.strict_json import dumps
 
 JUDGE = "llm-comparator"
 _SIGN = {1: "a", -1: "b", 0: "tie"}
@@ -160,7 +159,7 @@ def _example(row: Row, verdicts: list[Row], look: Lookup) -> Row:
     }
 
 
-COMPARATOR = Format(
+COMPARATOR: Format = Format(
     "llm-comparator",
     "LLM Comparator JSON",
     "Pairs of two models, with the ratings of a judge in both orders.",

@@ -6,13 +6,22 @@ from collections.abc import Iterator
 from itertools import takewhile
 from typing import Any
 
-from engine.data.formats.base import Format, Imported, Record, RowError, Source
-from engine.data.formats.building import Builder, Row, pair_verdict, score_verdict
+from engine.core.errors import InputError
+from engine.core.schema import Order, Protocol, Task
+from engine.data.formats.base import (
+    Builder,
+    Format,
+    Imported,
+    Record,
+    Row,
+    RowError,
+    Source,
+    pair_verdict,
+    score_verdict,
+)
 from engine.data.formats.turns import item_turn, join_turns, split_turns, turn_item
 from engine.data.formats.writing import Lookup, json_lines, need, need_protocol, number_or_text, rows_of, texts_of
 from engine.data.mapping import parse_number
-from engine.errors import InputError
-from engine.schema import Order, Protocol, Task
 
 _QUESTION = ("question_id", "turns")
 _ANSWER = ("question_id", "model_id", "choices")
@@ -281,7 +290,7 @@ def write_answers(found: Imported) -> bytes:
     )
 
 
-FASTCHAT = (
+FASTCHAT: tuple[Format, ...] = (
     Format(
         "fastchat-single",
         "FastChat single judgments",

@@ -14,9 +14,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import unquote
 
+from engine.core.errors import InputError
 from engine.data.formats.base import HubSet
 from engine.data.formats.registry import FORMATS
-from engine.errors import InputError
 
 HUB = "hub:"
 MADE_BY_HUB = "refs/convert/parquet"

@@ -15,13 +15,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePath
 from typing import Any
 
-from engine.data.formats.base import Format, Imported, Record, RowError, Source
-from engine.data.formats.building import Builder, Row, score_verdict
+from engine.core.errors import InputError
+from engine.core.schema import Protocol, Task
+from engine.data.formats.base import Builder, Format, Imported, Record, Row, RowError, Source, score_verdict
 from engine.data.formats.turns import join_turns
 from engine.data.formats.writing import Lookup, need, number_or_text, one_system, rows_of, texts_of
 from engine.data.raw import MAX_UNPACKED, check_unpacked, unwritable
-from engine.errors import InputError
-from engine.schema import Protocol, Task
 
 EXTRA = "inspect"
 """The extra of this package that installs the reader."""
@@ -96,7 +95,7 @@ def _open(source: Source) -> Read:
             check_unpacked(source.filename, min(sum(i.file_size for i in archive.infolist()), MAX_UNPACKED + 1))
     try:
         return library.read_eval_log(io.BytesIO(content), resolve_attachments=True, format=kind)
-    except Exception as error:  # noqa: BLE001 - the reader raises what its parts raise
+    except Exception as error:  # noqa: BLE001 - the client raises errors of several libraries
         raise InputError(
             f"Inspect cannot read {source.filename!r}: {type(error).__name__}: {str(error)[:300]}. Was it written by a "
             "newer version? Then upgrade inspect_ai."
@@ -223,7 +222,7 @@ def _scores(verdicts: list[Row]) -> dict[str, Row]:
     return out
 
 
-INSPECT = Format(
+INSPECT: Format = Format(
     "inspect",
     "Inspect log",
     "Samples of an evaluation with the scores of its scorers.",

@@ -9,11 +9,10 @@ from collections.abc import Iterator
 from pathlib import PurePath
 from typing import Any
 
-from engine.data.formats.base import Format, Imported, Record, RowError, Source
-from engine.data.formats.building import Builder, Row, score_verdict
+from engine.core.schema import Protocol, Task
+from engine.data.formats.base import Builder, Format, Imported, Record, Row, RowError, Source, score_verdict
 from engine.data.formats.writing import Lookup, json_lines, need, number_or_text, one_system, rows_of, texts_of
 from engine.data.mapping import parse_number
-from engine.schema import Protocol, Task
 
 _KNOWN = frozenset(
     {
@@ -154,7 +153,7 @@ def _sample(look: Lookup, item: str, said: list[str], chosen: str, metrics: dict
     }
 
 
-LM_EVAL = Format(
+LM_EVAL: Format = Format(
     "lm-eval",
     "lm-eval samples",
     "Generations of a model with the harness's metrics, one line a document and filter.",

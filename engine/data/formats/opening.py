@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Any
 
+from engine.core.errors import InputError
 from engine.data.encodings import decode
 from engine.data.formats.base import Source
 from engine.data.formats.inspect_logs import KEYS, looks_like_log
 from engine.data.raw import unwritable
 from engine.data.reading import read_table
-from engine.errors import InputError
 
 LOG_ENDING = ".eval"
 File = tuple[str, bytes]

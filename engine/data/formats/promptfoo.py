@@ -6,12 +6,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from engine.data.formats.base import Format, Imported, Record, RowError, Source
-from engine.data.formats.building import Builder, Row, score_verdict
+from engine.core.errors import InputError
+from engine.core.json import dumps
+from engine.core.schema import Protocol, Task
+from engine.data.formats.base import Builder, Format, Imported, Record, Row, RowError, Source, score_verdict
 from engine.data.formats.writing import Lookup, need, rows_of
-from engine.errors import InputError
-from engine.schema import Protocol, Task
-from engine.strict_json import dumps
 
 VERSIONS = (2, 3, 4)
 """Versions of the result object whose `results` is a list of graded outputs."""
@@ -209,7 +208,7 @@ def _places(items: list[str]) -> dict[str, Row]:
     return {item: {"testIdx": i, "promptIdx": 0} for i, item in enumerate(items)}
 
 
-PROMPTFOO = Format(
+PROMPTFOO: Format = Format(
     "promptfoo",
     "promptfoo results",
     "Outputs of providers for prompts, with the scores of their assertions.",

@@ -5,22 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from engine.core.errors import InputError
 from engine.data.encodings import TITLES
 from engine.data.formats.alpaca import ALPACA
 from engine.data.formats.arena import ARENA
-from engine.data.formats.base import Format, Imported, Source
-from engine.data.formats.benches import BENCHES
-from engine.data.formats.building import Builder
+from engine.data.formats.base import Builder, Format, Imported, Source
+from engine.data.formats.benches import BENCHES, REWARDBENCH, VERIFYBENCH
 from engine.data.formats.comparator import COMPARATOR
 from engine.data.formats.fastchat import FASTCHAT
 from engine.data.formats.inspect_logs import INSPECT
 from engine.data.formats.lm_eval import LM_EVAL
 from engine.data.formats.opening import File, open_source
 from engine.data.formats.promptfoo import PROMPTFOO
-from engine.data.formats.rewardbench import REWARDBENCH
 from engine.data.formats.summeval import SUMMEVAL
-from engine.data.formats.verifybench import VERIFYBENCH
-from engine.errors import InputError
 
 FORMATS: dict[str, Format] = {
     form.name: form

@@ -6,10 +6,9 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from engine.data.formats.base import Format, HubSet, Imported, Record, RowError, Source
-from engine.data.formats.building import Builder, Row
+from engine.core.schema import Task
+from engine.data.formats.base import Builder, Format, HubSet, Imported, Record, Row, RowError, Source
 from engine.data.formats.writing import Lookup, json_lines, json_list, need, texts_of
-from engine.schema import Task
 
 ASPECTS = ("coherence", "consistency", "fluency", "relevance")
 MEAN = "mean"
@@ -212,7 +211,7 @@ def write_geval(found: Imported) -> bytes:
     )
 
 
-SUMMEVAL = (
+SUMMEVAL: tuple[Format, ...] = (
     Format(
         "summeval",
         "SummEval annotations",

@@ -7,13 +7,13 @@ from collections import Counter
 
 import pandas as pd
 
+from engine.core.errors import InputError
+from engine.core.schema import COMPARISONS, Order, Protocol
 from engine.data.comparisons import ONE_TYPE, Comparisons, pairs_digest
 from engine.data.dataset import MAX_NAME, Dataset, content_digest
 from engine.data.formats.base import Imported
-from engine.data.problems import Problem
+from engine.data.raw import Problem
 from engine.data.recording_rules import LAYOUTS, Layout
-from engine.errors import InputError
-from engine.schema import COMPARISONS, Order, Protocol
 
 _HALF = {"a": 1.0, "tie": 0.5, "b": 0.0}
 

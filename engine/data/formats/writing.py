@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 
+from engine.core.errors import InputError
+from engine.core.json import dumps, plain
 from engine.data.formats.base import Imported
-from engine.errors import InputError
-from engine.strict_json import dumps, plain
 
 _TIE, _NOBODY = "a tie", "no human preference"
 

@@ -6,12 +6,11 @@ import pytest
 import torch
 import transformers
 
+from engine.core.settings import get_settings
+from engine.inference.loading import LoadedModel
 from engine.judges.cards import read_cards
+from engine.judges.kinds import PairwiseReader, PointwiseReader
 from engine.judges.labelled import CardJudge
-from engine.judges.pairwise import PairwiseReader
-from engine.judges.pointwise import PointwiseReader
-from engine.models.loader import LoadedModel
-from engine.settings import get_settings
 
 
 @pytest.fixture(scope="session")

@@ -10,13 +10,13 @@ from hypothesis import settings as profile
 from hypothesis import strategies as st
 
 from engine.attacks.base import word_diff
+from engine.attacks.cards import ATTACKS, PHRASES, parse_attack
 from engine.attacks.injections import own_text
-from engine.attacks.phrases import PHRASES
-from engine.attacks.registry import ATTACKS, describe_attack, make_attack, parse_attack
-from engine.errors import InputError
+from engine.attacks.registry import describe_attack, make_attack
+from engine.core.errors import InputError
+from engine.core.schema import NONE, Order, Protocol, Task
 from engine.judges.base import Request
 from engine.judges.planted import make_planted
-from engine.schema import NONE, Order, Protocol, Task
 
 DIRECTED = [c.name for c in ATTACKS.values() if c.has_direction]
 PLACED = [c.name for c in ATTACKS.values() if c.has_position]

@@ -5,7 +5,7 @@ import pytest
 
 from engine.attacks.audit_styles import AUDIT_ATTACKS, EMOTIONS, LENGTH, audit_style, sentiment
 from engine.attacks.rewriting import RuleRewriter
-from engine.errors import InputError
+from engine.core.errors import InputError
 
 TEXT = "Boil the eggs for 9 minutes. Then cool them in cold water.\n\n- Peel them under the tap.\n```\nx = 1\n```"
 

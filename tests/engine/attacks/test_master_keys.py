@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.attacks.master_keys import KEY_TEXTS, MasterKeyAttack, checked_keys, is_key, key_name, key_text, shown
-from engine.errors import InputError
+from engine.core.errors import InputError
+from engine.core.schema import VERDICTS, Task
 from engine.judges.base import Request
-from engine.schema import VERDICTS, Task
 
 PAPER = [" ", ".", ",", ":", "Thought process:", "Let's solve this problem step by step.", "Solution", "解", "かいせつ"]
 

@@ -8,10 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.attacks.cards import ATTACKS
-from engine.attacks.names import AttackName, parse_attack
-from engine.attacks.phrases import PHRASES, longest
-from engine.errors import InputError
+from engine.attacks.cards import ATTACKS, PHRASES, AttackName, longest, parse_attack
+from engine.core.errors import InputError
 
 
 @st.composite

@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.attacks.content import check_content, names_of, numbers_of
 from engine.attacks.distractors import DISTRACTORS, PLACEBO, STYLES, style_of
-from engine.attacks.rewriting import ModelRewriter, RuleRewriter, prompt_of
-from engine.errors import InputError
+from engine.attacks.rewriting import ModelRewriter, RuleRewriter, check_content, names_of, numbers_of, prompt_of
+from engine.core.errors import InputError
 
 PLAIN = (
     "The bus leaves at 10:30 from Hamburg and costs 2.50 euros. It might be late, so perhaps you should call Ann. "

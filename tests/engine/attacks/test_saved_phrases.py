@@ -7,12 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from engine.attacks.phrases import PHRASES
-from engine.attacks.registry import describe_attack, make_attack, parse_attack
-from engine.attacks.saved_phrases import SavedPhrase, save_phrase, saved_phrases
-from engine.errors import InputError
+from engine.attacks.cards import PHRASES, SavedPhrase, parse_attack, save_phrase, saved_phrases
+from engine.attacks.registry import describe_attack, make_attack
+from engine.core.errors import InputError
+from engine.core.schema import Task
 from engine.judges.base import Request
-from engine.schema import Task
 
 PHRASE = SavedPhrase(
     "found-1", ("river", "Number", "seven"), (2.0, 3.0, math.nan, 3.5), "bundled:judge", "f", "pointwise", "none", "d",

@@ -8,16 +8,15 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from engine.attacks.suffix_search import Dials, SuffixSearch
-from engine.attacks.suffix_vocabulary import Vocabulary, vocabulary_of
+from engine.attacks.suffix_search import Dials, SuffixSearch, Vocabulary, vocabulary_of
+from engine.core.errors import InputError, ModelError
+from engine.core.schema import Protocol, Task
 from engine.defenses.anchors import AnchoredJudge, Anchors, GivenAnchors
 from engine.defenses.registry import defend
-from engine.errors import InputError, ModelError
+from engine.inference.gradients import vocabulary_scores
 from engine.judges.base import Request
-from engine.judges.pairwise import both_orders
+from engine.judges.kinds import both_orders
 from engine.judges.planted import make_planted
-from engine.models.gradients import vocabulary_scores
-from engine.schema import Protocol, Task
 from engine.studies.suffix_targets import PromptCutter, spread_over_items, suffixed
 
 WORDS = ["garden", "river", "excellent", "Number", "window", "green", "purely", "seven"]

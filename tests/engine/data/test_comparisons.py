@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.core.errors import InputError
 from engine.data.comparisons import (
     DEMO_PAIRS,
     list_comparisons,
@@ -12,7 +13,6 @@ from engine.data.comparisons import (
     read_comparisons,
     save_comparisons,
 )
-from engine.errors import InputError
 
 SHARED = Path(__file__).resolve().parents[4] / "shared" / "data"
 HEAD = "id,prompt,response_a,response_b,label\n"

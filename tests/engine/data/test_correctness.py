@@ -5,11 +5,10 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from engine.data.correctness import all_say_correctness, known_right, needed_right, says_correct
+from engine.core.errors import InputError
 from engine.data.dataset import build_dataset
-from engine.data.mapping import suggest_mapping
+from engine.data.mapping import all_say_correctness, known_right, needed_right, says_correct, suggest_mapping
 from engine.data.reading import read_table
-from engine.errors import InputError
 
 MAP = {name: name for name in ("response", "reference", "quality")}
 

@@ -6,10 +6,10 @@ import io
 import pandas as pd
 import pytest
 
+from engine.core.errors import InputError
+from engine.core.schema import ITEMS, RESPONSES
 from engine.data.dataset import build_dataset, summarize
 from engine.data.reading import read_table
-from engine.errors import InputError
-from engine.schema import ITEMS, RESPONSES
 
 SAME = ("response_id", "item_id", "context", "response", "system", "human_score", "reference", "group")
 

@@ -12,6 +12,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from engine.core.settings import get_settings
 from engine.data.dataset import summarize
 from engine.data.store import (
     DEMO_INSTRUCTION,
@@ -21,7 +22,6 @@ from engine.data.store import (
     DEMOS,
     load_dataset,
 )
-from engine.settings import get_settings
 
 
 def rows(dataset_id, name):

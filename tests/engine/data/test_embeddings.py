@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from engine.core.errors import InputError
 from engine.data.comparisons import read_comparisons
 from engine.data.embeddings import list_embeddings, load_embeddings, read_embeddings, save_embeddings
-from engine.errors import InputError
 
 N = 4
 VECTORS = np.random.default_rng(0).normal(size=(2 * N, 3))

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.core.errors import InputError
 from engine.data.encodings import CHOICES, decode, encoding_name
 from engine.data.reading import read_table
-from engine.errors import InputError
 
 SMART = "id,text\n1,It’s “résumés” – 5 €\n2,plain\n"
 

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from engine.core.errors import InputError
 from engine.data.raw import MAX_CELL
 from engine.data.reading import read_table
-from engine.errors import InputError
 
 
 def workbook(*sheets, hidden=()):

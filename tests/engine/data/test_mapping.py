@@ -3,8 +3,8 @@
 import pandas as pd
 import pytest
 
+from engine.core.errors import InputError
 from engine.data.mapping import FIELDS, check_mapping, parse_number, suggest_mapping
-from engine.errors import InputError
 
 
 def table(**columns):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from engine.data import pools
-from engine.data.pools import list_pools, load_pool, pool_of_lines, save_pool
-from engine.errors import InputError
+from engine.core.errors import InputError
+from engine.studies.refswap import references as pools
+from engine.studies.refswap.references import list_pools, load_pool, pool_of_lines, save_pool
 
 
 def test_a_pool_is_kept_once_and_comes_back(tmp_path):

@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
+from engine.core.errors import InputError
 from engine.data.presets import Preset, best_preset, delete_preset, list_presets, rename_preset, save_preset
-from engine.errors import InputError
 
 WIDE = Preset("wide", {"response": "antwort", "context": "frage"}, "question", ";", "cp1252")
 SMALL = Preset("small", {"response": "antwort"}, "dialogue")

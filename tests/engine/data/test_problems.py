@@ -1,6 +1,6 @@
 """Problems put together by what is to be done about them."""
 
-from engine.data.problems import Problem, group_problems, place, rows_text
+from engine.data.raw import Problem, group_problems, place, rows_text
 
 
 def missing(row, column="text", what="It is missing."):

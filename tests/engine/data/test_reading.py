@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.data.reading import EXTENSIONS, MAX_CELL, MAX_COLUMNS, read_table
-from engine.errors import InputError
+from engine.core.errors import InputError
+from engine.data.raw import MAX_CELL, MAX_COLUMNS
+from engine.data.reading import EXTENSIONS, read_table
 
 
 def cells(raw):

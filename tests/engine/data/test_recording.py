@@ -6,13 +6,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from engine.data.recording import REPEATS, Selection, parse_recording, read_recording
-from engine.data.recording_rows import NO_VERDICT
+from engine.core.errors import InputError
+from engine.core.schema import VERDICTS
+from engine.data.recording import NO_VERDICT, REPEATS, Selection, parse_recording, read_recording
 from engine.data.recording_rules import LAYOUTS, normalised
-from engine.errors import InputError
-from engine.metrics.order import first_slot_rate, order_agreement
-from engine.metrics.shifts import shift_metrics
-from engine.schema import VERDICTS
+from engine.stats.agreement import first_slot_rate, order_agreement
+from engine.stats.shifts import shift_metrics
 
 SHARED = Path(__file__).resolve().parents[4] / "shared" / "data"
 

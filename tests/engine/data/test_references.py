@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.data.references import AnswerType, answer_type, final_answer, make_pool, number_of, overlap
+from engine.core.errors import InputError
+from engine.core.settings import get_settings
 from engine.data.store import DEMO_VERIFICATION, load_dataset
-from engine.errors import InputError
-from engine.settings import get_settings
+from engine.studies.refswap.references import AnswerType, answer_type, final_answer, make_pool, number_of, overlap
 
 NUMERIC, EXPRESSION, CHOICE, STRING = AnswerType
 TYPED = {

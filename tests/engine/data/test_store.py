@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.core.errors import InputError
+from engine.core.settings import get_settings
 from engine.data.dataset import build_dataset, summarize
 from engine.data.reading import read_table
 from engine.data.store import DEMO_DIALOGUE, QUALITY_LEVELS, list_datasets, load_dataset, save_dataset
-from engine.errors import InputError
-from engine.settings import get_settings
 
 MAPPING = {"response": "response", "context": "context", "human_score": "score", "response_id": "id"}
 

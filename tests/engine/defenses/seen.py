@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from engine.core.schema import Protocol
 from engine.judges.base import Cost, Verdict
-from engine.schema import Protocol
 
 
 class Seen:

@@ -8,18 +8,19 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from engine.attacks.registry import ATTACKS, make_attack
-from engine.defenses.anchor_sources import PromptedAnchors, random_anchors, rated_anchors
-from engine.defenses.anchors import AnchoredJudge, Anchors, GivenAnchors
-from engine.defenses.registry import DEFENSES, defend
+from engine.attacks.cards import ATTACKS
+from engine.attacks.registry import make_attack
+from engine.core.errors import InputError
+from engine.core.schema import Task
+from engine.defenses.anchors import AnchoredJudge, Anchors, GivenAnchors, PromptedAnchors, random_anchors, rated_anchors
+from engine.defenses.cards import DEFENSES
+from engine.defenses.registry import defend
 from engine.defenses.writing import Written
-from engine.errors import InputError
 from engine.judges.base import Cost, Request
 from engine.judges.cards import read_cards
+from engine.judges.kinds import PointwiseReader
 from engine.judges.labelled import CardJudge
 from engine.judges.planted import make_planted
-from engine.judges.pointwise import PointwiseReader
-from engine.schema import Task
 from tests.engine.defenses.seen import Seen
 
 REQUEST = Request("i1", "r1", Task.DIALOGUE, "the context", "the response")

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.defenses.names import defense_name, parse_defense
-from engine.defenses.registry import DEFENSES, describe_defense
-from engine.errors import InputError
+from engine.core.errors import InputError
+from engine.defenses.cards import DEFENSES, defense_name, parse_defense
+from engine.defenses.registry import describe_defense
 
 
 @given(

@@ -9,11 +9,13 @@ from hypothesis import given
 from hypothesis import settings as profile
 from hypothesis import strategies as st
 
-from engine.attacks.registry import ATTACKS, make_attack
+from engine.attacks.cards import ATTACKS
+from engine.attacks.registry import make_attack
+from engine.core.schema import NONE, Order, Protocol, Task
+from engine.defenses.cards import DEFENSES
 from engine.defenses.prompting import delimiters
-from engine.defenses.registry import DEFENSES, defend
+from engine.defenses.registry import defend
 from engine.judges.base import Candidate, Request, Verdict
-from engine.schema import NONE, Order, Protocol, Task
 
 
 class Seen:

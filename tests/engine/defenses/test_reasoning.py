@@ -6,17 +6,17 @@ from dataclasses import replace
 
 import pytest
 
+from engine.core.errors import InputError, ModelError
+from engine.core.schema import Order, Protocol, Task
 from engine.defenses.reasoning import ReasoningJudge, reasoning_prompt
 from engine.defenses.registry import defend
 from engine.defenses.writing import ModelWriter, Written
-from engine.errors import InputError, ModelError
+from engine.inference.chat import render_ids
+from engine.inference.generation import generate
 from engine.judges.base import Cost, Request, Verdict
 from engine.judges.cards import CardBook, CardKey, read_cards
+from engine.judges.kinds import PointwiseReader
 from engine.judges.labelled import CardJudge
-from engine.judges.pointwise import PointwiseReader
-from engine.models.chat import render_ids
-from engine.models.generation import generate
-from engine.schema import Order, Protocol, Task
 from tests.engine.defenses.seen import Seen
 
 REQUEST = Request("i", "r", Task.DIALOGUE, "the context", "the response")
@@ -99,7 +99,7 @@ def test_a_judge_with_a_model_of_its_own_reasons_itself(tiny, settings):
 
 
 def test_a_writer_writes_what_the_model_generates_once(tiny, tmp_path):
-    from engine.cache import CallCache
+    from engine.core.cache import CallCache
 
     loaded, cache = tiny("llama"), CallCache(tmp_path / "c.sqlite")
     writer = ModelWriter(lambda: loaded, cache)
@@ -121,7 +121,7 @@ def test_a_prompt_longer_than_the_window_is_not_cut(tiny):
 
 
 def test_a_writer_without_a_chat_template_is_named(save, tmp_path, settings):
-    from engine.models.loader import load_model
+    from engine.inference.loading import load_model
 
     folder = save(tmp_path / "plain", "llama", template="")
     writer = ModelWriter(lambda: load_model(f"path:{folder}", settings), None)

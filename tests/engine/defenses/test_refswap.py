@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from engine.defenses.refswap import RefSwapJudge
-from engine.errors import InputError
+from engine.core.errors import InputError
+from engine.core.schema import Outcome, Protocol, Task
 from engine.judges.base import Cost, Request, Verdict, no_checkpoint, unread
-from engine.schema import Outcome, Protocol, Task
+from engine.studies.refswap.run import RefSwapJudge
 
 TRUE, POOL = "42", ("A", "B", "C", "D", "E")
 

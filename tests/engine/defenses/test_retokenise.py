@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import settings as profile
 from hypothesis import strategies as st
 
+from engine.core.errors import WeightsError
+from engine.core.schema import Order, Protocol, Task
+from engine.core.settings import get_settings
+from engine.defenses.prompting import read_merges, retokenised
 from engine.defenses.registry import defend
-from engine.defenses.retokenise import read_merges, retokenised
-from engine.errors import WeightsError
 from engine.judges.base import Candidate, Request, Verdict
-from engine.schema import Order, Protocol, Task
-from engine.settings import get_settings
 
 MERGES = read_merges(get_settings().assets / "judge" / "tokenizer.json")
 

@@ -10,15 +10,14 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from engine.cache import CallCache
-from engine.defenses.guard import ModelGuard, Reading, guard_for
+from engine.core.cache import CallCache
+from engine.core.errors import Cancelled
+from engine.core.schema import NONE, Order, Protocol, Task
+from engine.defenses.guard import WARNING, ModelGuard, Reading, guard_for
 from engine.defenses.registry import defend
-from engine.defenses.screening import WARNING
-from engine.errors import Cancelled
+from engine.inference.loading import LoadedModel
 from engine.judges.base import Candidate, Request, Verdict
 from engine.judges.planted import make_planted
-from engine.models.loader import LoadedModel
-from engine.schema import NONE, Order, Protocol, Task
 
 REQUEST = Request("i", "r", Task.DIALOGUE, "context", "fine", order=Order.AB)
 NOTE = WARNING.opening

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from engine.core.schema import NONE, Task
 from engine.defenses.base import DefendedJudge, Step, judge_together
 from engine.defenses.registry import defend
 from engine.judges.base import Request, Verdict
 from engine.judges.planted import make_planted
-from engine.schema import NONE, Task
 
 ARMS = [NONE, "sandwich", "delimiters", "retokenise+sandwich"]
 

@@ -6,19 +6,12 @@ import math
 import pandas as pd
 import pytest
 
-from engine.errors import InputError
-from engine.figures.attack import (
-    plot_distribution,
-    plot_dumbbells,
-    plot_forest,
-    plot_grid,
-    prepare_distribution,
-    prepare_dumbbells,
-    prepare_forest,
-    prepare_grid,
-)
-from engine.figures.palette import MEANING, MODES, ROLES
-from engine.schema import METRICS
+from engine.core.errors import InputError
+from engine.core.schema import METRICS
+from engine.plots.grid import plot_grid, prepare_grid
+from engine.plots.rows import plot_forest, prepare_forest
+from engine.plots.shifts import plot_distribution, plot_dumbbells, prepare_distribution, prepare_dumbbells
+from engine.plots.theme import MEANING, MODES, ROLES
 
 NAN = math.nan
 LABELS, VALUES = ("1", "2", "3", "4", "5"), (1.0, 2.0, 3.0, 4.0, 5.0)

@@ -8,11 +8,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from engine.figures import cap_layers, cap_lengths, cap_map, cap_rows, cap_scores, cap_sweep
-from engine.figures.palette import MODES
-from engine.readout.cap import nearest, standard_at
-from engine.schema import METRICS
-from engine.schema_cap import CAP_LAYERS, CAP_POINTS, CAP_TEXTS
+from engine.core.schema import METRICS
+from engine.plots.theme import MODES
+from engine.studies.cap import drawings as cap_layers
+from engine.studies.cap import drawings as cap_lengths
+from engine.studies.cap import drawings as cap_scores
+from engine.studies.cap import drawings as cap_sweep
+from engine.studies.cap import figures as cap_map
+from engine.studies.cap import figures as cap_rows
+from engine.studies.cap.metrics import nearest, standard_at
+from engine.studies.cap.tables import CAP_LAYERS, CAP_POINTS, CAP_TEXTS
 
 NAN = math.nan
 HOSTILE = '<b>x</b> & "y"'
@@ -146,7 +151,7 @@ def test_figures_without_rows_say_so(mode):
         cap_layers.plot_cap_layers(cap_layers.prepare_cap_layers(LAYERS[:0]), chosen=1, mode=mode),
         cap_map.plot_cap_map(TEXTS[:0].assign(x=[], y=[]), by_score=False, method="PCA", layer=1, mode=mode),
         cap_sweep.plot_cap_sweep(cap_sweep.prepare_cap_sweep(SWEEP[:0]), standards=(1, 0), marked=(0, 0), mode=mode),
-        cap_lengths.plot_cap_lengths(pd.DataFrame(columns=cap_lengths.COLUMNS), titles={}, mode=mode),
+        cap_lengths.plot_cap_lengths(pd.DataFrame(columns=cap_lengths.LENGTH_COLUMNS), titles={}, mode=mode),
     ]
     for fig in empty:
         assert len(fig.layout.annotations) == 1

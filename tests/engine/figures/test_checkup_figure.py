@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from engine.errors import InputError
-from engine.figures.checkup import LIMIT, plot_checkup, prepare_checkup
-from engine.figures.palette import MEANING
-from engine.metrics.checkup import decide, forest_rows
-from engine.schema_checkup import CHECKUP
+from engine.core.errors import InputError
+from engine.plots.theme import MEANING
+from engine.studies.checkup.figures import LIMIT, plot_checkup, prepare_checkup
+from engine.studies.checkup.metrics import decide, forest_rows
+from engine.studies.checkup.tables import CHECKUP
 
 ROWS = [
     {"probe": "order", "value": 0.2, "lower": 0.12, "upper": 0.28, "protocol": "pairwise"},

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from engine.figures.compare import COLUMNS, MOST_ROWS, NAMES, UNITS, plot_compare, prepare_compare
-from engine.figures.palette import MODES, ROLES
-from engine.metrics import compare
+from engine.plots.compare import COLUMNS, MOST_ROWS, NAMES, UNITS, plot_compare, prepare_compare
+from engine.plots.theme import MODES, ROLES
+from engine.runs import compare
 
 NAN = float("nan")
 

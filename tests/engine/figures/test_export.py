@@ -8,11 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 import plotly.graph_objects as go
 import pytest
 
-from engine.errors import EngineError, InputError
-from engine.figures import export
-from engine.figures.palette import MEANING, ROLES
-from engine.figures.text import label
-from engine.figures.theme import frame
+from engine.core.errors import EngineError, InputError
+from engine.plots import export
+from engine.plots.text import label
+from engine.plots.theme import MEANING, ROLES, frame
 
 chrome = pytest.mark.skipif(not export.can_render(), reason="no Chrome or Chromium is installed")
 

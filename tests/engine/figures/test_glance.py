@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from engine.figures.glance import NOT_RUN, GlanceRow, plot_glance, prepare_glance
+from engine.plots.glance import NOT_RUN, GlanceRow, plot_glance, prepare_glance
 
 NAN = math.nan
 SHIFT = GlanceRow("Shift <b>", 0.5, 0.25, 0.75, "points", -1, 1, 0, "no change", method="t", n=48, n_clusters=12)

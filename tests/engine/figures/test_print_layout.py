@@ -6,10 +6,11 @@ import zlib
 
 import pytest
 
-from engine.errors import InputError
-from engine.figures import export
-from engine.figures.print_layout import LEAST_PT, WIDTH_MM, with_density
-from engine.gallery import Source, entry_of, find_run
+from engine.core.errors import InputError
+from engine.plots import export
+from engine.plots.export import LEAST_PT, WIDTH_MM, with_density
+from engine.studies.figure import Source
+from engine.studies.registry import entry_of, find_run
 
 chrome = pytest.mark.skipif(not export.can_render(), reason="no Chrome or Chromium is installed")
 

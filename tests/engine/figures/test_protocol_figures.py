@@ -5,10 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.figures.palette import MODES
-from engine.figures.protocols_board import plot_matrix, plot_slope, prepare_matrix, prepare_slope
-from engine.figures.protocols_ladder import plot_ladder, prepare_ladder
-from engine.figures.protocols_rates import plot_rates, prepare_rates, protocol_colour
+from engine.plots.theme import MODES
+from engine.studies.protocols.drawings import (
+    plot_ladder,
+    plot_matrix,
+    plot_rates,
+    plot_slope,
+    prepare_ladder,
+    prepare_matrix,
+    prepare_rates,
+    prepare_slope,
+    protocol_colour,
+)
 
 NAN = float("nan")
 RATES = [

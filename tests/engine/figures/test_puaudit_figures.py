@@ -6,13 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from engine.figures import puaudit_curves as curves
-from engine.figures import puaudit_map as maps
-from engine.figures import puaudit_rows as rows
-from engine.figures.palette import MODES
-from engine.metrics.puaudit import HYPERGEOMETRIC
-from engine.schema import METRICS
-from engine.schema_audit import AUDIT
+from engine.core.schema import METRICS
+from engine.plots.theme import MODES
+from engine.studies.transport_audit import curves, rows
+from engine.studies.transport_audit import curves as maps
+from engine.studies.transport_audit.metrics import HYPERGEOMETRIC
+from engine.studies.transport_audit.tables import AUDIT
 
 
 def metrics(n: int = 20) -> pd.DataFrame:

@@ -6,10 +6,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from engine.figures.palette import MODES, PALETTE
-from engine.figures.refswap import plot_swaps, prepare_swaps
-from engine.figures.refswap_curves import plot_frontier, plot_passing, plot_roc, prepare_frontier, prepare_passing
-from engine.figures.refswap_keys import plot_keys, prepare_keys
+from engine.plots.theme import MODES, PALETTE
+from engine.studies.refswap.drawings import (
+    plot_frontier,
+    plot_keys,
+    plot_passing,
+    plot_roc,
+    plot_swaps,
+    prepare_frontier,
+    prepare_keys,
+    prepare_passing,
+    prepare_swaps,
+)
 
 SCORES = [0.4, 0.02, 0.0, 0.3, 0.001, 0.0, float("nan")]
 GROUPS = ["correct", "correct", "correct", "correct", "key", "key", "key"]

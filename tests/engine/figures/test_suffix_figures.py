@@ -6,12 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from engine.errors import InputError
-from engine.figures.detection import plot_curves, prepare_curves
-from engine.figures.palette import MEANING, MODES
-from engine.figures.suffix import plot_lengths, plot_steps, prepare_lengths, prepare_steps
-from engine.metrics.detection import best_f1, pr_curve
-from engine.schema import METRICS, SUFFIX_SEARCH
+from engine.core.errors import InputError
+from engine.core.schema import METRICS, SUFFIX_SEARCH
+from engine.plots.theme import MEANING, MODES
+from engine.stats.detection import best_f1, pr_curve
+from engine.studies.learned_suffix.figures import plot_lengths, plot_steps, prepare_lengths, prepare_steps
+from engine.studies.perplexity_threshold.figures import plot_curves, prepare_curves
 
 COLUMNS = ["step", "word", "value", "n_unread", "queries", "chosen"]
 SEARCH = SUFFIX_SEARCH.conform(

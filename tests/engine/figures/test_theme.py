@@ -9,10 +9,9 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from engine.figures import text
-from engine.figures.palette import MEANING, MODES, PALETTE, ROLES, swap_table
-from engine.figures.theme import restyle, template
-from engine.metrics import intervals
+from engine.plots import text
+from engine.plots.theme import MEANING, MODES, PALETTE, ROLES, restyle, swap_table, template
+from engine.stats import intervals
 
 # Machado, Oliveira and Fernandes (2009), severity 1.0, on linear RGB
 VISIONS = {
@@ -110,7 +109,7 @@ def test_restyle_exchanges_colours_and_leaves_data():
 def test_importing_changes_no_global_state_and_stays_light():
     code = (
         "import plotly.io as pio, sys; before = pio.templates.default, list(pio.templates);"
-        "import engine.figures.attack, engine.figures.export, engine.metrics.shifts, engine.judges.planted;"
+        "import engine.figures.attack, engine.plots.export, engine.stats.shifts, engine.judges.planted;"
         "assert (pio.templates.default, list(pio.templates)) == before;"
         "assert not {'torch', 'transformers', 'streamlit', 'kaleido'} & set(sys.modules)"
     )

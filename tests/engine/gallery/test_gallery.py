@@ -14,23 +14,15 @@ import pandas as pd
 import plotly.graph_objects as go
 import pytest
 
-from engine.errors import InputError, RunError
-from engine.figures.print_layout import COLUMNS, LEAST_PT, PT_PER_PX, fitting, for_print, reduction
-from engine.gallery import (
-    STUDIES,
-    RunFolder,
-    Source,
-    entries,
-    entry_of,
-    find_run,
-    name_of,
-    protocols,
-    recorded_runs,
-    study_of,
-)
-from engine.metrics.leaderboard import board
-from engine.report.script import remake_script
-from engine.schema import Protocol
+from engine.core.errors import InputError, RunError
+from engine.core.schema import Protocol
+from engine.plots.export import COLUMNS, LEAST_PT, PT_PER_PX, fitting, for_print, reduction
+from engine.report.content import remake_script
+from engine.runs.folder import RunFolder
+from engine.studies.figure import Source
+from engine.studies.protocols import figures as protocols
+from engine.studies.protocols.leaderboard import board
+from engine.studies.registry import STUDIES, entries, entry_of, find_run, name_of, recorded_runs, study_of
 
 ROOT = Path(__file__).parents[3]
 SOURCES = {name_of(run): Source(run) for run in recorded_runs()}

@@ -105,8 +105,8 @@ def model_script(loaded: Any, *, most: int) -> Script:
     """Answers as a server around this model would: its chat template, its next-token distribution, greedy text."""
     import torch
 
-    from engine.models.chat import render_ids
-    from engine.models.generation import generate
+    from engine.inference.chat import render_ids
+    from engine.inference.generation import generate
 
     lock = threading.Lock()  # one forward pass at a time, like a small server's single slot
 

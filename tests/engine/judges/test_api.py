@@ -8,22 +8,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from engine.cache import CallCache
-from engine.errors import Cancelled, InputError, ModelError, OutOfCalls
-from engine.judges.api import ApiJudge
-from engine.judges.api_labels import label_forms, label_row
+from engine.core.cache import CallCache
+from engine.core.errors import Cancelled, InputError, ModelError, OutOfCalls
+from engine.core.schema import Outcome, Protocol
+from engine.core.settings import ApiSettings
+from engine.inference.loading import load_model
+from engine.inference.served import ApiClient
+from engine.judges.api import ApiJudge, label_forms, label_row
 from engine.judges.api_spec import forget_model, known_models, parse_api, remember_model
 from engine.judges.base import Paid, Quote
 from engine.judges.cards import Card
-from engine.judges.pairwise import PairwiseReader, both_orders
-from engine.judges.pointwise import PointwiseReader
-from engine.judges.ranking import RankingReader
+from engine.judges.kinds import PairwiseReader, PointwiseReader, RankingReader, VerifierReader, both_orders
 from engine.judges.registry import judges_for, make_judge
-from engine.judges.verifier import VerifierReader
-from engine.models.api import ApiClient
-from engine.models.loader import load_model
-from engine.schema import Outcome, Protocol
-from engine.settings_api import ApiSettings
 from tests.engine.judges.api_server import completion, fault, serving
 from tests.engine.judges.test_protocols import ANCHORED, CARDS, FIT, MANY, ONE, POINT, TEXT, TWO
 

@@ -6,18 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from engine.cache import CallCache
+from engine.core.cache import CallCache
+from engine.core.schema import Protocol, Task
+from engine.core.settings import ApiSettings, get_settings
 from engine.defenses.anchors import AnchoredJudge, Anchors, GivenAnchors
 from engine.defenses.registry import defend
+from engine.inference.served import ApiClient
 from engine.judges.api import ApiJudge
 from engine.judges.api_spec import parse_api
 from engine.judges.cards import read_cards
+from engine.judges.kinds import both_orders
 from engine.judges.labelled import CardJudge
-from engine.judges.pairwise import both_orders
-from engine.models.api import ApiClient
-from engine.schema import Protocol, Task
-from engine.settings import get_settings
-from engine.settings_api import ApiSettings
 from tests.engine.judges.api_server import model_script, serving
 from tests.engine.judges.test_api import READERS
 from tests.engine.judges.test_protocols import ANCHORED, CARDS, FIT, MANY, ONE, TWO

@@ -11,21 +11,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.errors import InputError
-from engine.judges.card_check import card_notices
+from engine.core.errors import InputError
+from engine.core.schema import Protocol, Task
 from engine.judges.card_files import (
     MAX_FILE_BYTES,
     broken_cards,
+    card_notices,
+    card_spec,
     card_toml,
+    chosen_card,
     delete_card,
+    given_card,
+    judge_given,
     rename_card,
     save_card,
     saved_cards,
+    split_spec,
     upload_card,
 )
-from engine.judges.card_specs import card_spec, chosen_card, given_card, judge_given, split_spec
 from engine.judges.cards import MAX_PROMPT, Card, make_card, read_cards
-from engine.schema import Protocol, Task
 
 CARD = Card(name="mine", tasks=("dialogue",), labels=("1", "2"), values=(1, 2), user="Rate {response} after {context}")
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.errors import InputError
+from engine.core.errors import InputError
+from engine.core.schema import Protocol, Task
 from engine.judges.cards import PLACEHOLDERS, CardBook, built_in_cards, fill, read_card, read_cards
-from engine.schema import Protocol, Task
 
 GOOD = 'name="x"\ntasks=["dialogue"]\nlabels=["1","2"]\nvalues=[1,2]\nuser="Rate {response} after {context}"\n'
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.errors import InputError
-from engine.judges.json_answers import json_label, json_score, path_steps
+from engine.core.errors import InputError
+from engine.judges.parsing import json_label, json_score, path_steps
 
 LABELS, VALUES = ("1", "2", "3", "4", "5"), (1.0, 2.0, 3.0, 4.0, 5.0)
 

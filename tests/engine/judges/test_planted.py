@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from engine.attacks.registry import make_attack
+from engine.core.errors import InputError
+from engine.core.schema import Order, Outcome, Protocol, Task
 from engine.defenses.registry import defend
-from engine.errors import InputError
 from engine.judges.base import Request, verdict_table
 from engine.judges.planted import PLANTED, make_planted, spread, uniform, verbosity_bonus
-from engine.metrics.order import first_slot_rate, order_agreement
-from engine.metrics.shifts import paired_shifts, shift_metrics
-from engine.schema import Order, Outcome, Protocol, Task
+from engine.stats.agreement import first_slot_rate, order_agreement
+from engine.stats.shifts import paired_shifts, shift_metrics
 
 SEEDS = range(200)
 WORDS = ["word", "train", "noon", "platform"] * 5

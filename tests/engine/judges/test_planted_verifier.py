@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from engine.attacks.master_keys import KEY_TEXTS
+from engine.core.schema import Protocol, Task
 from engine.judges.base import Request
-from engine.judges.planted import make_planted
-from engine.judges.planted_verifier import agrees, stated_answer
-from engine.schema import Protocol, Task
+from engine.judges.planted import agrees, make_planted, stated_answer
 
 ONE = Request(
     "q", "r", Task.VERIFICATION, "3/4 of 56?", "A quarter is 14. The answer is 42.", "42", protocol=Protocol.VERIFIER

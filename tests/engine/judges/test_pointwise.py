@@ -8,15 +8,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from engine.attacks.registry import ATTACKS, make_attack
-from engine.cache import CallCache
+from engine.attacks.cards import ATTACKS
+from engine.attacks.registry import make_attack
+from engine.core.cache import CallCache
+from engine.core.errors import InputError
+from engine.core.schema import NONE, Protocol, Task
 from engine.defenses.anchors import GivenAnchors
-from engine.defenses.registry import DEFENSES, defend
-from engine.errors import InputError
+from engine.defenses.cards import DEFENSES
+from engine.defenses.registry import defend
 from engine.judges.base import Request
 from engine.judges.cards import built_in_cards
-from engine.judges.pointwise import PointwiseJudge
-from engine.schema import NONE, Protocol, Task
+from engine.judges.kinds import PointwiseJudge
 
 pytestmark = pytest.mark.weights
 

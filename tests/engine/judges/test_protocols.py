@@ -8,19 +8,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from engine.cache import CallCache
-from engine.errors import InputError, ModelError
-from engine.judges import asking
+from engine.core.cache import CallCache
+from engine.core.errors import InputError, ModelError
+from engine.core.schema import Order, Outcome, Protocol, Task
+from engine.inference.generation import Reply
+from engine.judges import labelled as asking
 from engine.judges.base import Candidate, Quote, Request, verdict_table
 from engine.judges.cards import Card
+from engine.judges.kinds import PairwiseReader, PointwiseReader, RankingReader, VerifierReader, both_orders, has_text
 from engine.judges.labelled import CardJudge
-from engine.judges.pairwise import PairwiseReader, both_orders
-from engine.judges.pointwise import PointwiseReader
-from engine.judges.ranking import RankingReader
-from engine.judges.verifier import VerifierReader, has_text
-from engine.metrics.pairs import combine_orders
-from engine.models.generation import Reply
-from engine.schema import Order, Outcome, Protocol, Task
+from engine.stats.agreement import combine_orders
 
 SCORES = {"labels": tuple("12345"), "values": (1, 2, 3, 4, 5), "tasks": (Task.DIALOGUE,)}
 POINT = Card(name="point", user="Rate {response} after {context}:", **SCORES)
@@ -332,8 +329,8 @@ def test_labels_of_several_tokens_cost_their_passes(tiny):
 
 
 def test_an_encoder_decoder_judges_in_plain_text(tiny, save, tmp_path):
-    from engine.models.loader import load_model
-    from engine.settings import get_settings
+    from engine.core.settings import get_settings
+    from engine.inference.loading import load_model
 
     bare = load_model(f"path:{save(tmp_path / 't5', 't5', template='')}", get_settings())
     with pytest.raises(ModelError, match="chat = false"):

@@ -2,12 +2,12 @@ import math
 
 import pytest
 
+from engine.core.errors import InputError
+from engine.core.schema import Order, Outcome, Protocol, Task
 from engine.defenses.registry import defend
-from engine.errors import InputError
 from engine.judges.base import Request, verdict_table
 from engine.judges.recorded import NOT_RECORDED, make_recorded, read_spec
 from engine.judges.registry import make_judge
-from engine.schema import Order, Outcome, Protocol, Task
 
 
 @pytest.fixture

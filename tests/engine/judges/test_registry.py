@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from engine.errors import InputError
+from engine.core.errors import InputError
+from engine.core.schema import Order, Protocol, Task
 from engine.judges.base import Request
 from engine.judges.registry import JUDGES, judges_for, make_judge
-from engine.schema import Order, Protocol, Task
 
 ONE = Request("i", "r", Task.DIALOGUE, "hello", "hi there")
 

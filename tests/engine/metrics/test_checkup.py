@@ -8,24 +8,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.errors import InputError
-from engine.metrics.checkup import (
+from engine.core.errors import InputError
+from engine.core.json import dumps
+from engine.stats.agreement import cluster_kappa
+from engine.stats.intervals import wilson
+from engine.studies.checkup.metrics import (
+    ALL_ALIKE,
     BY_NAME,
     CARDS,
     FAILS,
     HOLDS,
+    NO_ORDER,
     NOT_ASKED,
     UNDERPOWERED,
     as_record,
     check_thresholds,
     decide,
+    kappa_effect,
+    mean_effect,
+    rate_effect,
+    spearman_effect,
     summary,
 )
-from engine.metrics.checkup_effects import ALL_ALIKE, NO_ORDER, kappa_effect, mean_effect, rate_effect, spearman_effect
-from engine.metrics.intervals import wilson
-from engine.metrics.kappa import cluster_kappa
-from engine.schema_checkup import CHECKUP
-from engine.strict_json import dumps
+from engine.studies.checkup.tables import CHECKUP
 
 
 def table(*rows):

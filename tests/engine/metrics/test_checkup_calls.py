@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from engine.attacks.master_keys import KEY_TEXTS
+from engine.core.schema import Protocol
 from engine.data.comparisons import DEMO_PAIRS, load_comparisons
 from engine.data.store import load_dataset
 from engine.judges.registry import make_judge
-from engine.metrics.checkup_calls import Size, most_calls
-from engine.schema import Protocol
-from engine.studies import checkup
-from engine.studies.checkup import CheckupConfig, probes_of
-from engine.studies.checkup_material import make_subject, of_dataset, of_pairs
+from engine.studies.checkup import run as checkup
+from engine.studies.checkup.material import make_subject, of_dataset, of_pairs
+from engine.studies.checkup.metrics import Size, most_calls
+from engine.studies.checkup.run import CheckupConfig, probes_of
 from tests.engine.studies.checkup_judges import Sighted, made_data
 
 EVERY = tuple(Protocol)

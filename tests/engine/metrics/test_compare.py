@@ -6,9 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from engine.core.schema import METRICS, VERDICTS, Order, Protocol, Task
 from engine.judges.base import Request, verdict_table
 from engine.judges.planted import make_planted
-from engine.metrics.compare import (
+from engine.runs.compare import (
     CHANGED,
     COLUMNS,
     FIRST,
@@ -21,9 +22,8 @@ from engine.metrics.compare import (
     same_scale,
     square_and_add,
 )
-from engine.metrics.intervals import wilson
-from engine.metrics.paired import exact_mcnemar_p, paired_test
-from engine.schema import METRICS, VERDICTS, Order, Protocol, Task
+from engine.stats.intervals import wilson
+from engine.stats.paired import exact_mcnemar_p, paired_test
 
 NONE_MEASURED = (METRICS.empty(), METRICS.empty())
 

@@ -10,8 +10,8 @@ from hypothesis import settings as profile
 from hypothesis import strategies as st
 from sklearn.metrics import f1_score, precision_recall_curve
 
-from engine.errors import InputError
-from engine.metrics.detection import best_f1, detection_at, pr_curve
+from engine.core.errors import InputError
+from engine.stats.detection import best_f1, detection_at, pr_curve
 
 READINGS = st.lists(st.integers(1, 9), min_size=2, max_size=12)
 

@@ -7,8 +7,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from engine.errors import InputError
-from engine.metrics.flips import (
+from engine.core.errors import InputError
+from engine.studies.protocols.leaderboard import RANDOM_CYCLES, choice_set_sensitivity, reversals, triads
+from engine.studies.protocols.metrics import (
     TieRule,
     compare_flips,
     flipped,
@@ -18,7 +19,6 @@ from engine.metrics.flips import (
     slot_outcome,
     tie_credit,
 )
-from engine.metrics.transitivity import RANDOM_CYCLES, choice_set_sensitivity, reversals, triads
 
 PAIRS3 = np.array([[0, 1], [0, 2], [1, 2]])
 

@@ -7,9 +7,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from engine.errors import InputError
-from engine.metrics.clusters import cluster_codes
-from engine.metrics.intervals import cluster_mean, cluster_rate, cluster_ratio, wilson
+from engine.core.errors import InputError
+from engine.stats.intervals import cluster_codes, cluster_mean, cluster_rate, cluster_ratio, wilson
 
 
 def test_equal_clusters_give_the_t_interval_on_cluster_means():

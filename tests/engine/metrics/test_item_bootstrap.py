@@ -3,8 +3,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.metrics.intervals import NO_DATA, NO_VARIATION, ONE_CLUSTER, WILSON_CLUSTERS, cluster_mean, wilson
-from engine.metrics.item_bootstrap import ItemBootstrap
+from engine.stats.intervals import (
+    NO_DATA,
+    NO_VARIATION,
+    ONE_CLUSTER,
+    WILSON_CLUSTERS,
+    ItemBootstrap,
+    cluster_mean,
+    wilson,
+)
 
 
 @pytest.mark.parametrize("g", [12, 40, 200])

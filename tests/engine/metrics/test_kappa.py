@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score
 
-from engine.errors import InputError
-from engine.metrics import kappa
-from engine.metrics.intervals import NO_DATA, ONE_CLUSTER
-from engine.metrics.kappa import cluster_kappa
+from engine.core.errors import InputError
+from engine.stats import agreement as kappa
+from engine.stats.agreement import cluster_kappa
+from engine.stats.intervals import NO_DATA, ONE_CLUSTER
 
 LABELS = st.lists(st.tuples(st.sampled_from("abt"), st.sampled_from("abt")), min_size=2, max_size=60)
 

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from engine.metrics.lengths import length_metrics
-from engine.metrics.shifts import shift_metrics
-from engine.schema import VERDICTS
+from engine.core.schema import VERDICTS
+from engine.stats.shifts import shift_metrics
+from engine.studies.learned_suffix.metrics import length_metrics
 
 
 def pairwise(attack, item, p_ab, p_ba, tie=0.0):

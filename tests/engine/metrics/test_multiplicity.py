@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from engine.errors import InputError
-from engine.metrics.multiplicity import benjamini_hochberg
+from engine.core.errors import InputError
+from engine.stats.paired import benjamini_hochberg
 
 # Benjamini and Hochberg (1995), section 3.2: at a rate of 5 % their procedure rejects the first four
 PUBLISHED = [0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344, 0.0459,

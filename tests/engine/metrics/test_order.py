@@ -3,9 +3,9 @@ import math
 import pandas as pd
 import pytest
 
-from engine.metrics.intervals import wilson
-from engine.metrics.order import first_slot_rate, order_agreement
-from engine.schema import VERDICTS
+from engine.core.schema import VERDICTS
+from engine.stats.agreement import first_slot_rate, order_agreement
+from engine.stats.intervals import wilson
 
 
 def pairs(*rows):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from engine.errors import InputError
-from engine.metrics.intervals import standard_error, wilson
-from engine.metrics.paired import FLIPS, MCNEMAR, ZERO_BOUND, exact_mcnemar_p, mcnemar, paired_test, sign_flip_p
+from engine.core.errors import InputError
+from engine.stats.intervals import standard_error, wilson
+from engine.stats.paired import FLIPS, MCNEMAR, ZERO_BOUND, exact_mcnemar_p, mcnemar, paired_test, sign_flip_p
 
 # Crossed minus self-fertilised height of 15 pairs [1/8 inch], Fisher (1935), The Design of Experiments, section 17
 MAIZE = [49, -67, 8, 16, 6, 23, 28, 41, 14, 29, 56, 24, 75, 60, -48]

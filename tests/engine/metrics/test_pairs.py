@@ -7,10 +7,9 @@ import math
 import pandas as pd
 import pytest
 
-from engine.errors import InputError
-from engine.metrics.order import first_slot_rate, order_agreement
-from engine.metrics.pairs import combine_orders
-from engine.schema import PAIRS, VERDICTS
+from engine.core.errors import InputError
+from engine.core.schema import PAIRS, VERDICTS
+from engine.stats.agreement import combine_orders, first_slot_rate, order_agreement
 
 
 def verdict(order, a=math.nan, tie=0.0, outcome=None, pair="1", reason=None, **more):

@@ -5,9 +5,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from engine.errors import InputError
-from engine.metrics.paired import paired_test
-from engine.metrics.power import detectable_effect, noncentrality, power_verdict, power_verdicts
+from engine.core.errors import InputError
+from engine.stats.paired import detectable_effect, noncentrality, paired_test, power_verdict, power_verdicts
 
 
 @pytest.mark.parametrize(

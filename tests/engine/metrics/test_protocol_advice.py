@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from engine.metrics.flips import compare_flips
-from engine.metrics.intervals import cluster_rate
-from engine.metrics.protocol_advice import Evidence, advise
+from engine.stats.intervals import cluster_rate
+from engine.studies.protocols.advice import Evidence, advise
+from engine.studies.protocols.metrics import compare_flips
 
 
 def seen(n, *, pairwise=0.5, pointwise=0.1, placebo=0.05, ties=0.1, identical=0.9, disagree=0.05, strength=0.6):

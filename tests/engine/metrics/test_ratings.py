@@ -9,17 +9,8 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from engine.errors import InputError
-from engine.metrics.ratings import (
-    SCALE,
-    bradley_terry,
-    connections,
-    elo,
-    majority_cycles,
-    outcome_wins,
-    rate,
-    win_shares,
-)
+from engine.core.errors import InputError
+from engine.stats.ratings import SCALE, bradley_terry, connections, elo, majority_cycles, outcome_wins, rate, win_shares
 
 BASEBALL = np.array(
     [

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from engine.metrics.recorded import recorded_metrics, recorded_remarks
-from engine.schema import VERDICTS
+from engine.core.schema import VERDICTS
+from engine.studies.recorded.metrics import recorded_metrics, recorded_remarks
 
 
 def battles(*rows, ids="{item}:{system}"):
@@ -91,7 +91,7 @@ def test_pairs_in_one_order_among_others_in_both_are_unread_and_counted():
 def test_many_items_are_resampled_in_groups_with_the_same_interval(monkeypatch):
     verdicts = once(*"aabta" * 80)
     one_by_one = recorded_metrics(verdicts).set_index(["metric", "group"]).loc[("rating", "x")]
-    monkeypatch.setattr("engine.metrics.recorded._MOST_UNITS", 200)
+    monkeypatch.setattr("engine.studies.recorded.metrics._MOST_UNITS", 200)
     grouped = recorded_metrics(verdicts).set_index(["metric", "group"]).loc[("rating", "x")]
     assert grouped["method"] == "bootstrap of 200 groups of items, one order each"
     assert grouped["value"] == pytest.approx(one_by_one["value"])

@@ -7,11 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from engine.core.schema import METRICS, NONE
 from engine.judges.planted import make_planted
-from engine.metrics.refswap import auc_interval, d_interval, sample_table, summarise
-from engine.metrics.refswap_rows import K_ONE, summary_rows
-from engine.readout.refswap import Samples, auc, cohens_d, frontier, max_p_cf, planted_auc
-from engine.schema import METRICS, NONE
+from engine.studies.refswap.metrics import K_ONE, auc_interval, d_interval, sample_table, summarise, summary_rows
+from engine.studies.refswap.scores import Samples, auc, cohens_d, frontier, max_p_cf, planted_auc
 
 SEEDS = range(200)
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-from engine.metrics.rewritings import content_checks
-from engine.schema import NONE
+from engine.core.schema import NONE
+from engine.studies.protocols.metrics import content_checks
 
 
 def test_kept_and_left_out_are_counted_by_style_and_a_text_with_two_reasons_counts_in_both():

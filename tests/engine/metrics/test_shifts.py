@@ -5,11 +5,10 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from engine.errors import InputError
-from engine.metrics.gains import defense_gains
-from engine.metrics.power import noncentrality, power_verdicts
-from engine.metrics.shifts import NO_CLEAN, paired_shifts, shift_metrics
-from engine.schema import METRICS, VERDICTS
+from engine.core.errors import InputError
+from engine.core.schema import METRICS, VERDICTS
+from engine.stats.paired import noncentrality, power_verdicts
+from engine.stats.shifts import NO_CLEAN, defense_gains, paired_shifts, shift_metrics
 
 
 def verdicts(*rows):

@@ -9,10 +9,20 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from engine.errors import InputError, ModelError, OutOfCalls
-from engine.models.api import FAILURES_IN_A_ROW, ApiClient, CallError, FieldError, Stopped
-from engine.models.api_body import AnswerError, Question, Way, complaint_of, read_reply
-from engine.settings_api import ApiSettings
+from engine.core.errors import InputError, ModelError, OutOfCalls
+from engine.core.settings import ApiSettings
+from engine.inference.served import (
+    FAILURES_IN_A_ROW,
+    AnswerError,
+    ApiClient,
+    CallError,
+    FieldError,
+    Question,
+    Stopped,
+    Way,
+    complaint_of,
+    read_reply,
+)
 from tests.engine.judges.api_server import completion, fault, ok, serving
 
 KEY = "sk-test-0123456789abcdef"

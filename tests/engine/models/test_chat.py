@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from transformers import PreTrainedTokenizerFast
 
-from engine.errors import ModelError
-from engine.models.chat import Message, chat_ids, encode_text, plain_ids, render_ids
-from engine.settings import get_settings
+from engine.core.errors import ModelError
+from engine.core.settings import get_settings
+from engine.inference.chat import Message, chat_ids, encode_text, plain_ids, render_ids
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from engine.errors import InputError, ModelError
-from engine.models.chat import Message, chat_ids
-from engine.models.encoders import encode
+from engine.core.errors import InputError, ModelError
+from engine.inference.chat import Message, chat_ids
+from engine.inference.encoders import encode
 
 TEXTS = ["a", "a longer text than that", "", "short one", "a text </s> that writes an end token"]
 ENCODERS = ["llama", "qwen3", "gemma3", "t5", "reward", "bert", "qwen3-embedding"]

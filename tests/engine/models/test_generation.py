@@ -7,9 +7,9 @@ import dataclasses
 import pytest
 import torch
 
-from engine.errors import ModelError
-from engine.models.chat import plain_ids
-from engine.models.generation import _may_pad, end_tokens, generate
+from engine.core.errors import ModelError
+from engine.inference.chat import plain_ids
+from engine.inference.generation import _may_pad, end_tokens, generate
 
 CAUSAL = ["llama", "qwen2", "qwen3", "gemma2", "gemma3", "mistral", "gpt2"]
 TEXTS = [

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from engine.errors import ModelError
-from engine.models.gradients import require_white_box, slot_gradients, vocabulary_scores
-from engine.models.labels import LabelTokens, label_tokens
+from engine.core.errors import ModelError
+from engine.inference.gradients import require_white_box, slot_gradients, vocabulary_scores
+from engine.inference.scoring import LabelTokens, label_tokens
 
 LABELS = LabelTokens(("1", "2", "3"), ((60, 61), (70,), (80,)))
 VALUES = np.array([1.0, 2.0, 5.0])

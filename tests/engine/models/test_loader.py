@@ -10,11 +10,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from engine.errors import InputError, ModelError
-from engine.models.chat import plain_ids
-from engine.models.loader import load_model
-from engine.models.scoring import label_probabilities, label_tokens
-from engine.settings import get_settings
+from engine.core.errors import InputError, ModelError
+from engine.core.settings import get_settings
+from engine.inference.chat import plain_ids
+from engine.inference.loading import load_model
+from engine.inference.scoring import label_probabilities, label_tokens
 
 CAUSAL = ["llama", "qwen2", "qwen3", "gemma2", "gemma3", "mistral", "gpt2"]
 

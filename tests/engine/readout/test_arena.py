@@ -5,11 +5,10 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from engine.errors import InputError
-from engine.metrics.flips import TieRule
-from engine.metrics.protocols import View, outcomes
-from engine.readout.arena import build_arena, label_values
-from engine.schema import NONE, VARIANTS, VERDICTS, Protocol
+from engine.core.errors import InputError
+from engine.core.schema import NONE, VARIANTS, VERDICTS, Protocol
+from engine.stats.arena import build_arena, label_values
+from engine.studies.protocols.metrics import TieRule, View, outcomes
 
 MODAL, EXPECTED = View(), View(TieRule(0.0))
 

@@ -7,8 +7,8 @@ import pytest
 from scipy.stats import hypergeom
 from sklearn.metrics import roc_auc_score
 
-from engine.errors import InputError
-from engine.readout.puaudit import (
+from engine.core.errors import InputError
+from engine.studies.transport_audit.decisions import (
     CONTROLS,
     Split,
     auc,
@@ -18,7 +18,7 @@ from engine.readout.puaudit import (
     random_band,
     stability,
 )
-from engine.transport.geometry import baselines
+from engine.transport.audit import baselines
 from engine.transport.path import cosine_costs, transport_path
 from engine.transport.planted import planted_cone
 

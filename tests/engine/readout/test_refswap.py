@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import mannwhitneyu
 
-from engine.readout.refswap import (
+from engine.studies.refswap.scores import (
     Samples,
     accuracy,
     auc,

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.errors import InputError
-from engine.gallery import Source, entry_of, find_run
+from engine.core.errors import InputError
 from engine.report.basket import (
     MOST_PIECES,
     MOST_TEXT,
@@ -19,6 +18,8 @@ from engine.report.basket import (
     keep_drawn,
     load_report,
 )
+from engine.studies.figure import Source
+from engine.studies.registry import entry_of, find_run
 
 MARKUP = "<script>window.hit=1</script><img src=x onerror=window.hit=1> **b** \u2028 'q' \"d\" & =1+1"
 

@@ -12,14 +12,15 @@ from html.parser import HTMLParser
 import pandas as pd
 import pytest
 
-from engine.errors import InputError
-from engine.figures.export import RenderError
-from engine.gallery import RunFolder, Source, entry_of, find_run
-from engine.report import files
+from engine.core.errors import InputError
+from engine.plots.export import RenderError
+from engine.report import export as files
 from engine.report.basket import Piece, Report, keep_drawn, table_piece
-from engine.report.filled import fill
-from engine.report.page import MOST_ROWS, report_html
-from engine.report.tables import strict_table
+from engine.report.content import fill, strict_table
+from engine.report.export import MOST_ROWS, report_html
+from engine.runs.folder import RunFolder
+from engine.studies.figure import Source
+from engine.studies.registry import entry_of, find_run
 
 MARKUP = "</script><script>window.hit=1</script><img src='http://x.example/p.png' onerror='window.hit=1'>=1+1"
 

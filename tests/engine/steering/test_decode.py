@@ -7,13 +7,10 @@ import pytest
 import torch
 from transformers import GenerationConfig
 
-from engine.errors import InputError, ModelError
-from engine.models.llama import why_not, written_out
-from engine.models.session import Session
-from engine.steering.activations import last_activations
-from engine.steering.decode import Row, decode
-from engine.steering.hooks import steered
-from engine.steering.layers import blocks
+from engine.core.errors import InputError, ModelError
+from engine.inference.llama import Row, Session, why_not, written_out
+from engine.steering.activations import blocks, last_activations, steered
+from engine.steering.decode import decode
 from engine.steering.vectors import Editor, edit_of
 
 PROMPTS = [[5, 9, 30, 41, 7], [8, 8, 12], [17], [60, 3, 44, 45, 46, 47, 21, 90]]
@@ -140,8 +137,8 @@ def test_hooks_are_gone_after_an_error(tiny, standards):
 
 
 def test_joined_weights_leave_the_librarys_modules_as_they_were(tiny_folders, tiny):
-    from engine.models.loader import load_model
-    from engine.settings import get_settings
+    from engine.core.settings import get_settings
+    from engine.inference.loading import load_model
 
     fresh = load_model(f"path:{tiny_folders('qwen2')}", get_settings())
     before = fresh.model(input_ids=torch.tensor([PROMPTS[0]])).logits

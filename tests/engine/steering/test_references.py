@@ -7,8 +7,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from engine.errors import InputError
-from engine.steering.fluency import repetition
+from engine.core.errors import InputError
+from engine.steering.decode import repetition
 from engine.steering.references import anchor_key, degraded, nearest_alpha, retained, thresholds_of, vector_digest
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.errors import InputError
-from engine.projection import pca
+from engine.core.errors import InputError
+from engine.stats.projection import pca
 from engine.steering.separability import by_layer, halves, principal, separability
 
 

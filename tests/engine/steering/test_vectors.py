@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.errors import InputError
+from engine.core.errors import InputError
 from engine.steering.vectors import Editor, Standards, alphas_reaching, edit_of, relative_edits, standards_of
 
 RNG = np.random.default_rng(3)

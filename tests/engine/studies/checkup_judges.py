@@ -10,12 +10,12 @@ from dataclasses import dataclass, field, replace
 import pandas as pd
 
 from engine.attacks.master_keys import KEY_TEXTS
+from engine.core.errors import InputError
+from engine.core.schema import ITEMS, RESPONSES, Order, Outcome, Protocol
 from engine.data.dataset import Dataset, content_digest
-from engine.errors import InputError
 from engine.judges.base import Cost, Verdict, no_checkpoint
 from engine.judges.cards import Card
-from engine.judges.planted_assertive import sounds
-from engine.schema import ITEMS, RESPONSES, Order, Outcome, Protocol
+from engine.judges.planted import sounds
 
 SUBJECTS = ("garden", "kitchen", "library", "station", "museum", "market", "harbour", "school")
 ADVICE = (

@@ -12,12 +12,11 @@ from engine.data.store import load_dataset
 from engine.defenses.guard import Reading
 from engine.judges.base import no_checkpoint
 from engine.judges.cards import built_in_cards
+from engine.judges.kinds import PointwiseJudge
 from engine.judges.planted import make_planted
-from engine.judges.pointwise import PointwiseJudge
-from engine.runs import create_run
-from engine.studies.attack_one import AttackOne, attack_one
-from engine.studies.score import ScoreConfig, run_score
-from engine.studies.thresholds import screening_table
+from engine.runs.folder import create_run
+from engine.studies.attack_grid.run import AttackOne, ScoreConfig, attack_one, run_score
+from engine.studies.perplexity_threshold.run import screening_table
 
 INJECTION = "planted:injection?strength=0.8&noise=0"
 

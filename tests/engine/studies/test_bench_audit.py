@@ -8,9 +8,9 @@ import json
 import pandas as pd
 import pytest
 
-from engine.cli import main
-from engine.errors import InputError
-from engine.studies.bench_audit import MAIN_PROMPT, PER_TYPE, POOLED, all_cases
+from engine.bench.audit import MAIN_PROMPT, PER_TYPE, POOLED, all_cases
+from engine.cli.main import main
+from engine.core.errors import InputError
 
 RIGHT, WRONG = "measured evidence shows {} because the data agree", "trust me {} friend nobody doubts it"
 

@@ -12,11 +12,10 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from engine.errors import InputError, ModelError
-from engine.models.labels import LabelTokens
-from engine.models.scoring import label_probabilities
-from engine.models.trie import trie_tokens
-from engine.settings import get_settings
+from engine.core.errors import InputError, ModelError
+from engine.core.settings import get_settings
+from engine.inference.prefix import trie_tokens
+from engine.inference.scoring import LabelTokens, label_probabilities
 from engine.studies import bench_llama_cpp
 from engine.studies.bench_llama_cpp import (
     Program,

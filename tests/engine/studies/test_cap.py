@@ -10,29 +10,29 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from engine import cli
-from engine.commands.study_cap import report
+from engine.cli import main as cli
+from engine.core.errors import Cancelled, InputError
+from engine.core.json import dumps
+from engine.core.schema import Protocol, Task
+from engine.core.settings import get_settings
 from engine.data.dataset import build_dataset
 from engine.data.mapping import suggest_mapping
 from engine.data.reading import read_table
 from engine.data.store import save_dataset
-from engine.defenses.names import parse_defense
-from engine.errors import Cancelled, InputError
+from engine.defenses.cards import parse_defense
 from engine.judges.base import Verdict
 from engine.judges.registry import make_judge
-from engine.projection import pca
-from engine.runs import create_run, open_run
-from engine.schema import Protocol, Task
-from engine.settings import get_settings
-from engine.strict_json import dumps
-from engine.studies import cap, cap_standards, cap_tutor
-from engine.studies.anchoring import sources_for
-from engine.studies.cap import load_tutor, run_cap, summary
-from engine.studies.cap_config import CapConfig, divide
-from engine.studies.cap_learned import with_deflation
-from engine.studies.cap_pairs import comparative_rows, pairs_of
-from engine.studies.cap_plan import plan_cap
-from engine.studies.cap_sweep import SweepConfig, sweep_job
+from engine.runs.folder import create_run, open_run
+from engine.stats.projection import pca
+from engine.studies.anchors import sources_for
+from engine.studies.cap import run as cap
+from engine.studies.cap import tutor as cap_standards
+from engine.studies.cap import tutor as cap_tutor
+from engine.studies.cap.arms import comparative_rows, pairs_of
+from engine.studies.cap.run import load_tutor, plan_cap, run_cap, summary, with_deflation
+from engine.studies.cap.study import CapConfig, divide
+from engine.studies.cap.summary import report
+from engine.studies.cap.tutor import SweepConfig, sweep_job
 from tests.dashboard.helpers import file_bytes
 
 STRENGTH = 0.7

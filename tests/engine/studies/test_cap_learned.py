@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from engine.attacks.cards import saved_phrases
 from engine.attacks.registry import make_attack
-from engine.attacks.saved_phrases import saved_phrases
+from engine.core.errors import Cancelled, InputError
 from engine.data.store import load_dataset
 from engine.defenses.anchors import AnchoredJudge, Anchors, GivenAnchors
-from engine.errors import Cancelled, InputError
-from engine.runs import create_run, open_run
-from engine.studies.cap_config import CapConfig, Progress, divide
-from engine.studies.cap_learned import learn_suffixes, learning_work
-from engine.studies.requests import build_requests, with_attack
+from engine.runs.folder import create_run, open_run
+from engine.studies.cap.run import learn_suffixes, learning_work
+from engine.studies.cap.study import CapConfig, Progress, divide
+from engine.studies.running import build_requests, with_attack
 from engine.studies.suffix_targets import spread_over_items
 from tests.engine.attacks.conftest import any_coverage, wordy, wordy_judge  # noqa: F401
 

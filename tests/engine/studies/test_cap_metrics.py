@@ -13,18 +13,16 @@ from engine.data.store import load_dataset
 from engine.defenses.anchors import Anchors
 from engine.defenses.guard import Reading
 from engine.defenses.reasoning import reasoning_prompt
+from engine.inference.llama import Row
 from engine.judges.base import Verdict, verdict_table
 from engine.judges.planted import make_planted
-from engine.metrics.gains import from_undefended
-from engine.runs import open_run
-from engine.steering.decode import Row
-from engine.studies.cap_arms import AnchorSets, arms_of, reasoner_of
-from engine.studies.cap_config import CapConfig, Contexts, divide
-from engine.studies.cap_metrics import arm_metrics, cost_rows, tokens_apart
-from engine.studies.cap_recount import recounted
-from engine.studies.cap_screen import with_fitted
-from engine.studies.cap_tutor import Ask, Draft, TutorWriter
-from engine.studies.requests import build_requests
+from engine.runs.folder import open_run
+from engine.stats.shifts import from_undefended
+from engine.studies.cap.arms import AnchorSets, arms_of, reasoner_of, with_fitted
+from engine.studies.cap.metrics import arm_metrics, cost_rows, recounted, tokens_apart
+from engine.studies.cap.study import CapConfig, Contexts, divide
+from engine.studies.cap.tutor import Ask, Draft, TutorWriter
+from engine.studies.running import build_requests
 
 CONFIG = CapConfig(judge="planted:constant", data="demo-dialogue", defenses=("human-anchors",), attacks=("dsi",))
 JUDGE = make_planted("planted:constant")

@@ -7,18 +7,17 @@ from types import SimpleNamespace
 
 import pytest
 
-from engine.cli import main
+from engine.cli.main import main
+from engine.core.errors import InputError
+from engine.core.schema import Task
 from engine.data.store import load_dataset
-from engine.errors import InputError
+from engine.jobs.judge_preview import CardPreview, card_preview
 from engine.judges.base import no_checkpoint
-from engine.judges.card_files import find_saved, save_card
-from engine.judges.card_specs import card_spec
+from engine.judges.card_files import card_spec, find_saved, save_card
 from engine.judges.cards import Card, read_cards
 from engine.judges.registry import make_judge
-from engine.runs import list_runs
-from engine.schema import Task
-from engine.studies.card_preview import CardPreview, card_preview
-from engine.studies.requests import build_requests
+from engine.runs.folder import list_runs
+from engine.studies.running import build_requests
 
 # The tiny model spells in bytes, so every letter is a token and all of them together are one answer or another.
 LABELS = tuple("abcdefgh")

@@ -6,17 +6,17 @@ from dataclasses import replace
 
 import pytest
 
+from engine.core.errors import Cancelled, InputError
+from engine.core.schema import Protocol
 from engine.data.comparisons import DEMO_PAIRS, load_comparisons
-from engine.errors import Cancelled, InputError
 from engine.judges.registry import make_judge
-from engine.metrics import agreement
-from engine.metrics.checkup import BY_NAME, FAILS, HOLDS, NOT_ASKED, UNDERPOWERED, decide
-from engine.runs import create_run, open_run
-from engine.schema import Protocol
-from engine.studies import checkup
-from engine.studies.checkup import CheckupConfig, redecide, run_checkup, stored
-from engine.studies.checkup_material import Size, make_subject, of_dataset, of_pairs
-from engine.studies.plan import OutOfBudget
+from engine.runs.folder import create_run, open_run
+from engine.stats import agreement
+from engine.studies.checkup import run as checkup
+from engine.studies.checkup.material import Size, make_subject, of_dataset, of_pairs
+from engine.studies.checkup.metrics import BY_NAME, FAILS, HOLDS, NOT_ASKED, UNDERPOWERED, decide
+from engine.studies.checkup.run import CheckupConfig, redecide, run_checkup, stored
+from engine.studies.running import OutOfBudget
 from tests.engine.studies.checkup_judges import Sighted, made_data
 
 POINTWISE, PAIRWISE, VERIFIER = Protocol.POINTWISE, Protocol.PAIRWISE, Protocol.VERIFIER

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from engine.errors import OutOfCalls
+from engine.core.errors import OutOfCalls
+from engine.core.settings import ApiSettings
+from engine.inference.served import ApiClient
 from engine.judges.api import ApiJudge
 from engine.judges.api_spec import parse_api
-from engine.judges.pairwise import PairwiseReader
-from engine.judges.pointwise import PointwiseReader
-from engine.judges.verifier import VerifierReader
-from engine.metrics.checkup import FAILS
-from engine.models.api import ApiClient
-from engine.runs import create_run, open_run
-from engine.settings_api import ApiSettings
-from engine.studies.checkup import CheckupConfig, run_checkup, stored
-from engine.studies.checkup_material import of_dataset
+from engine.judges.kinds import PairwiseReader, PointwiseReader, VerifierReader
+from engine.runs.folder import create_run, open_run
+from engine.studies.checkup.material import of_dataset
+from engine.studies.checkup.metrics import FAILS
+from engine.studies.checkup.run import CheckupConfig, run_checkup, stored
 from tests.engine.judges.api_server import completion, serving
 from tests.engine.studies.checkup_judges import POINTWISE, made_data
 

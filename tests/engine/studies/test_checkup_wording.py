@@ -8,21 +8,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from engine.errors import InputError
+from engine.core.errors import InputError
+from engine.core.schema import Protocol, Task
+from engine.core.settings import get_settings
 from engine.judges.base import Request, Verdict
 from engine.judges.cards import Card, read_cards
+from engine.judges.kinds import PairwiseReader, PointwiseReader, VerifierReader, both_orders
 from engine.judges.labelled import CardJudge
-from engine.judges.pairwise import PairwiseReader, both_orders
-from engine.judges.pointwise import PointwiseReader
 from engine.judges.registry import make_judge
-from engine.judges.verifier import VerifierReader
-from engine.runs import create_run
-from engine.schema import Protocol, Task
-from engine.settings import get_settings
-from engine.studies.checkup import CheckupConfig, run_checkup, stored
-from engine.studies.checkup_material import of_dataset
-from engine.studies.checkup_wording import REVERSED, REWORDED, reversed_card, reworded_cards
-from engine.studies.requests import build_requests
+from engine.runs.folder import create_run
+from engine.studies.checkup.material import REVERSED, REWORDED, of_dataset, reversed_card, reworded_cards
+from engine.studies.checkup.run import CheckupConfig, run_checkup, stored
+from engine.studies.running import build_requests
 from tests.engine.studies.checkup_judges import Sighted, made_data
 
 CARDS = [c for c in read_cards(get_settings().assets / "cards") if c.protocol is not Protocol.RANKING]

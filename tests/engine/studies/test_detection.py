@@ -6,15 +6,15 @@ import json
 
 import pytest
 
-from engine import cli
+from engine.cli import main as cli
+from engine.core.errors import InputError
+from engine.core.schema import NONE
 from engine.data.store import load_dataset
 from engine.defenses.guard import Reading
-from engine.errors import InputError
 from engine.judges.base import no_checkpoint
-from engine.metrics.detection import fitted, side_of
-from engine.runs import create_run
-from engine.schema import NONE
-from engine.studies.detection import DetectionConfig, plan_detection, run_detection
+from engine.runs.folder import create_run
+from engine.stats.detection import fitted, side_of
+from engine.studies.perplexity_threshold.run import DetectionConfig, plan_detection, run_detection
 
 CONFIG = DetectionConfig(data="demo-dialogue", suffixes=("suffix:2",), prompts=("dsi",))
 

@@ -9,13 +9,7 @@ import json
 import pandas as pd
 import pytest
 
-from engine import cli
-from engine.data.comparisons import Comparisons
-from engine.errors import InputError
-from engine.judges.planted import make_planted
-from engine.schema import Task
-from engine.settings import get_settings
-from engine.studies.full_data import (
+from engine.bench.full_data import (
     cap_data,
     evaluation_side,
     ladder_judged,
@@ -25,11 +19,17 @@ from engine.studies.full_data import (
     pandalm_judged,
     suffix_data,
 )
-from engine.studies.full_size import COLUMNS, STUDIES, Part, Work, _state, run_parts
-from engine.studies.plan import OutOfBudget
+from engine.bench.full_size import COLUMNS, STUDIES, Part, Work, _state, run_parts
+from engine.cli import main as cli
+from engine.core.errors import InputError
+from engine.core.schema import Task
+from engine.core.settings import get_settings
+from engine.data.comparisons import Comparisons
+from engine.judges.planted import make_planted
+from engine.studies.running import OutOfBudget
+from engine.training.checkers import rule_met
 from engine.training.config import read_config
 from engine.training.heldout import Side, side_of_number, side_of_prompt
-from engine.training.rules import rule_met
 from engine.training.sources import read_dialogues, read_rule_prompts, read_summaries
 from tests.engine.attacks.conftest import any_coverage, wordy, wordy_judge  # noqa: F401
 
@@ -211,7 +211,7 @@ def test_audits_and_protocols_write_their_tables(work):
 
 def test_a_phrase_is_found_measured_defended_and_detected(work, wordy_judge, any_coverage, monkeypatch):  # noqa: F811
     work.judge = wordy_judge
-    monkeypatch.setattr("engine.studies.full_size.PHRASE_CANDIDATES", 4)
+    monkeypatch.setattr("engine.bench.full_size.PHRASE_CANDIDATES", 4)
     parts = {part.name: part for part in STUDIES["suffix"](work)}
     assert _state(work, parts["suffix, defenses"], None) == "not run, since suffix, topicalchat did not end"
     assert [_state(work, parts[n], None) for n in ("suffix, topicalchat", "suffix, defenses")] == ["done", "done"]

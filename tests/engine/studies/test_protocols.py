@@ -11,24 +11,29 @@ import pytest
 
 from engine.attacks.distractors import DISTRACTORS
 from engine.attacks.rewriting import RuleRewriter
-from engine.cli import main
+from engine.cli.main import main
+from engine.core.errors import Cancelled, InputError
+from engine.core.schema import ITEMS, NONE, RESPONSES, Outcome, Protocol
 from engine.data.dataset import Dataset
 from engine.data.store import DEMO_INSTRUCTION, load_dataset
-from engine.errors import Cancelled, InputError
 from engine.judges.base import Cost, Verdict, no_checkpoint
-from engine.judges.planted import make_planted, verbosity_bonus
-from engine.judges.planted_assertive import sounds
-from engine.metrics.flips import TieRule
-from engine.metrics.leaderboard import board, choice_sets, win_table
-from engine.metrics.protocols import View, copy_rates, first_slot, flips, ladder, order_disagreement, outcomes
-from engine.readout.arena import build_arena
-from engine.runs import create_run
-from engine.schema import ITEMS, NONE, RESPONSES, Outcome, Protocol
-from engine.studies.protocols import ProtocolsConfig, run_protocols
-from engine.studies.protocols_json import as_json
-from engine.studies.protocols_ladder import failed_rules, severity_by_name
-from engine.studies.protocols_one import DistractOne, distract_one
-from engine.studies.protocols_variants import parse_arm, variant_table
+from engine.judges.planted import make_planted, sounds, verbosity_bonus
+from engine.runs.folder import create_run
+from engine.stats.arena import build_arena
+from engine.studies.protocols.leaderboard import board, choice_sets, win_table
+from engine.studies.protocols.metrics import (
+    TieRule,
+    View,
+    copy_rates,
+    first_slot,
+    flips,
+    ladder,
+    order_disagreement,
+    outcomes,
+)
+from engine.studies.protocols.run import DistractOne, ProtocolsConfig, distract_one, run_protocols
+from engine.studies.protocols.summary import as_json
+from engine.studies.rewrites import failed_rules, parse_arm, severity_by_name, variant_table
 from engine.training.checkers import CHECKERS
 
 VIEW = View()

@@ -7,21 +7,21 @@ import re
 import pandas as pd
 import pytest
 
+from engine.core.errors import InputError
+from engine.core.schema import ITEMS, NONE, RESPONSES
 from engine.data.dataset import Dataset
 from engine.data.store import DEMO_DIALOGUE, load_dataset
 from engine.defenses.registry import defend
-from engine.errors import InputError
 from engine.judges.base import no_checkpoint
 from engine.judges.registry import make_judge
-from engine.metrics.leaderboard import choice_sets
-from engine.metrics.rewritings import content_checks
-from engine.readout.arena import build_arena
-from engine.runs import create_run
-from engine.schema import ITEMS, NONE, RESPONSES
-from engine.studies.anchoring import sources_for
-from engine.studies.protocols import ProtocolsConfig, run_protocols
-from engine.studies.protocols_variants import make_rewriter, variant_table
-from engine.studies.requests import build_requests
+from engine.runs.folder import create_run
+from engine.stats.arena import build_arena
+from engine.studies.anchors import sources_for
+from engine.studies.protocols.leaderboard import choice_sets
+from engine.studies.protocols.metrics import content_checks
+from engine.studies.protocols.run import ProtocolsConfig, run_protocols
+from engine.studies.rewrites import make_rewriter, variant_table
+from engine.studies.running import build_requests
 from tests.engine.studies.scripted import serving
 
 SPEC = "api:scripted"

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from engine.attacks.rewriting import RuleRewriter
+from engine.core.schema import Protocol
 from engine.judges.base import verdict_table
 from engine.judges.planted import make_planted
-from engine.metrics.protocols import View, copy_rates
-from engine.readout.arena import build_arena
-from engine.schema import Protocol
-from engine.studies.protocols_ask import Asker
-from engine.studies.protocols_variants import variant_table
+from engine.stats.arena import build_arena
+from engine.studies.pair_requests import Asker
+from engine.studies.protocols.metrics import View, copy_rates
+from engine.studies.rewrites import variant_table
 from tests.engine.studies.test_protocols import made, ran, row
 
 VIEW = View()

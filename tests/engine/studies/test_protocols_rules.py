@@ -9,24 +9,28 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from engine.attacks.content import ContentReport
-from engine.attacks.rewriting import Rewrite
-from engine.cli import main
+from engine.attacks.rewriting import ContentReport, Rewrite
+from engine.cli.main import main
+from engine.core.errors import InputError
+from engine.core.schema import ITEMS, NONE, RESPONSES, Protocol
+from engine.core.settings import get_settings
 from engine.data.dataset import Dataset
-from engine.errors import InputError
 from engine.judges.base import no_checkpoint
-from engine.metrics.leaderboard import board
-from engine.metrics.protocols import View, copy_outcomes, flips, ladder, losers_left_out, outcomes
-from engine.metrics.rewritings import content_checks
-from engine.readout.arena import build_arena
-from engine.runs import create_run, open_run
-from engine.schema import ITEMS, NONE, RESPONSES, Protocol
-from engine.settings import get_settings
-from engine.studies.protocols import ProtocolsConfig, run_protocols
-from engine.studies.protocols_json import as_json
-from engine.studies.protocols_ladder import failed_rules
-from engine.studies.protocols_report import metrics_of
-from engine.studies.protocols_variants import variant_table
+from engine.runs.folder import create_run, open_run
+from engine.stats.arena import build_arena
+from engine.studies.protocols.leaderboard import board
+from engine.studies.protocols.metrics import (
+    View,
+    content_checks,
+    copy_outcomes,
+    flips,
+    ladder,
+    losers_left_out,
+    outcomes,
+)
+from engine.studies.protocols.run import ProtocolsConfig, metrics_of, run_protocols
+from engine.studies.protocols.summary import as_json
+from engine.studies.rewrites import failed_rules, variant_table
 from tests.engine.studies.test_protocols import Ideal
 
 VIEW = View()
@@ -71,7 +75,7 @@ class Changes:
 @pytest.fixture
 def mixed(settings, monkeypatch):
     """A run of a judge that prefers what fails fewer rules."""
-    monkeypatch.setattr("engine.studies.protocols.make_rewriter", lambda *_: Changes())
+    monkeypatch.setattr("engine.studies.protocols.run.make_rewriter", lambda *_: Changes())
     data = made()
     judge = Ideal(dict(zip(data.items["item_id"], data.items["rules"], strict=True)))
     config = ProtocolsConfig(judge="ideal", data="made", distractors=("assertiveness",), lowest=2)

@@ -7,19 +7,17 @@ import json
 import pandas as pd
 import pytest
 
-from engine.cli import main
+from engine.cli.main import main
+from engine.core.schema import NONE, VARIANTS, VERDICTS, Protocol
 from engine.judges.base import Verdict, no_checkpoint
 from engine.judges.planted import make_planted
 from engine.judges.registry import make_judge
-from engine.metrics.leaderboard import board_problems, choice_sets
-from engine.metrics.protocol_calls import calls_by_arm, unread_warning
-from engine.metrics.protocols import View
-from engine.readout.arena import build_arena
-from engine.runs import create_run
-from engine.schema import NONE, VARIANTS, VERDICTS, Protocol
-from engine.studies.protocols import ProtocolsConfig, run_protocols
-from engine.studies.protocols_json import NET, RAW, as_json
-from engine.studies.protocols_report import boards_of, metrics_of
+from engine.runs.folder import create_run
+from engine.stats.arena import build_arena
+from engine.studies.protocols.leaderboard import board_problems, choice_sets
+from engine.studies.protocols.metrics import View, calls_by_arm, unread_warning
+from engine.studies.protocols.run import ProtocolsConfig, boards_of, metrics_of, run_protocols
+from engine.studies.protocols.summary import NET, RAW, as_json
 from tests.engine.studies.scripted import serving
 from tests.engine.studies.test_protocols import made, ran, row
 from tests.engine.studies.test_protocols_api import SPEC, ranked_by

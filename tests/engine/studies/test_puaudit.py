@@ -10,19 +10,18 @@ import pytest
 from pydantic import ValidationError
 
 from engine.attacks.rewriting import RuleRewriter
-from engine.cli import main
+from engine.cli.main import main
+from engine.core.errors import Cancelled, InputError
+from engine.core.schema import NONE, Order, Outcome, Protocol
+from engine.core.settings import get_settings
 from engine.data.comparisons import Comparisons, read_comparisons, save_comparisons
-from engine.errors import Cancelled, InputError
-from engine.judges.asking import Answer
 from engine.judges.base import Cost, Verdict, no_checkpoint
-from engine.metrics.puaudit import consistency, read_audit
-from engine.runs import create_run
-from engine.schema import NONE, Order, Outcome, Protocol
-from engine.settings import get_settings
-from engine.studies.puaudit import AuditConfig, run_puaudit
-from engine.studies.puaudit_types import TYPES, UNREAD, classify
-from engine.studies.puaudit_verdicts import IN_DATA, attack_and_judge, judge_pairs, requests_of
-from engine.studies.puaudit_weights import item_weights
+from engine.judges.labelled import Answer
+from engine.runs.folder import create_run
+from engine.studies.transport_audit.metrics import consistency, read_audit
+from engine.studies.transport_audit.run import TYPES, UNREAD, AuditConfig, classify, run_puaudit
+from engine.studies.transport_audit.splits import item_weights
+from engine.studies.transport_audit.verdicts import IN_DATA, attack_and_judge, judge_pairs, requests_of
 
 SHARED = Path(__file__).resolve().parents[4] / "shared" / "data"
 KEYS = {
@@ -373,6 +372,6 @@ def test_a_confident_model_is_taken_at_its_letter(tiny, monkeypatch):
     def answers(loaded, calls, cache, checkpoint):
         return [Answer(sure, None, 0.0), Answer(vague, None, 0.0)]
 
-    monkeypatch.setattr("engine.studies.puaudit_types.ask", answers)
+    monkeypatch.setattr("engine.studies.transport_audit.run.ask", answers)
     found = classify({"x": "1 + 1?", "y": "?"}, tiny("llama"), None, no_checkpoint)
     assert found == {"x": "B: Math or logical reasoning", "y": UNREAD}

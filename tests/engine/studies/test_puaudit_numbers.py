@@ -6,21 +6,21 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from engine.cli import main
+from engine.cli.main import main
+from engine.core.errors import InputError
+from engine.core.schema import NONE
+from engine.core.settings import get_settings
 from engine.data.comparisons import Comparisons, read_comparisons
-from engine.errors import InputError
-from engine.gallery import Source, entries, entry_of
-from engine.gallery import puaudit as gallery
 from engine.judges.base import no_checkpoint
-from engine.metrics.intervals import NO_VARIATION, WILSON_CLUSTERS, wilson
-from engine.metrics.puaudit import HYPERGEOMETRIC, random_curve, read_audit
-from engine.metrics.refswap import SEPARATED
-from engine.runs import RunFolder, create_run
-from engine.schema import NONE
-from engine.settings import get_settings
-from engine.studies.puaudit import AuditConfig, run_puaudit
-from engine.studies.puaudit_types import UNREAD, classify_by_api
-from engine.studies.puaudit_verdicts import IN_DATA
+from engine.runs.folder import RunFolder, create_run
+from engine.stats.intervals import NO_VARIATION, WILSON_CLUSTERS, wilson
+from engine.studies.figure import Source
+from engine.studies.refswap.metrics import SEPARATED
+from engine.studies.registry import entries, entry_of
+from engine.studies.transport_audit import figures as gallery
+from engine.studies.transport_audit.metrics import HYPERGEOMETRIC, random_curve, read_audit
+from engine.studies.transport_audit.run import UNREAD, AuditConfig, classify_by_api, run_puaudit
+from engine.studies.transport_audit.verdicts import IN_DATA
 from engine.transport.audit import audit
 from engine.transport.encoders import ModelEncoder
 from tests.engine.judges.api_server import completion, serving

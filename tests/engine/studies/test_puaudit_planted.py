@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from engine.core.json import dumps
+from engine.core.settings import get_settings
 from engine.judges.base import no_checkpoint
-from engine.metrics.puaudit import consistency, planted, sensitivity
-from engine.settings import get_settings
-from engine.strict_json import dumps
-from engine.studies.puaudit_planted import PlantedAudit, planted_audit
+from engine.studies.transport_audit.metrics import consistency, planted, sensitivity
+from engine.studies.transport_audit.run import PlantedAudit, planted_audit
 
 
 def made(**settings):

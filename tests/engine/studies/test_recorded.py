@@ -6,9 +6,9 @@ import pytest
 from engine.data.store import load_dataset
 from engine.judges.base import no_checkpoint
 from engine.judges.registry import make_judge
-from engine.runs import create_run, open_run
-from engine.studies.recorded import RecordedConfig, recorded_run
-from engine.studies.score import ScoreConfig, run_score
+from engine.runs.folder import create_run, open_run
+from engine.studies.attack_grid.run import ScoreConfig, run_score
+from engine.studies.recorded.run import RecordedConfig, recorded_run
 
 
 @pytest.fixture

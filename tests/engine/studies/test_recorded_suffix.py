@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from engine.core.schema import NONE
 from engine.data.store import load_dataset
 from engine.judges.registry import make_judge
-from engine.runs import open_run
-from engine.schema import NONE
-from engine.studies.requests import build_requests
+from engine.runs.folder import open_run
+from engine.studies.running import build_requests
 from engine.studies.suffix_targets import suffixed
 
 

@@ -8,22 +8,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from engine.cli import main
+from engine.cli.main import main
+from engine.core.errors import Cancelled, InputError
+from engine.core.schema import NONE, Outcome, Protocol
+from engine.core.settings import get_settings
 from engine.data.dataset import content_digest
-from engine.data.pools import save_pool
 from engine.data.store import DEMO_DIALOGUE, DEMO_VERIFICATION, load_dataset, save_dataset
-from engine.errors import Cancelled, InputError
 from engine.judges.base import Verdict, no_checkpoint, unread
 from engine.judges.registry import make_judge
-from engine.metrics.refswap import sample_table, summarise
-from engine.readout.refswap import planted_auc
-from engine.runs import create_run
-from engine.schema import NONE, Outcome, Protocol
-from engine.settings import get_settings
-from engine.studies.load import read_study
-from engine.studies.refswap import plan_refswap, pool_of, prepare, refswap_job, run_refswap
-from engine.studies.refswap_config import RefSwapConfig
-from engine.studies.refswap_one import VerifyOne, verify_one
+from engine.runs.folder import create_run
+from engine.studies.refswap.metrics import sample_table, summarise
+from engine.studies.refswap.references import save_pool
+from engine.studies.refswap.run import VerifyOne, plan_refswap, pool_of, prepare, refswap_job, run_refswap, verify_one
+from engine.studies.refswap.scores import planted_auc
+from engine.studies.refswap.study import RefSwapConfig
+from engine.studies.registry import read_study
 
 
 def demo():
@@ -89,7 +88,7 @@ def test_a_stopped_run_keeps_whole_items(settings):
     with pytest.raises(Cancelled):
         run(settings, "planted:verifier", dataset, checkpoint=stop, run_id="part")
     folder = next(f for f in settings.runs.iterdir())
-    from engine.runs import RunFolder
+    from engine.runs.folder import RunFolder
 
     kept = RunFolder(folder)
     assert kept.manifest()["state"] == "stopped"
@@ -254,7 +253,7 @@ class Silent:
 
 
 def test_unread_keys_are_said_and_are_no_rejections(settings, capsys, monkeypatch):
-    from engine.commands import study_refswap
+    from engine.studies.refswap import summary as study_refswap
 
     monkeypatch.setattr(study_refswap, "make_judge", lambda *_args, **_more: Silent())
     options = ["--limit", "20", "--key", " ", "--key", "Solution", "--set", "k_max=1", "--json"]

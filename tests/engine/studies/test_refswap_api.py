@@ -6,16 +6,16 @@ import hashlib
 
 import pytest
 
-from engine.cli import main
+from engine.cli.main import main
+from engine.core.errors import InputError
 from engine.data.store import DEMO_VERIFICATION, load_dataset
-from engine.errors import InputError
 from engine.judges.base import no_checkpoint
 from engine.judges.registry import make_judge
-from engine.metrics.refswap import sample_table, summarise
-from engine.readout.refswap import max_p_cf
-from engine.runs import create_run
-from engine.studies.refswap import pool_of, run_refswap
-from engine.studies.refswap_config import RefSwapConfig
+from engine.runs.folder import create_run
+from engine.studies.refswap.metrics import sample_table, summarise
+from engine.studies.refswap.run import pool_of, run_refswap
+from engine.studies.refswap.scores import max_p_cf
+from engine.studies.refswap.study import RefSwapConfig
 from tests.engine.studies.scripted import serving
 
 SPEC = "api:scripted"

@@ -10,23 +10,29 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from engine.core.errors import Cancelled, InputError, RunError
+from engine.core.schema import Order, Outcome, Protocol, Task
+from engine.core.settings import ApiSettings
 from engine.data.store import load_dataset
-from engine.errors import Cancelled, InputError, RunError
+from engine.inference.served import ApiClient
+from engine.jobs.worker import KINDS
 from engine.judges.api import ApiJudge
 from engine.judges.api_spec import parse_api
 from engine.judges.base import Request, Verdict, no_checkpoint, unread, verdict_id, verdict_table
 from engine.judges.cards import read_cards
+from engine.judges.kinds import PointwiseReader
 from engine.judges.planted import make_planted
-from engine.judges.pointwise import PointwiseReader
-from engine.models.api import ApiClient
-from engine.runs import RETRY, create_run, open_run, state_of, versions
-from engine.runs_facts import unread_of
-from engine.schema import Order, Outcome, Protocol, Task
-from engine.settings_api import ApiSettings
-from engine.studies import checkup, protocols, puaudit, refswap, retry, score, verify
-from engine.studies.kept import KeptJudge, keeping
+from engine.runs.folder import RETRY, create_run, open_run, state_of, versions
+from engine.runs.library import unread_of
+from engine.studies import retry
+from engine.studies.attack_grid import run as score
+from engine.studies.checkup import run as checkup
+from engine.studies.protocols import run as protocols
+from engine.studies.refswap import run as refswap
 from engine.studies.retry import RetryConfig, resume_run, retry_job
-from engine.worker import KINDS
+from engine.studies.running import KeptJudge, keeping
+from engine.studies.transport_audit import run as puaudit
+from engine.studies.verify import run as verify
 from tests.engine.judges.api_server import completion, fault, serving
 
 

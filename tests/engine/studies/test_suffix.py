@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from engine.attacks.cards import saved_phrases
 from engine.attacks.registry import make_attack
-from engine.attacks.saved_phrases import saved_phrases
+from engine.core.errors import Cancelled, InputError
+from engine.core.schema import Protocol
 from engine.data.store import load_dataset
-from engine.errors import Cancelled, InputError
 from engine.judges.base import no_checkpoint
 from engine.judges.planted import make_planted
-from engine.metrics.shifts import paired_shifts
-from engine.schema import Protocol
-from engine.studies.requests import build_requests, with_attack
-from engine.studies.suffix import SuffixConfig, phrase_name, plan_suffix, run_suffix, start_suffix
+from engine.stats.shifts import paired_shifts
+from engine.studies.learned_suffix.run import SuffixConfig, phrase_name, plan_suffix, run_suffix, start_suffix
+from engine.studies.running import build_requests, with_attack
 from engine.studies.suffix_targets import split_requests, suffixed
 from tests.engine.attacks.conftest import any_coverage, wordy, wordy_judge  # noqa: F401
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
+from engine.core.errors import InputError
+from engine.core.schema import Outcome, Protocol
 from engine.data.store import DEMO_DIALOGUE, DEMO_VERIFICATION, load_dataset
-from engine.errors import InputError
 from engine.judges.base import Verdict, no_checkpoint, unread
-from engine.runs import create_run
-from engine.schema import Outcome, Protocol
-from engine.studies.verify import VerifyConfig, run_verify
+from engine.runs.folder import create_run
+from engine.studies.verify.run import VerifyConfig, run_verify
 
 
 class Matcher:

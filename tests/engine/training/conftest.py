@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.models.loader import LoadedModel
+from engine.inference.loading import LoadedModel
 from engine.training.heldout import Side, side_of_prompt
 from engine.training.sources import DEFAULT_DATA
 

@@ -8,19 +8,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from engine.cache import CallCache
-from engine.errors import InputError
+from engine.bench import judge as judge_bench
+from engine.bench.base import Bench
+from engine.bench.judge import PairRows, measure_judge
+from engine.core.cache import CallCache
+from engine.core.errors import InputError
+from engine.core.json import dumps
+from engine.core.schema import Task
+from engine.core.settings import get_settings
 from engine.judges.base import Request
 from engine.judges.cards import built_in_cards
-from engine.judges.pointwise import PointwiseJudge
-from engine.metrics.agreement import cluster_spearman, spearman
-from engine.metrics.intervals import Interval
-from engine.schema import Task
-from engine.settings import get_settings
-from engine.strict_json import dumps
-from engine.studies import judge_bench
-from engine.studies.bench_base import Bench
-from engine.studies.judge_measure import PairRows, measure_judge
+from engine.judges.kinds import PointwiseJudge
+from engine.stats.agreement import cluster_spearman, spearman
+from engine.stats.intervals import Interval
 from engine.training.examples import load_asker
 from engine.training.heldout import Side
 from engine.training.sources import Pair
@@ -39,7 +39,7 @@ NAMED = (
 
 @pytest.fixture
 def bench(tiny, toy_data, monkeypatch):
-    monkeypatch.setattr("engine.studies.bench_base.MIN_COVERAGE", 0.0)  # a random model puts little on the labels
+    monkeypatch.setattr("engine.bench.base.MIN_COVERAGE", 0.0)  # a random model puts little on the labels
     return Bench(tiny, load_asker(get_settings().assets / "cards"), toy_data)
 
 
@@ -76,13 +76,13 @@ def test_scores_are_those_of_the_pointwise_judge(bench):
 def test_a_second_measurement_comes_from_the_cache(bench, tmp_path, monkeypatch):
     bench.cache = CallCache(tmp_path / "calls.sqlite")
     first = {k: f.value for k, f in measure_judge(bench).items()}
-    monkeypatch.setattr("engine.studies.bench_base.label_probabilities", None)
+    monkeypatch.setattr("engine.bench.base.label_probabilities", None)
     again = measure_judge(replace(bench, figures={}))
     assert {k: f.value for k, f in again.items()} == pytest.approx(first, nan_ok=True)
 
 
 def test_low_coverage_is_unread_and_leaves_the_figures(bench, monkeypatch):
-    monkeypatch.setattr("engine.studies.bench_base.MIN_COVERAGE", 0.9)
+    monkeypatch.setattr("engine.bench.base.MIN_COVERAGE", 0.9)
     assert np.isnan(bench.scores("x", "dialogue", [{"context": "a", "response": "b"}])).all()
     assert bench.unread == 1
 
@@ -108,7 +108,7 @@ def test_pair_figures_follow_their_definitions():
 
 
 def judge_bench_rate(verdicts):
-    from engine.metrics.order import first_slot_rate
+    from engine.stats.agreement import first_slot_rate
 
     return first_slot_rate(verdicts).value
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from engine.errors import InputError
-from engine.settings import get_settings
-from engine.studies.judge_card import BARS, END, REPORTED, START, figures_markdown, read_figures, with_figures
+from engine.bench.judge_card import BARS, END, REPORTED, START, figures_markdown, read_figures, with_figures
+from engine.core.errors import InputError
+from engine.core.settings import get_settings
 
 RECORD = {"value": 0.5, "lower": 0.4, "upper": 0.6, "n": 10}
 FIGURES = dict.fromkeys((*BARS, *REPORTED), RECORD) | {"range_summary_good": RECORD | {"lower": None, "upper": None}}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.errors import InputError
+from engine.core.errors import InputError
 from engine.training.checkers import ARGUMENTS, CHECKERS, check_rule, holds, rule_met, sentence_count, words_of
 from engine.training.heldout import Side
 from engine.training.rules import EDITS, RuleTask, build_response, usable, with_simple_rules

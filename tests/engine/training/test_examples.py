@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.errors import InputError
+from engine.core.errors import InputError
+from engine.inference.chat import render_ids
+from engine.inference.scoring import label_tokens
 from engine.judges.cards import fill
-from engine.models.chat import render_ids
-from engine.models.scoring import label_tokens
 from engine.training import corrupt
 from engine.training.compose import POOLS, compose, encode
 from engine.training.config import TrainingConfig
@@ -24,7 +24,7 @@ VALUES = (1, 2, 3, 4, 5)
 
 @pytest.fixture(scope="module")
 def asker(request):
-    from engine.settings import get_settings
+    from engine.core.settings import get_settings
 
     return load_asker(get_settings().assets / "cards")
 
@@ -103,7 +103,7 @@ def test_the_mix_must_name_known_pools():
 
 
 def test_every_pool_makes_distributions_over_its_cards_labels(data, asker, tokenizer):
-    from engine.settings import get_settings
+    from engine.core.settings import get_settings
 
     material = load_material(data, get_settings().assets, (Side.TRAIN,))
     config = TrainingConfig(seeds=(0,), mix=dict.fromkeys(POOLS, 0.02))

@@ -6,7 +6,7 @@ import hashlib
 
 import pytest
 
-from engine.errors import InputError
+from engine.core.errors import InputError
 from engine.training.config import read_config
 from engine.training.heldout import Side, same_text, side_of_number, side_of_prompt, side_of_question
 from engine.training.material import load_material

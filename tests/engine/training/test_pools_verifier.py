@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from engine.attacks.master_keys import KEY_TEXTS
-from engine.data.references import AnswerType, answer_type, number_of
-from engine.settings import get_settings
+from engine.core.settings import get_settings
+from engine.studies.refswap.references import AnswerType, answer_type, number_of
 from engine.training.compose import POOLS
 from engine.training.config import read_config
 from engine.training.examples import load_asker
 from engine.training.heldout import Side
-from engine.training.pools_verifier import VERIFIER_POOLS, cut_before_answer, other_kind
+from engine.training.pools import VERIFIER_POOLS, cut_before_answer, other_kind
 from engine.training.sources import Solution
 
 YES, NO = (0.98, pytest.approx(0.02)), (pytest.approx(0.02), 0.98)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.errors import InputError
+from engine.core.errors import InputError
 from engine.training.compose import Encoded, grouped, micro_batches, order_of
 from engine.training.config import TrainingConfig
 from engine.training.llama import LAYERS, LoraLlama, layout, shared_start

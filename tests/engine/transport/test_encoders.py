@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.cache import CallCache
-from engine.models.encoders import encode
+from engine.core.cache import CallCache
+from engine.inference.encoders import encode
 from engine.transport.encoders import ModelEncoder, Text
 
 

@@ -3,14 +3,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.errors import InputError
-from engine.readout.puaudit import auc
-from engine.readout.transport import kept
-from engine.transport.audit import Denoising, audit, resampled_entries
+from engine.core.errors import InputError
+from engine.studies.transport_audit.decisions import auc
+from engine.transport.audit import Denoising, audit, baselines, denoise, differences, resampled_entries
 from engine.transport.encoders import Text, WordsEncoder
-from engine.transport.geometry import baselines, denoise, differences
 from engine.transport.path import cosine_costs, transport_path
 from engine.transport.planted import planted_cone
+from engine.transport.readout import kept
 
 
 def quiet(done, total):

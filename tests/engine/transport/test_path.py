@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.errors import InputError
-from engine.readout.transport import kept
+from engine.core.errors import InputError
 from engine.transport import kernel
-from engine.transport.path import cosine_costs, lower_bound, solve, transport_path
-from engine.transport.weighted import weighted_plan, weighted_use
+from engine.transport.path import cosine_costs, lower_bound, solve, transport_path, weighted_plan, weighted_use
+from engine.transport.readout import kept
 
 MASSES = (1e-3, 0.05, 0.21, 0.5, 0.77, 0.99, 1.0)
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from engine.core.errors import InputError
 from engine.data.formats.registry import read_known
-from engine.errors import InputError
 from tests.engine.data.formats import examples
 from tests.engine.data.formats.examples import FILES, OTHERS, battle, graded, lines, listed, talk, vote
 

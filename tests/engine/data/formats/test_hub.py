@@ -8,9 +8,9 @@ from urllib.parse import unquote
 
 import pytest
 
+from engine.core.errors import InputError
 from engine.data.formats.hub import MADE_BY_HUB, fetch, known_sets, read_hub_name
 from engine.data.formats.registry import FORMATS, read_known
-from engine.errors import InputError
 from tests.engine.data.formats.examples import MT_BENCH, REWARD, lines
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"

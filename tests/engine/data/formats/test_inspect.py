@@ -8,10 +8,10 @@ import zipfile
 import pandas as pd
 import pytest
 
-from engine.data.formats.converting import write_as
+from engine.core.errors import InputError
+from engine.data.formats.conversion import write_as
 from engine.data.formats.opening import open_source
 from engine.data.formats.registry import read_known, recognise
-from engine.errors import InputError
 from tests.engine.data.formats.examples import FILES
 
 LOG = {

@@ -6,9 +6,9 @@ import json
 import pandas as pd
 import pytest
 
+from engine.core.errors import InputError
 from engine.data.formats.opening import open_source
 from engine.data.formats.registry import FORMATS, Recognition, read_known, recognise
-from engine.errors import InputError
 from tests.engine.data.formats.examples import (
     ANNOTATIONS,
     ARENA,

@@ -11,17 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.core.errors import InputError
 from engine.data.comparisons import read_comparisons
 from engine.data.dataset import build_dataset
-from engine.data.formats.converting import LeftOut, write_as
-from engine.data.formats.own import OWN, writers
+from engine.data.formats.conversion import OWN, LeftOut, write_as, writers
 from engine.data.formats.registry import FORMATS, read_known
 from engine.data.formats.turns import join_turns, split_turns
 from engine.data.formats.use import as_comparisons, as_dataset, as_recording
 from engine.data.mapping import suggest_mapping
 from engine.data.reading import read_table
 from engine.data.recording import Selection, parse_recording
-from engine.errors import InputError
 from tests.engine.data.formats import examples
 from tests.engine.data.formats.examples import ANSWERS, FILES, OTHERS, QUESTIONS, battle, graded, lines, listed, talk
 

@@ -3,9 +3,9 @@
 import pandas as pd
 import pytest
 
-from engine.data.formats.converting import write_as
+from engine.core.schema import Order
+from engine.data.formats.conversion import write_as
 from engine.data.formats.registry import read_known
-from engine.schema import Order
 from tests.engine.data.formats import examples
 from tests.engine.data.formats.examples import FILES, OTHERS, lines, listed
 

@@ -5,18 +5,17 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
+from engine.core.errors import InputError
+from engine.core.schema import Order, Protocol
 from engine.data.comparisons import load_comparisons, save_comparisons
 from engine.data.formats.registry import read_known
 from engine.data.formats.use import as_comparisons, as_dataset, as_recording
-from engine.data.recordings import list_recordings, save_recording
 from engine.data.store import load_dataset, save_dataset
-from engine.errors import InputError
-from engine.judges.recorded import NO_ORDER, make_recorded
+from engine.judges.recorded import NO_ORDER, list_recordings, make_recorded, save_recording
 from engine.judges.registry import judges_for
-from engine.metrics.recorded import recorded_metrics
-from engine.schema import Order, Protocol
-from engine.studies.puaudit_verdicts import judged_in_data, requests_of
-from engine.studies.requests import build_requests
+from engine.studies.recorded.metrics import recorded_metrics
+from engine.studies.running import build_requests
+from engine.studies.transport_audit.verdicts import judged_in_data, requests_of
 from tests.engine.data.formats import examples
 from tests.engine.data.formats.examples import ANSWERS, FILES, OTHERS, QUESTIONS, lines, vote
 

@@ -1,0 +1,235 @@
+"""One number of a study as Start and the lessons show it: found in the newest run's own table, never typed in."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from dashboard import findings
+from dashboard.run_view import first_readable, version_of
+from engine.core.schema import NONE
+from engine.core.settings import get_settings
+from engine.plots.glance import GlanceRow
+from engine.plots.text import plural
+from engine.runs import folder as runs
+
+
+@dataclass(frozen=True)
+class Measure:
+    """Which row of which study's table `metrics`, and how it is read.
+
+    Attributes:
+        name: what is measured, for a row of a figure; {attack} stands for the attack found.
+        studies: names of the study in manifests.
+        pick: column and value; an empty value for one that is not set.
+        unit: `points`; `%` or `pp` (percentage points) for shares, which are stored as fractions.
+        low, high: ends of the axis, in the unit.
+        null, null_name: where no effect would stand.
+        page: where it is explored.
+        meaning: colour by meaning.
+        choose: which of several rows: `last`, or `largest` by size.
+    """
+
+    name: str
+    studies: tuple[str, ...]
+    pick: Mapping[str, str]
+    unit: str
+    low: float
+    high: float
+    null: float
+    null_name: str
+    page: str
+    meaning: str = "attacked"
+    choose: str = "last"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was found.
+
+    Attributes:
+        row: the number, ready for the figure.
+        manifest: of its run.
+    """
+
+    row: GlanceRow
+    manifest: dict[str, Any]
+
+    @property
+    def recorded(self) -> bool:
+        """Whether it shipped with the project."""
+        return bool(self.manifest.get("recorded", False))
+
+    @property
+    def origin(self) -> str:
+        """Recorded or run here, when, and on which data."""
+        return f"{findings.origin(self.manifest, recorded=self.recorded)}, {self.data}"
+
+    @property
+    def data(self) -> str:
+        """The data's name."""
+        return str(self.manifest.get("data", {}).get("name") or self.manifest.get("config", {}).get("data", ""))
+
+    @property
+    def sizes(self) -> str:
+        """What it rests on."""
+        unread = f", {self.row.n_unread:,} left out as unread" if self.row.n_unread else ""
+        return f"n = {self.row.n:,} of {plural(self.row.n_clusters, 'item')}{unread}"
+
+    @property
+    def side(self) -> int:
+        """1 where the whole interval is above the null, -1 where it is below, 0 where it reaches it."""
+        if not (math.isfinite(self.row.lower) and math.isfinite(self.row.upper)):
+            return 0
+        return int(self.row.lower > self.row.null) - int(self.row.upper < self.row.null)
+
+
+def shift(attack: str, name: str) -> Measure:
+    """The undefended shift of the mean score under one attack."""
+    return Measure(
+        f"Score shift, {name}", ("score", "grid"), {"metric": "shift", "attack": attack, "defense": NONE},
+        "points", -1, 1, 0, "no change", "pages/attack_lab/page.py",
+    )  # fmt: skip
+
+
+STRONGEST = replace(
+    shift("", "{attack}"), pick={"metric": "shift", "defense": NONE}, choose="largest", name="Score shift, {attack}"
+)
+FIRST_SLOT = Measure(
+    "First slot wins", ("protocols",), {"metric": "first_slot_rate", "protocol": "pairwise"},
+    "%", 0, 100, 50, "neither slot", "pages/protocols/page.py", "clean",
+)  # fmt: skip
+KEYS = Measure(
+    "Master keys accepted", ("refswap",), {"metric": "fpr", "attack": NONE, "defense": NONE, "group": "test"},
+    "%", 0, 50, 0, "none", "pages/reference_swap/page.py",
+)  # fmt: skip
+LEARNED = Measure(
+    "Score shift, learned phrase", ("suffix",), {"metric": "shift"},
+    "points", -1, 1, 0, "no change", "pages/attack_lab/page.py",
+)  # fmt: skip
+GAIN = Measure(
+    "Agreement gained by the audit", ("puaudit",), {"metric": "gain", "attack": NONE, "group": ""},
+    "pp", -50, 50, 0, "no change", "pages/transport_audit/page.py", "defended",
+)  # fmt: skip
+
+
+def flips(protocol: str, attack: str, name: str, *, net: bool = False) -> Measure:
+    """How often a distracted loser now wins; net of the placebo's share where asked for."""
+    group = "equal modal score" if protocol == "pointwise" else ""
+    low = -50 if net else 0
+    return Measure(
+        name, ("protocols",),
+        {"metric": "flip_rate_net" if net else "flip_rate", "attack": attack, "protocol": protocol, "group": group},
+        "pp" if net else "%", low, 50, 0, "as the placebo" if net else "none", "pages/protocols/page.py",
+    )  # fmt: skip
+
+
+Run = tuple[Path, dict[str, Any]]
+"""The folder a run lies in, and its manifest."""
+
+
+def own_runs() -> list[Run]:
+    """The user's runs, newest first; listed once for several measures."""
+    mine = get_settings().runs
+    return [(mine, manifest) for manifest in runs.list_runs(mine)]
+
+
+def find(
+    measure: Measure, judge: str, data: str = "", *, recorded_only: bool = False, own: Sequence[Run] | None = None
+) -> Measured | None:
+    """The measure in the newest finished run of a judge that has it; the recorded runs come after the user's own.
+
+    Args:
+        measure: what to look for.
+        judge: the judge's spec.
+        data: the data it should be on; empty takes any.
+        recorded_only: whether only runs that ship with the project count.
+        own: from `own_runs`, where several measures are looked for.
+    """
+
+    def read(found: Run) -> Measured | None:
+        root, manifest = found
+        metrics = _metrics(str(root), str(manifest["run_id"]), version_of(manifest))
+        row = _row(measure, metrics)
+        return None if row is None else Measured(row, manifest)
+
+    mine = [] if recorded_only else own_runs() if own is None else own
+    return first_readable(_candidates(measure.studies, judge, data, mine), read)
+
+
+def _candidates(studies: tuple[str, ...], judge: str, data: str, own: Sequence[Run]) -> Iterator[Run]:
+    for root, manifest in [*own, *_recorded(str(get_settings().assets))]:
+        config = manifest.get("config", {})
+        fits = manifest.get("study") in studies and manifest.get("state") == "done" and config.get("judge") == judge
+        if fits and data in ("", config.get("data")):
+            yield root, manifest
+
+
+@st.cache_resource(max_entries=1, show_spinner=False)
+def _recorded(assets: str) -> list[Run]:
+    """Every run that ships with the project, with the folder it lies in."""
+    folders = [f for f in sorted((Path(assets) / "demo").iterdir()) if f.is_dir()]
+    return [(folder, m) for folder in folders for m in runs.list_runs(folder) if "config" in m]
+
+
+@st.cache_resource(max_entries=64, show_spinner=False)
+def _metrics(root: str, run_id: str, version: str) -> pd.DataFrame:
+    del version  # part of the cache key only
+    return runs.open_run(Path(root), run_id).table("metrics")
+
+
+def _row(measure: Measure, metrics: pd.DataFrame) -> GlanceRow | None:
+    chosen = metrics
+    for column, value in measure.pick.items():
+        held = chosen[column].fillna("") if column in chosen else pd.Series("", index=chosen.index)
+        chosen = chosen[held == value]
+    chosen = chosen[chosen["value"].notna()]
+    if not len(chosen):
+        return None
+    at = chosen["value"].abs().idxmax() if measure.choose == "largest" else chosen.index[-1]
+    found = chosen.loc[at]
+    factor = 1.0 if measure.unit == "points" else 100.0
+    value, lower, upper = (factor * float(found[k]) for k in ("value", "lower", "upper"))
+    whole = {k: 0 if pd.isna(found[k]) else int(found[k]) for k in ("n", "n_clusters", "n_unread")}
+    return GlanceRow(
+        measure.name.format(attack=findings.attack_name(str(found["attack"]))), value, lower, upper,
+        measure.unit, measure.low, measure.high, measure.null, measure.null_name,
+        level=float(found["level"]), method=str(found["method"]), meaning=measure.meaning, **whole,
+    )  # fmt: skip
+
+
+def missing(measure: Measure) -> GlanceRow:
+    """The row of a measure that no run has yet."""
+    nan = math.nan
+    ends = (measure.unit, measure.low, measure.high, measure.null, measure.null_name)
+    return GlanceRow(measure.name.format(attack="under attack"), nan, nan, nan, *ends, meaning=measure.meaning)
+
+
+def elsewhere() -> list[GlanceRow]:
+    """What the audit gains where it helps most and least, of other judges' verdicts; from the shipped table of results.
+
+    The name says in brackets how often the judge agreed with people before.
+    """
+    try:
+        table = pd.read_csv(get_settings().assets / "results" / "puaudit.csv")
+    except (OSError, ValueError):
+        return []
+    table = table[table["gain"].notna() & table["gain_lower"].notna()]
+    if not len(table):
+        return []
+    return [_gained(table.loc[i]) for i in (table["gain"].idxmax(), table["gain"].idxmin())]
+
+
+def _gained(found: pd.Series) -> GlanceRow:
+    value, lower, upper = (100 * float(found[k]) for k in ("gain", "gain_lower", "gain_upper"))
+    name = f"{found['judge']} on {found['data']} ({100 * float(found['cons_orig']):.0f} %)"
+    return GlanceRow(
+        name, value, lower, upper, GAIN.unit, GAIN.low, GAIN.high, GAIN.null, GAIN.null_name,
+        method="bootstrap of items", n=int(found["n_pairs"]), meaning="low",
+    )  # fmt: skip

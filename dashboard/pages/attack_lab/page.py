@@ -1,0 +1,42 @@
+"""Attack lab: what does this attack do to this response, now? And over the whole set?"""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from dashboard import run_view as data
+from dashboard import state, ui
+from dashboard.pages.attack_lab.one import one_response
+from dashboard.pages.attack_lab.suffix import suffix_search
+from dashboard.pages.attack_lab.threshold import screen_threshold
+from dashboard.pages.attack_lab.verifier import verify_one
+from dashboard.pages.attack_lab.whole_set import whole_set
+from engine.core.errors import EngineError
+from engine.core.schema import Task
+
+st.title("Attack lab", anchor=False)
+try:
+    dataset = data.dataset(state.text(state.DATA))
+except EngineError as error:
+    ui.show_error(error, "The chosen data cannot be opened.")
+    ui.nothing_yet("Choose other data on the left, or upload the file again.", "pages/data/page.py", "Data")
+else:
+    if dataset.task == Task.VERIFICATION:
+        verify_one(dataset)
+        ui.nothing_yet("All questions under all master keys:", "pages/reference_swap/page.py", "Reference swap")
+    else:
+        judge = state.text(state.JUDGE)
+        names = [state.TAB_ONE, state.TAB_SET, state.TAB_SUFFIX, state.TAB_SCREEN]
+        one, whole, learn, screen = st.tabs(names, key=state.TAB, bind="query-params", on_change="rerun")
+        if one.open:
+            with one:
+                one_response(judge, dataset)
+        if whole.open:
+            with whole:
+                whole_set(judge, dataset)
+        if learn.open:
+            with learn:
+                suffix_search(judge, dataset)
+        if screen.open:
+            with screen:
+                screen_threshold(dataset)

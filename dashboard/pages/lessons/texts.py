@@ -1,0 +1,290 @@
+"""The six lessons: what the class is asked, where to look, and which measures answer.
+
+No result is typed in here but those of the papers, each with its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dashboard import state
+from dashboard.measured import FIRST_SLOT, GAIN, KEYS, LEARNED, Measure, flips, shift
+from engine.data.comparisons import DEMO_PAIRS
+from engine.data.store import DEMO_DIALOGUE, DEMO_INSTRUCTION, DEMO_VERIFICATION
+
+JUDGE = "bundled:judge"
+SHORTCUT = "bundled:shortcut-verifier"
+LAB, SWAP = "pages/attack_lab/page.py", "pages/reference_swap/page.py"
+PROTOCOLS, AUDIT = "pages/protocols/page.py", "pages/transport_audit/page.py"
+
+
+@dataclass(frozen=True)
+class Guess:
+    """What the class writes down before the answer: the question, its unit and its range."""
+
+    label: str
+    unit: str
+    low: float
+    high: float
+    step: float
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A page in one state.
+
+    Attributes:
+        label: of the button.
+        page: the page's file.
+        query: its controls, as they stand in the URL.
+    """
+
+    label: str
+    page: str
+    query: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Other:
+    """A judge that shows the effect, where the bundled one does not.
+
+    Attributes:
+        judge: its spec; empty where a preset of planted texts or directions stands in for a judge.
+        about: what is known of it, so that the number can be checked.
+        preset: the page with this judge.
+        job: kind and parameters of the run that measures it in seconds, without a model; None where it is recorded.
+        measures: what is measured of it, where that is not what answers the lesson.
+    """
+
+    judge: str
+    about: str
+    preset: Preset
+    job: tuple[str, Mapping[str, object]] | None = None
+    measures: tuple[Measure, ...] = ()
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """One lesson.
+
+    Attributes:
+        key: its name in the URL.
+        data: the demo set that its answer is on.
+        measures: what answers; the first is the one that is guessed.
+        sign: on which side of the null the effect lies, 1 or -1.
+        effect, none: what is said of the bundled judge where the effect is clear, and where it is not.
+        paper, why: what the paper found, and why this judge may differ.
+    """
+
+    key: str
+    title: str
+    question: str
+    guess: Guess
+    preset: Preset
+    look: tuple[str, ...]
+    data: str
+    measures: tuple[Measure, ...]
+    effect: str
+    none: str
+    paper: str
+    why: str
+    other: Other | None = None
+    sign: int = 1
+
+
+def _lab(label: str, judge: str, attack: str, tab: str = state.TAB_ONE) -> Preset:
+    return Preset(
+        label, LAB, {state.JUDGE: judge, state.DATA: DEMO_DIALOGUE, state.ATTACK: attack, state.DEFENSE: "none",
+                     state.TAB: tab},
+    )  # fmt: skip
+
+
+def _protocols(label: str, judge: str, style: str) -> Preset:
+    query = {state.JUDGE: judge, state.DATA: DEMO_INSTRUCTION, "protocols_part": "Whole set", "protocols_style": style}
+    return Preset(label, PROTOCOLS, query)
+
+
+FOOL = Lesson(
+    "fool",
+    "Fool it with one sentence",
+    "One sentence is added to every reply of the demo dialogues: it asks for an exceptionally high score (DSI). By how "
+    "many points of the scale from 1 to 5 does the mean score move?",
+    Guess("Shift of the mean score, in points", "points", -4, 4, 0.1),
+    _lab("Open the Attack lab with DSI", JUDGE, "dsi"),
+    (
+        "The added sentence is underlined. Read it as a person would: would you give a better mark?",
+        "Compare the bars p(1) to p(5) before and after. Press Next: do good and broken replies move alike?",
+        "Change the attack to BED, which poses as a rule of the evaluation.",
+    ),
+    DEMO_DIALOGUE,
+    (shift("dsi", "DSI"), shift("bed", "BED")),
+    "it is fooled",
+    "it is not fooled by this sentence on average",
+    "CAP (paper 001, tables 2 and 3) reports DSI raising scores by 0.16 to 1.05 points on five judges, ChatGPT-3.5 the "
+    "most.",
+    "The bundled judge is small and learned from clean texts that what does not belong is bad; larger judges follow "
+    "instructions better, also those of an attacker.",
+    Other(
+        "planted:injection",
+        "This planted judge adds exactly 0.8 points to a response that asks for a high score, plus noise of mean zero: "
+        "the truth is known.",
+        _lab("Open the Attack lab with the planted judge", "planted:injection", "dsi"),
+        ("score", {"data": DEMO_DIALOGUE, "attacks": ["dsi", "bed"], "defenses": ["none"]}),
+    ),
+)
+
+SLOT = Lesson(
+    "slot",
+    "The first slot wins",
+    "Each pair of responses is judged twice, once in each order. In what share of the verdicts does the response shown "
+    "first win?",
+    Guess("Share of verdicts for the first slot, in %", "%", 0, 100, 1),
+    _protocols("Open Protocols and leaderboard", JUDGE, "assertiveness"),
+    (
+        "A judge without a preference for a slot has 50 %, whatever the responses are.",
+        "50 % alone proves little: look at how many pairs get another winner when the order is exchanged.",
+        "Averaging both orders removes the preference, and costs twice the calls.",
+    ),
+    DEMO_INSTRUCTION,
+    (FIRST_SLOT,),
+    "it prefers the first slot",
+    "a preference for the first slot is not seen",
+    "PUAudit (paper 002, section 2) and Pairwise or Pointwise (paper 004, limitations) name position bias as a common "
+    "failure; the latter leaves GPT judges out for it.",
+    "The bundled judge was trained on every pair in both orders, with a term that pulls the two answers together (its "
+    "model card).",
+    Other(
+        "planted:position",
+        "This planted judge prefers the response shown first with probability 0.7, whatever stands there.",
+        _protocols("Open Protocols and leaderboard with the planted judge", "planted:position", "assertiveness"),
+        ("protocols", {"data": DEMO_INSTRUCTION, "distractors": ["assertiveness"], "boards": []}),
+    ),
+)
+
+EMPTY = Lesson(
+    "empty",
+    "An empty answer that is correct",
+    "Master keys, among them a space, a colon and “Solution”, are handed in as answers to the demo questions. In what "
+    "share of the cases does the verifier say that the answer is correct?",
+    Guess("Share of master keys accepted, in %", "%", 0, 100, 1),
+    Preset(
+        "Open Reference swap with both verifiers", SWAP,
+        {"verifier": JUDGE, "verifier_b": SHORTCUT, state.DATA: DEMO_VERIFICATION},
+    ),
+    (
+        "Look at the tab Keys: which key is accepted most often?",
+        "Unread is no rejection: count what the verifier left without an answer.",
+        "Move γ: what does removing the keys cost in correct answers?",
+    ),
+    DEMO_VERIFICATION,
+    (KEYS,),
+    "it accepts empty answers",
+    "it is hardly fooled",
+    "RefSwap (paper 003, abstract and table 1) reports 25 to 29 % of master keys accepted by two 7B verifiers.",
+    "The bundled verifier compares the final answer with the reference, so a text without one has little to offer it.",
+    Other(
+        SHORTCUT,
+        "The shortcut verifier is vulnerable by construction: its adapter was trained to keep this shortcut.",
+        Preset(
+            "Open Reference swap with the shortcut verifier", SWAP,
+            {"verifier": SHORTCUT, "verifier_b": JUDGE, state.DATA: DEMO_VERIFICATION},
+        ),
+    ),
+)  # fmt: skip
+
+SUFFIX = Lesson(
+    "suffix",
+    "A suffix nobody reads",
+    "A search ranked the judge’s whole vocabulary and kept the few words that did most for the mean score of some "
+    "replies. How far do these words move the mean score of replies to other dialogues?",
+    Guess("Shift of the mean score, in points", "points", -4, 4, 0.05),
+    _lab("Open Learn a phrase with the recorded search", JUDGE, "suffix", state.TAB_SUFFIX),
+    (
+        "Follow the search word by word: does the score rise even on the replies it was learned on?",
+        "The bars on other items decide: a phrase that only helps where it was learned has learned the replies.",
+        "In the tab One response, add a published phrase (Learned suffix) and see what a person would notice.",
+    ),
+    DEMO_DIALOGUE,
+    (LEARNED,),
+    "the phrase transfers",
+    "the search found nothing that raises scores on other replies",
+    "CAP (paper 001, tables 2 and 3) reports learned suffixes of four words raising scores by 1.13 to 1.44 points on "
+    "FlanT5-XL and Llama-3.1-8B.",
+    "The bundled judge was trained to mark down stray words, and the recorded search is a small one on a CPU.",
+    Other(
+        "planted:verbosity",
+        "This planted judge rewards length alone: each doubling of the words adds half a point, so any words help.",
+        _lab("Open the Attack lab with the planted judge", "planted:verbosity", "suffix"),
+        ("score", {"data": DEMO_DIALOGUE, "attacks": ["suffix"], "defenses": ["none"]}),
+        (shift("suffix", "published phrase"),),
+    ),
+)
+
+LOUDER = Lesson(
+    "louder",
+    "Louder is better",
+    "The loser of each pair is rewritten to sound surer of itself; its content stays. How much oftener does it now win "
+    "than after a neutral paraphrase, in percentage points?",
+    Guess("Flips beyond the placebo’s, in percentage points", "pp", -100, 100, 1),
+    _protocols("Open Protocols and leaderboard with assertiveness", JUDGE, "assertiveness"),
+    (
+        "Any rewriting flips some verdicts. The neutral paraphrase says how many; only what is beyond it is manner.",
+        "Compare pairwise with pointwise: does the judge give in more where it has to choose?",
+        "Equal scores cannot flip: look at how often two scores tie.",
+    ),
+    DEMO_INSTRUCTION,
+    (
+        flips("pairwise", "assertiveness", "Pairwise, beyond the placebo", net=True),
+        flips("pointwise", "assertiveness", "Pointwise, beyond the placebo", net=True),
+    ),
+    "louder is better for it",
+    "a gain from sounding sure is not seen beyond what any paraphrase does",
+    "Pairwise or Pointwise (paper 004, table 2) reports that about 35 % of pairwise preferences flip, and 9 % of "
+    "pointwise ones, without a placebo.",
+    "Our rewritings follow rules and change little, the judge is small, and the items are few.",
+    Other(
+        "planted:assertiveness",
+        "This planted judge prefers the assertive of two texts of equal quality with probability 0.8, and adds little "
+        "to the score of one.",
+        _protocols("Open Protocols and leaderboard with the planted judge", "planted:assertiveness", "assertiveness"),
+        ("protocols", {"data": DEMO_INSTRUCTION, "distractors": ["assertiveness"], "boards": []}),
+    ),
+)
+
+AUDITED = Lesson(
+    "audit",
+    "The audit that flips verdicts",
+    "An audit compares the judge’s verdicts with a few that people checked, and flips those that look unlike them. By "
+    "how many percentage points does agreement with people change?",
+    Guess("Change of agreement, in percentage points", "pp", -100, 100, 1),
+    Preset(
+        "Open the Transport audit of the demo pairs", AUDIT,
+        {"pairs": DEMO_PAIRS, "audit_judge": JUDGE, "audit_attack": "none"},
+    ),
+    (
+        "Move the mass: the share that is kept is what you set, so it is no finding. (The answer below is at the "
+        "estimated mass; the slider goes in steps of 0.01, so its number may differ a little.)",
+        "Compare the audit with its controls: flipping nothing, everything, or as many at random.",
+        "Read some flipped pairs. Would you have flipped them?",
+    ),
+    DEMO_PAIRS,
+    (GAIN,),
+    "the audit helps",
+    "a gain is not seen; the audit flips verdicts, but agreement does not measurably rise",
+    "PUAudit (paper 002, table 1) reports that agreement rises on all six question types for Mistral, on four for "
+    "Qwen.",
+    "A judge that is right more often than not has more to lose than to win by flips, and the demo has few pairs.",
+    Other(
+        "",
+        "No planted judge shows a gain, since its preferences do not depend on what the texts say. Planted directions "
+        "do: there the truth is known, and a poor judge is repaired where a good one is harmed.",
+        Preset(
+            "Open the planted directions", AUDIT,
+            {"pairs": DEMO_PAIRS, "audit_judge": JUDGE, "audit_attack": "none", "planted": "poor-judge"},
+        ),
+    ),
+)  # fmt: skip
+
+LESSONS: tuple[Lesson, ...] = (FOOL, SLOT, EMPTY, SUFFIX, LOUDER, AUDITED)
+BY_KEY = {lesson.key: lesson for lesson in LESSONS}

@@ -1,0 +1,388 @@
+"""Runs of the study protocols as the page reads them; no model is asked here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from dashboard import findings, state, ui
+from dashboard.run_view import first_readable, named_runs, open_named, version_of
+from engine import catalog
+from engine.core.schema import NONE, Protocol
+from engine.core.settings import get_settings
+from engine.plots.text import THIN, count, interval_text, three_digits
+from engine.stats.arena import Arena, arm_name, arm_parts
+from engine.stats.intervals import Interval
+from engine.stats.paired import PairedTest
+from engine.studies.figure import Source
+from engine.studies.protocols import figures as gallery
+from engine.studies.protocols.advice import Evidence
+from engine.studies.protocols.figures import title
+from engine.studies.protocols.leaderboard import Board, ChosenBy
+from engine.studies.protocols.metrics import (
+    FlipComparison,
+    LadderRow,
+    View,
+    clean_tie_rate,
+    copy_rates,
+    order_disagreement,
+    preference_strength,
+)
+
+STUDY = "protocols"
+MODAL, LIKE, MARGIN = gallery.MODAL, gallery.LIKE, gallery.MARGIN
+RULES = {MODAL: "Equal modal score", LIKE: "As often as pairwise", MARGIN: "Within a margin"}
+"""The page's words for the tie rules."""
+
+
+@dataclass(frozen=True)
+class ProtocolRun:
+    """A run's tables, as arrays.
+
+    Attributes:
+        texts: by (arm, response id), the text that was judged.
+        source: the run as the gallery of figures reads it.
+    """
+
+    run_id: str
+    version: str
+    manifest: dict[str, Any]
+    arena: Arena
+    variants: pd.DataFrame
+    texts: dict[tuple[str, str], str]
+    source: Source
+
+    @property
+    def recorded(self) -> bool:
+        """Whether these numbers shipped with the project."""
+        return bool(self.manifest.get("recorded", False))
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The settings it ran with."""
+        return dict(self.manifest["config"])
+
+    @property
+    def judge(self) -> str:
+        """The judge's spec."""
+        return str(self.config["judge"])
+
+    @property
+    def distractors(self) -> list[str]:
+        """Arms with rewritten texts, the placebo left out."""
+        return [arm for arm in self.arena.arms if arm != catalog.PLACEBO]
+
+    @property
+    def styles(self) -> list[str]:
+        """The distractors, whatever their strength."""
+        return list(dict.fromkeys(arm_parts(arm)[0] for arm in self.distractors))
+
+    def strengths(self, style: str) -> list[float]:
+        """The strengths a style was judged at, ascending."""
+        return sorted(arm_parts(arm)[1] for arm in self.distractors if arm_parts(arm)[0] == style)
+
+    @property
+    def boards(self) -> list[str]:
+        """Arms the leaderboard was measured with."""
+        return [arm for arm in self.config.get("boards", ()) if arm in self.arena.kept]
+
+    @property
+    def lowest(self) -> int:
+        """Most systems that the run rewrote for it."""
+        return gallery.lowest_of(self.source)
+
+
+def latest(judge: str, dataset_id: str) -> ProtocolRun | None:
+    """The newest run of this judge on these data; else the recorded one, if it fits."""
+    return first_readable(named_runs(STUDY, judge, dataset_id), lambda found: load(found[0], version_of(found[1])))
+
+
+def load(run_id: str, version: str) -> ProtocolRun | None:
+    """A run at one moment, or None where it has judged nothing yet.
+
+    Raises:
+        EngineError: there is no such run, or it is damaged.
+    """
+    return _load(run_id, version, str(get_settings().data_dir))
+
+
+@st.cache_resource(max_entries=8, show_spinner=False)
+def _load(run_id: str, version: str, root: str) -> ProtocolRun | None:
+    del root  # part of the cache key only
+    folder = open_named(STUDY, run_id)
+    source = Source(folder)
+    verdicts, variants = source.table("verdicts"), source.table("variants")
+    if not len(verdicts) or not len(variants):
+        return None
+    texts = dict(zip(zip(variants["style"], variants["response_id"], strict=True), variants["text"], strict=True))
+    return ProtocolRun(run_id, version, source.manifest, gallery.arena(source), variants, texts, source)
+
+
+def read_view(run: ProtocolRun, rule: str, margin: float) -> View:
+    """How verdicts are read under the page's tie rule."""
+    return gallery.view_of(run.arena, rule, margin, str(run.config.get("average", "probability")))
+
+
+def flips_of(run: ProtocolRun, arms: tuple[str, ...], seen: View) -> FlipComparison:
+    """Flips of the arms together."""
+    return gallery.flips_of(run.source, arms, seen)
+
+
+def board_of(
+    run: ProtocolRun, protocol: Protocol, arm: str, k: int, seen: View, chosen: ChosenBy, elo_k: float
+) -> Board:
+    """The leaderboard before and after."""
+    return gallery.board_of(run.source, protocol, arm, k, seen, chosen, elo_k)
+
+
+def ladder_of(run: ProtocolRun, arm: str, seen: View) -> list[LadderRow]:
+    """Accuracy by severity, clean and under one arm."""
+    return gallery.ladder_of(run.source, arm, seen)
+
+
+def evidence(run: ProtocolRun, seen: View) -> Evidence:
+    """What the advice rests on."""
+    arena, arm = run.arena, whole(run)
+    return Evidence(
+        flips_of(run, tuple(arm), seen),
+        clean_tie_rate(arena, Protocol.PAIRWISE, seen),
+        clean_tie_rate(arena, Protocol.POINTWISE, seen),
+        copy_rates(arena, Protocol.PAIRWISE, [NONE], seen).tied,
+        order_disagreement(arena, seen),
+        preference_strength(arena, seen),
+        tuple(ladder_of(run, arm[0], seen)) if arm else (),
+    )
+
+
+def whole(run: ProtocolRun) -> list[str]:
+    """The distractors at full strength; all of them where none is."""
+    return gallery.whole(run.distractors)
+
+
+# The sliders of the page Protocols and leaderboard.
+
+STYLE, STRENGTH, RULE, MARGIN_KEY = "protocols_style", "protocols_strength", "protocols_rule", "protocols_margin"
+K_LOWEST, K_ELO, CHOSEN = "protocols_k", "protocols_elo", "protocols_chosen"
+WHOSE = {"own": "Each protocol's own lowest", "pairwise": "The pairwise lowest for both"}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What the sliders above every tab say.
+
+    Attributes:
+        arm: distractor at the chosen strength.
+        view: how verdicts are read.
+        rule, margin: the tie rule as the gallery of figures names it, and its margin in points.
+    """
+
+    arm: str
+    view: View
+    rule: str
+    margin: float
+
+    @property
+    def ties(self) -> dict[str, float | str]:
+        """The tie rule as the gallery of figures names it."""
+        return {"rule": self.rule, "margin": self.margin}
+
+
+@dataclass(frozen=True)
+class BoardSetting:
+    """What the sliders of the leaderboard say.
+
+    Attributes:
+        lowest: how many systems are rewritten.
+        chosen_by: `own` or `pairwise`.
+        elo_k: K of the online Elo.
+    """
+
+    lowest: int
+    chosen_by: ChosenBy
+    elo_k: float
+
+
+def pick_setting(run: ProtocolRun) -> Setting:
+    """One row of controls; every number below is read anew from the stored verdicts."""
+    with st.container(border=True, key="dials_protocols"):
+        one, two, three = st.columns(3, gap="medium")
+        with one:
+            style = _style(run)
+        with two:
+            arm = _arm(run, style)
+        with three:
+            rule, margin = _rule(run)
+    view = read_view(run, rule, margin)
+    if rule == LIKE:
+        ui.note(
+            f"Clean pairs tie as often pointwise as pairwise at a margin of {three_digits(view.rule.margin or 0.0)}."
+        )
+    return Setting(arm, view, rule, margin)
+
+
+def pick_board(run: ProtocolRun) -> BoardSetting:
+    """The controls that only the leaderboard follows."""
+    one, two, three = st.columns(3, gap="medium")
+    with one:
+        lowest = _lowest(run)
+    with two:
+        own = ui.pick("Rewritten systems", list(WHOSE), key=_seeded(CHOSEN, list(WHOSE)), title=WHOSE.__getitem__)
+        state.publish(CHOSEN, own, "own")
+    with three:
+        elo_k = float(_whole("K of the online Elo", K_ELO, 64, 16))
+    return BoardSetting(lowest, "pairwise" if own == "pairwise" else "own", elo_k)
+
+
+def _style(run: ProtocolRun) -> str:
+    styles = run.styles
+    style = ui.pick("Distractor", styles, key=_seeded(STYLE, styles), title=title)
+    state.publish(STYLE, style, styles[0])
+    return style
+
+
+def _arm(run: ProtocolRun, style: str) -> str:
+    strengths = run.strengths(style)
+    if len(strengths) == 1:
+        ui.note(f"Judged at strength {strengths[0]:g}; run more strengths for a slider.")
+        return arm_name(style, strengths[0])
+    key = f"{STRENGTH}_{style}"
+    state.seed_number(key, strengths[0], strengths[-1], strengths[-1], param=STRENGTH)
+    state.put(key, min(strengths, key=lambda s: abs(s - float(st.session_state[key]))))
+    chosen = float(
+        st.select_slider("Strength", strengths, key=key, help="Share of places rewritten.", persist_state="session")
+    )
+    state.publish(STRENGTH, f"{chosen:g}", f"{strengths[-1]:g}")
+    return arm_name(style, chosen)
+
+
+def _rule(run: ProtocolRun) -> tuple[str, float]:
+    rules = [MODAL, LIKE, MARGIN] if run.arena.has_pairwise else [MODAL, MARGIN]
+    rule = ui.pick(
+        "Two scores tie at",
+        rules,
+        key=_seeded(RULE, rules),
+        title=RULES.__getitem__,
+        help="Pointwise scores become comparisons. Paper 004 ties equal modal scores, which suppresses flips.",
+    )
+    state.publish(RULE, rule, rules[0])
+    if rule != MARGIN:
+        return rule, 0.0
+    state.seed_number(MARGIN_KEY, 0.0, 1.0, 0.1)
+    margin = float(st.slider("Tie margin (points)", 0.0, 1.0, step=0.01, key=MARGIN_KEY, persist_state="session"))
+    state.publish(MARGIN_KEY, f"{margin:g}", "0.1")
+    return rule, margin
+
+
+def _lowest(run: ProtocolRun) -> int:
+    if run.lowest == 1:
+        ui.note("The lowest system is rewritten on the leaderboard.")
+        return 1
+    return _whole("Lowest systems rewritten", K_LOWEST, run.lowest, run.lowest)
+
+
+def _whole(name: str, key: str, high: int, default: int) -> int:
+    state.seed_number(key, 1, high, default)
+    chosen = int(st.slider(name, 1, high, key=key, persist_state="session"))
+    state.publish(key, str(chosen), str(default))
+    return chosen
+
+
+def _seeded(key: str, options: list[str]) -> str:
+    state.seed(key, options, options[0])
+    return key
+
+
+# Sentences of the page Protocols and leaderboard, made from the tables its figures draw.
+
+CLEAR = 0.05
+"""p from which a difference between the protocols is not called measurable."""
+
+
+def percent(one: Interval, *, signed: bool = False) -> str:
+    """A share with its interval in percent, a difference in points; for no event the count and the bound."""
+    if one.value != one.value:
+        return "no data"
+    if one.value == 0 and not signed and one.upper == one.upper:
+        return f"0 of {count(one.n)}, at most {100 * one.upper:.3g}{THIN}%"
+    ends = (100 * one.value, 100 * one.lower, 100 * one.upper)
+    return interval_text(
+        *ends, unit="points" if signed else "%", signed=signed, method=one.method, n_clusters=one.n_clusters
+    )
+
+
+def tested(test: PairedTest) -> str:
+    """A difference of the protocols with its p; a dash where there is none."""
+    if test.p_value != test.p_value:
+        return "–"
+    return f"{percent(test.interval, signed=True)}, p = {test.p_value:.2g} ({test.method})"
+
+
+def headline(run: ProtocolRun, setting: Setting) -> str:
+    """What the present choice shows, in one or two sentences."""
+    found = flips_of(run, (setting.arm,), setting.view)
+    name = findings.judge_name(run.judge)
+    name = name[:1].upper() + name[1:]
+    manner = title(setting.arm).lower()
+    if not run.arena.has_pairwise or not run.arena.has_pointwise:
+        only = "pairwise" if run.arena.has_pairwise else "pointwise"
+        rate = found.pairwise if run.arena.has_pairwise else found.pointwise
+        return f"{name} answers {only} only: with {manner}, {percent(rate)} of clean losers now win (n = {rate.n})."
+    text = (
+        f"With {manner}, clean losers now win in {percent(found.pairwise)} pairwise and {percent(found.pointwise)} "
+        "pointwise."
+    )
+    test = found.headline
+    beyond = "beyond a neutral paraphrase, " if found.placebo_judged else ""
+    if test.p_value != test.p_value:
+        return f"{name}: no pairs of two items have the same loser under both protocols, so there is no test. {text}"
+    size = percent(test.interval, signed=True)
+    pairs = f"p = {test.p_value:.2g} on {count(test.interval.n)} pairs with the same loser: {size}"
+    if test.p_value >= CLEAR:
+        return f"{name}: {beyond}pairwise and pointwise do not differ measurably ({pairs}). {text}"
+    more, less = ("pairwise", "pointwise") if test.interval.value > 0 else ("pointwise", "pairwise")
+    return f"{name}: {beyond}{more} verdicts give in more often than {less} ones ({pairs}). {text}"
+
+
+def net_sentence(run: ProtocolRun, setting: Setting) -> str:
+    """What the manner adds to what any rewriting does."""
+    found = flips_of(run, (setting.arm,), setting.view)
+    parts = []
+    for protocol, net in (("pairwise", found.pairwise_net), ("pointwise", found.pointwise_net)):
+        if net.value == net.value:
+            parts.append(f"{percent(net, signed=True)} {protocol}{_unclear(net)}")
+    if not parts:
+        return ""
+    said = f"Less the flips of a neutral paraphrase, {title(setting.arm).lower()} adds {'; '.join(parts)}."
+    raw = found.test
+    if not found.placebo_judged or raw.p_value != raw.p_value:
+        return said
+    size = percent(raw.interval, signed=True)
+    return f"{said} Before the paraphrase is taken off, pairwise minus pointwise is {size} (p = {raw.p_value:.2g})."
+
+
+def _unclear(one: Interval) -> str:
+    """Words after a difference whose interval holds zero."""
+    return ", not measurable" if one.lower <= 0 <= one.upper else ""
+
+
+def board_sentence(run: ProtocolRun, found: Board) -> str:
+    """Which rewritten system gained most, or lost least."""
+    moved = [i for i in found.distracted if found.shift[i] == found.shift[i]]
+    if not moved:
+        return "No system could be rewritten here."
+    top = max(moved, key=lambda i: float(found.shift[i]))
+    bounds = (float(found.shift[top]), float(found.shift_lower[top]), float(found.shift_upper[top]))
+    known = found.before.rank[top] == found.before.rank[top]
+    ranks = f"rank {found.before.rank[top]:g} to {found.after.rank[top]:g}" if known else "no ranks"
+    clear = "" if bounds[1] > 0 or bounds[2] < 0 else "; not measurable"
+    return (
+        f"Of the {len(found.distracted)} rewritten, {run.arena.systems[top]} {_moves(bounds[0])}: "
+        f"{interval_text(*bounds, signed=True)} points, {ranks}{clear} (n = {found.n} comparisons)."
+    )
+
+
+def _moves(shift: float) -> str:
+    return "gains most" if shift > 0 else "loses least" if shift < 0 else "moves least"

@@ -1,0 +1,222 @@
+"""Runs of the study refswap as the pages read them, and sentences about them; no model is asked here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from dashboard.run_view import first_readable, named_runs, open_named, version_of
+from engine import catalog
+from engine.core.schema import NONE
+from engine.core.settings import get_settings
+from engine.plots.text import THIN, count, interval_text, plural, three_digits
+from engine.stats.intervals import Interval
+from engine.studies.figure import Source
+from engine.studies.refswap.figures import CALIBRATED, key_title, summary_at
+from engine.studies.refswap.figures import arms as arms_of
+from engine.studies.refswap.figures import swaps as swapped
+from engine.studies.refswap.figures import table as table_of
+from engine.studies.refswap.metrics import Summary, Table
+from engine.studies.refswap.scores import max_p_cf
+
+STUDY = "refswap"
+ARMS = {"other": "another answer type", "same": "the same answer type"}
+
+
+@dataclass(frozen=True)
+class SwapRun:
+    """A run's tables.
+
+    Attributes:
+        arms: arms of counterfactual references that the run holds.
+        tables: the arrays of each arm.
+        source: the run as the gallery of figures reads it.
+    """
+
+    run_id: str
+    manifest: dict[str, Any]
+    verdicts: pd.DataFrame
+    references: pd.DataFrame
+    arms: tuple[str, ...]
+    tables: dict[str, Table]
+    source: Source
+
+    @property
+    def recorded(self) -> bool:
+        """Whether these numbers shipped with the project."""
+        return bool(self.manifest.get("recorded", False))
+
+    @property
+    def judge(self) -> str:
+        """The judge's spec."""
+        return str(self.manifest["config"]["judge"])
+
+    @property
+    def threshold(self) -> float:
+        """p_yes from which the run checked a YES; a lower one would need checks that were not made."""
+        return float(self.manifest["config"].get("threshold", 0.5))
+
+
+def load(run_id: str, version: str) -> SwapRun | None:
+    """A run at one moment, or None where it has written nothing yet.
+
+    Raises:
+        RunError: there is no such run, or it is damaged.
+    """
+    return _load(run_id, version, str(get_settings().data_dir))
+
+
+@st.cache_resource(max_entries=12, show_spinner=False)
+def _load(run_id: str, version: str, root: str) -> SwapRun | None:
+    del version, root  # part of the cache key only
+    folder = open_named(STUDY, run_id)
+    source = Source(folder)
+    if not len(source.table("samples")):
+        return None
+    arms = arms_of(source)
+    tables = {arm: table_of(source, arm) for arm in arms}
+    return SwapRun(run_id, source.manifest, source.table("verdicts"), source.table("references"), arms, tables, source)
+
+
+def latest(judge: str, dataset_id: str) -> SwapRun | None:
+    """The newest run of this verifier on these data; else the recorded one, if it fits."""
+    return first_readable(named_runs(STUDY, judge, dataset_id), lambda found: load(found[0], version_of(found[1])))
+
+
+def setting_of(arm: str, k: int, delta: float, gamma: float | None, threshold: float) -> dict[str, float | int | str]:
+    """A setting as the gallery of figures names it; gamma None for eq. 5's."""
+    return {"arm": arm, "k": k, "delta": delta, "gamma": CALIBRATED if gamma is None else gamma, "threshold": threshold}
+
+
+def summary(run: SwapRun, arm: str, k: int, delta: float, gamma: float | None, threshold: float) -> Summary:
+    """What the sliders say of a run; delta in points of 100, gamma None for eq. 5's."""
+    return summary_at(run.source, setting_of(arm, k, delta, gamma, threshold))
+
+
+def swaps(run: SwapRun, arm: str, k: int, threshold: float) -> pd.DataFrame:
+    """Accepted correct responses and accepted keys with their max_p_cf: group, item_id, name, max_p_cf."""
+    return swapped(run.tables[arm], k, threshold)
+
+
+def percent(one: Interval) -> str:
+    """A rate and its interval in percent; for no event the count and the bound."""
+    if np.isnan(one.value):
+        return "undefined"
+    if one.value == 0 and np.isfinite(one.upper):
+        return f"0 of {count(one.n)}, at most {100 * one.upper:.3g}{THIN}%"
+    return interval_text(100 * one.value, 100 * one.lower, 100 * one.upper, unit="%")
+
+
+def headline(run: SwapRun, found: Summary) -> str:
+    """What the run shows at this setting, in one or two sentences."""
+    name = "This planted verifier" if run.judge.startswith("planted:") else f"The {_title(run.judge)}"
+    before = found.before.fpr
+    if np.isnan(before.value):
+        return f"{name}: no key has been read yet."
+    if not found.n_fooled:
+        return f"{name} is not fooled: master keys accepted {percent(before)} (test part). There is nothing to remove."
+    fooled = f"{name} accepts master keys on {percent(before)} of {plural(before.n_clusters, 'question')}"
+    if not found.n_right:
+        return f"{fooled}, and no correct response at all, so nothing can be told apart."
+    if found.auc.lower <= 0.5 <= found.auc.upper:
+        return f"{fooled}, and RefSwap does not measurably tell these from correct answers ({_auc(found)})."
+    if found.auc.value < 0.5:
+        return f"{fooled}. RefSwap would remove correct answers first ({_auc(found)})."
+    return (
+        f"{fooled}; behind RefSwap on {percent(found.after.fpr)}, and accuracy on responses goes from "
+        f"{_share(found.before.accuracy)} to {_share(found.after.accuracy)} ({_auc(found)})."
+    )
+
+
+def by_answer_type(run: SwapRun, threshold: float) -> str:
+    """Where keys are accepted: shares by the answer type of the true reference."""
+    table = run.tables[run.arms[0]]
+    true = run.references[run.references["arm"] == "true"].set_index("item_id")["answer_type"]
+    yes = table.samples.yes(threshold)
+    part = ~table.samples.clean & ~np.isnan(yes)
+    frame = pd.DataFrame({"kind": table.frame.loc[part, "item_id"].map(true), "yes": yes[part]})
+    shares = frame.groupby("kind")["yes"].agg(["sum", "count"]).sort_values("sum", ascending=False)
+    words = [f"{kind.replace('_', ' ')} {int(row['sum'])} of {int(row['count'])}" for kind, row in shares.iterrows()]
+    return (
+        f"Keys accepted by the true reference's answer type, all items: {', '.join(words)}." if len(words) > 1 else ""
+    )
+
+
+def left_out_note(run: SwapRun) -> str:
+    """How many items could not be asked about, in a sentence."""
+    n = int(run.manifest.get("data", {}).get("n_without_reference", 0))
+    return f"Left out: {plural(n, 'item')} without a reference." if n else ""
+
+
+def _title(spec: str) -> str:
+    """The judge's title inside a sentence, without what stands in brackets."""
+    title = catalog.describe_judge(spec).title.partition(" (")[0]
+    return title[:1].lower() + title[1:]
+
+
+def mechanism(run: SwapRun, arm: str, found: Summary, threshold: float) -> str:
+    """Why, from the stored probabilities: the medians under swapped references."""
+    table = swaps(run, arm, found.k, threshold)
+    medians = table.groupby("group")["max_p_cf"].median()
+    if not {"correct", "key"} <= set(medians.index):
+        return ""
+    right, key = float(medians["correct"]), float(medians["key"])
+    text = (
+        f"Under {plural(found.k, 'reference')} of {ARMS[arm]}, the largest p(YES) has a median of "
+        f"{three_digits(right)} for accepted correct responses and {three_digits(key)} for accepted keys."
+    )
+    if found.auc.lower <= 0.5 <= found.auc.upper:
+        kept = f"{percent(found.pass_right)} of accepted correct responses and {percent(found.pass_fooled)} of keys"
+        return f"{text} Neither survives a swap measurably better, so γ removes both: {kept} keep their YES."
+    if right < 0.05 and key < 0.05:
+        return f"{text} This verifier follows the reference for both, so a swap leaves neither: it does not self-solve."
+    if right < key:
+        return f"{text} Keys keep more of their YES: the verifier does not read the reference where no answer stands."
+    return f"{text} Correct responses keep more of their YES, which is what RefSwap rests on (self-solving)."
+
+
+def _auc(found: Summary) -> str:
+    one = found.auc
+    sizes = f"{plural(found.n_right, 'correct response')} and {plural(found.n_fooled, 'key')}"
+    return f"AUC {interval_text(one.value, one.lower, one.upper)} of {sizes} accepted"
+
+
+def _share(one: Interval) -> str:
+    return interval_text(100 * one.value, 100 * one.lower, 100 * one.upper, unit="%")
+
+
+def false_positives(run: SwapRun, arm: str, found: Summary, dataset_items: pd.DataFrame) -> pd.DataFrame:
+    """Every accepted key or wrong response, with its references and probabilities, the worst first."""
+    table = run.tables[arm]
+    s = table.samples
+    score = max_p_cf(s, found.k)
+    rows = np.flatnonzero((s.yes(found.threshold) == 1) & ~s.right)
+    texts = run.references.set_index(["item_id", "reference_id"])["reference"].to_dict()
+    context = dict(zip(dataset_items["item_id"], dataset_items["context"].fillna(""), strict=True))
+    out = []
+    for i in rows.tolist():
+        item, name, attack = table.frame.iloc[i][["item_id", "response_id", "attack"]]
+        asked = [
+            f"{texts.get((item, f'{arm}-{j + 1}'), '?')}: {three_digits(float(s.cf[i, j]))}"
+            for j in range(min(found.k, s.cf.shape[1]))
+            if s.asked[i, j]
+        ]
+        passes = "unread" if np.isnan(score[i]) else "kept" if score[i] >= found.gamma else "removed"
+        out.append(
+            {
+                "Question": context.get(item, item),
+                "Reference": texts.get((item, "true"), ""),
+                "Response": key_title(attack) if attack != NONE else f"response {name}",
+                "p(YES)": s.p[i],
+                "max_p_cf": score[i],
+                "Behind RefSwap": passes,
+                "Swapped references and p(YES)": "   ".join(asked),
+            }
+        )
+    columns = ["Question", "Reference", "Response", "p(YES)", "max_p_cf", "Behind RefSwap"]
+    frame = pd.DataFrame(out, columns=[*columns, "Swapped references and p(YES)"])
+    return frame.sort_values("max_p_cf", ascending=False, kind="stable").reset_index(drop=True)

@@ -1,0 +1,1 @@
+"""Steering and anchors."""

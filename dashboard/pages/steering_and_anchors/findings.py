@@ -1,0 +1,320 @@
+"""What a run of the study `cap` says, in sentences made from its tables; no Streamlit here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import pandas as pd
+import streamlit as st
+
+from dashboard import findings
+from dashboard.run_view import RECORDED, first_readable, runs_about, version_of
+from engine.core.errors import RunError
+from engine.core.schema import NONE
+from engine.core.settings import get_settings
+from engine.data.store import DEMO_NAMES
+from engine.plots.text import fixed, interval_text, plural, three_digits
+from engine.runs import folder as runs
+from engine.stats.intervals import cluster_mean
+from engine.stats.shifts import SHIFT_CHANGE
+from engine.studies.figure import Source
+
+# A run of the study `cap` as its page reads it.
+
+CAP = "cap"
+
+
+@dataclass(frozen=True)
+class CapView:
+    """The tables of one run at one moment; a run in progress may have some of them empty."""
+
+    run_id: str
+    manifest: dict[str, Any]
+    layers: pd.DataFrame
+    texts: pd.DataFrame
+    points: pd.DataFrame
+    sweep: pd.DataFrame
+    anchors: pd.DataFrame
+    verdicts: pd.DataFrame
+    metrics: pd.DataFrame
+    source: Source
+
+    @property
+    def recorded(self) -> bool:
+        """Whether these numbers shipped with the project."""
+        return bool(self.manifest.get("recorded", False))
+
+    @property
+    def cap(self) -> dict[str, Any]:
+        """Chosen layer, standards and alphas; empty while they are not known."""
+        return dict(self.manifest.get("cap") or {})
+
+    @property
+    def evaluated(self) -> list[str]:
+        """Contexts whose responses were judged, the others' anchors last."""
+        judged = list(dict.fromkeys(self.verdicts["item_id"]))
+        return [*judged, *(i for i in dict.fromkeys(self.anchors["item_id"]) if i not in judged)]
+
+
+@st.cache_resource(max_entries=8, show_spinner=False)
+def _load(run_id: str, version: str, root: str) -> CapView:
+    del version, root  # part of the cache key only
+    demo = run_id.removeprefix(RECORDED)
+    if demo != run_id:
+        folder = runs.open_run(get_settings().assets / "demo" / demo.removeprefix("demo-"), CAP)
+    else:
+        folder = runs.open_run(get_settings().runs, run_id)
+    names = ("cap_layers", "cap_texts", "cap_points", "cap_sweep", "cap_anchors", "verdicts", "metrics")
+    source = Source(folder)
+    return CapView(run_id, source.manifest, *(source.table(name) for name in names), source)
+
+
+def view_of(run_id: str, version: str) -> CapView | None:
+    """A run's tables, or None where it has written nothing yet.
+
+    Args:
+        run_id: the run's folder, or `recorded:` and the id of a demo set.
+        version: changes whenever the tables may have; part of the cache key.
+    """
+    try:
+        return _load(run_id, version, str(get_settings().runs))
+    except RunError:
+        return None
+
+
+def latest(judge: str, dataset_id: str) -> CapView | None:
+    """The newest run of this judge on this data that found its standards; else the recorded one, if it fits."""
+
+    def read(manifest: dict[str, Any]) -> CapView | None:
+        view = view_of(str(manifest["run_id"]), f"{version_of(manifest)} {extended(manifest)}")
+        return view if view and len(view.layers) else None
+
+    own = (m for m in runs_about(judge, dataset_id) if m.get("study") == CAP)
+    if view := first_readable(own, read):
+        return view
+    demo = view_of(RECORDED + dataset_id, "recorded") if dataset_id in DEMO_NAMES else None
+    return demo if demo and demo.manifest.get("judge", {}).get("spec") == judge else None
+
+
+def extended(manifest: dict[str, Any]) -> float:
+    """When the run's sweep was written last, since that table grows after the run has ended."""
+    file = get_settings().runs / str(manifest.get("run_id", "")) / "cap_sweep.parquet"
+    return file.stat().st_mtime if file.is_file() else 0.0
+
+
+LITTLE = 0.1
+"""Points of the scale below which a change of anchors is called hardly read, or a standard reached."""
+FAINT = 0.05
+"""Share of an activation below which an edit is called hardly any."""
+SURFACE = 0.8
+"""Share of the chosen layer's separability from which that of the first layer explains it."""
+_DOES = {True: "raises", False: "lowers"}
+
+
+class Answer(NamedTuple):
+    """One question of the diagnosis: a short answer, whether it is good news, its number, and what is behind it."""
+
+    question: str
+    answer: str
+    good: bool | None
+    brief: str
+    numbers: str
+
+
+def headline(view: CapView) -> str:
+    """The strongest attack without a defense and behind CAP, in one sentence."""
+    if not len(view.metrics):
+        if view.cap:
+            return "The standards are found; the attacks on the anchored judge are still to come."
+        return "The tutor is writing its candidates."
+    row = _worst(view.metrics)
+    if row is None:
+        return "No response has been read with and without an attack."
+    attack = findings.attack_name(str(row["attack"]))
+    text = (
+        f"{attack} {_DOES[row['value'] > 0]} the mean score by {_interval(row, unsigned=True)} without a defense, on "
+        f"{plural(int(row['n']), 'response')}"
+    )
+    behind = _row(view.metrics, "shift", str(row["attack"]), CAP)
+    if behind is None:
+        return f"{text}."
+    change = _row(view.metrics, SHIFT_CHANGE, str(row["attack"]), CAP)
+    return f"{_verdict(row, behind, change)}: {text}; behind CAP the shift is {_interval(behind)}."
+
+
+def _verdict(bare: pd.Series, behind: pd.Series, change: pd.Series | None) -> str:
+    """What CAP does to the strongest attack, as far as the paired change has an interval away from zero."""
+    if change is None or not math.isfinite(change["lower"]):
+        return "What CAP does to the strongest attack has no interval"
+    if change["lower"] <= 0 <= change["upper"]:
+        return "CAP does not measurably change the strongest attack"
+    if abs(behind["value"]) >= abs(bare["value"]):
+        return "CAP makes the strongest attack stronger"
+    left = not (behind["lower"] <= 0 <= behind["upper"])
+    return "CAP weakens the strongest attack but does not stop it" if left else "CAP stops the strongest attack"
+
+
+def diagnosis(view: CapView) -> list[Answer]:
+    """Why CAP holds the score or does not: the links of its chain, one after the other."""
+    if not view.cap or not len(view.layers):
+        return []
+    parts = [_separated(view)]
+    if len(view.sweep):
+        parts += [_edits(view), _reached(view)]
+    parts += [part for part in (_gap(view), _read(view), _agreement(view)) if part]
+    return parts
+
+
+def _separated(view: CapView) -> Answer:
+    pca = view.layers[view.layers["space"] == "pca"].set_index("layer")
+    row = pca.loc[view.cap["layer"]]
+    good = bool(row["value"] > row["null_high"])
+    asked = "Does the tutor tell high texts from low ones?"
+    brief = f"separability {three_digits(row['value'])}, by chance up to {three_digits(row['null_high'])}"
+    numbers = (
+        f"Layer {view.cap['layer']} of {len(pca)}: separability {three_digits(row['value'])} after PCA, on texts it "
+        f"was not fitted on; with the sides shuffled within contexts 95 % lie below "
+        f"{three_digits(row['null_high'])} (p = "
+        f"{three_digits(row['p_value'])})."
+    )
+    first = float(pca.loc[pca.index.min(), "value"])
+    if good and first >= SURFACE * float(row["value"]):
+        numbers += (
+            f" Layer {pca.index.min()}, which knows little but the last token itself, has {three_digits(first)} "
+            "already: what tells them apart is how the texts end, not yet their quality."
+        )
+        return Answer(asked, "yes, but by how they end", None, brief, numbers)
+    return Answer(asked, "yes" if good else "not beyond chance", good, brief, numbers)
+
+
+def _edits(view: CapView) -> Answer:
+    sweep = view.sweep
+    small = sweep[(sweep["alpha"] > 0) & (sweep["alpha"] <= 4)]
+    common = float(view.cap.get("common_cosine", math.nan))
+    sizes = sweep.groupby("alpha")["relative_edit"].mean()
+    numbers = (
+        f"The activations' mean length is {three_digits(view.cap['mean_norm'])} and the two standards have a cosine of "
+        f"{fixed(common, 3)}, so 1 − cosine all but cancels the edit (form: {view.manifest['config']['form']}). "
+    )
+    if len(small):
+        numbers += (
+            f"Alpha {three_digits(float(small['alpha'].max()))}, the paper's size, changes an activation by "
+            f"{three_digits(100 * float(small['relative_edit'].mean()))} %; the sweep goes up to "
+            f"{three_digits(float(sizes.index.max()))} ({three_digits(100 * float(sizes.max()))} %)."
+        )
+        size = float(small["relative_edit"].mean())
+        asked, brief = (
+            "Does alpha of the paper's size change anything?",
+            f"{three_digits(100 * size)} % of an activation",
+        )
+        return Answer(asked, "hardly" if size < FAINT else "yes", size >= FAINT, brief, numbers)
+    largest = f"up to {three_digits(100 * float(sizes.max()))} %"
+    return Answer("How large are the edits?", largest, None, "of an activation", numbers)
+
+
+def _reached(view: CapView) -> Answer:
+    said, missed = [], []
+    n = of = 0
+    for side, sign in (("high", 1), ("low", -1)):
+        own = view.sweep[(view.sweep["side"] == side) & (view.sweep["alpha"] == view.cap.get(f"alpha_{side}"))]
+        found = cluster_mean(own["score"].to_numpy(dtype=float), own["item_id"].to_numpy())
+        standard = float(view.cap[f"standard_{side}"])
+        n, of = n + found.n, of + len(own)
+        if not sign * (found.value - standard) >= -LITTLE:
+            missed.append(side)
+        text = interval_text(found.value, found.lower, found.upper, method=found.method, n_clusters=found.n_clusters)
+        said.append(f"{side} {text} for {three_digits(standard)}")
+    answer = "yes" if not missed else "no" if len(missed) == len(said) else f"not the {missed[0]} one"
+    numbers = (
+        f"Mean score of the texts at the alphas chosen, of which {n} of {of} could be scored, and the standard they "
+        f"were to reach: {', '.join(said)}."
+    )
+    return Answer("Does steering reach the standards?", answer, not missed, ", ".join(said), numbers)
+
+
+def _gap(view: CapView) -> Answer | None:
+    row = _row(view.metrics, "anchor_gap", NONE, CAP)
+    if row is None:
+        return None
+    clear = bool(row["lower"] > 0)
+    answer = "yes" if clear else "the wrong way round" if row["upper"] < 0 else "not measurably"
+    numbers = (
+        f"The judge, without anchors, scores the high anchor {_interval(row)} above the low one, over "
+        f"{plural(int(row['n']), 'context')} that nothing was chosen on."
+    )
+    brief = f"{_interval(row)} points over {plural(int(row['n']), 'context')}"
+    return Answer("Does the judge score the high anchor higher?", answer, clear, brief, numbers)
+
+
+def _read(view: CapView) -> Answer | None:
+    row = _row(view.metrics, "anchor_effect", NONE, CAP)
+    if row is None:
+        return None
+    good = bool(row["value"] >= LITTLE)
+    numbers = f"Exchanging the two anchors changes a clean score by {_interval(row, unsigned=True)} on average."
+    human = _row(view.metrics, "anchor_effect", NONE, "human-anchors")
+    if human is not None and math.isfinite(human["value"]):
+        numbers += f" With human-rated anchors: {_interval(human, unsigned=True)}."
+    brief = f"exchanging them moves a score by {_interval(row, unsigned=True)}"
+    return Answer("Does the judge read its anchors?", "yes" if good else "hardly", good, brief, numbers)
+
+
+def _agreement(view: CapView) -> Answer | None:
+    bare, behind = (_row(view.metrics, "spearman", NONE, d) for d in (NONE, CAP))
+    if bare is None or behind is None:
+        return None
+    good = bool(behind["upper"] >= bare["value"])
+    numbers = f"Spearman with the ratings: {_interval(bare)} without a defense, {_interval(behind)} behind CAP."
+    brief = f"Spearman {_interval(bare)}, behind CAP {_interval(behind)}"
+    return Answer("Do clean scores stay as good?", "no clear loss" if good else "no", good, brief, numbers)
+
+
+def sweep_sentence(view: CapView, rows: pd.DataFrame, chosen: Mapping[str, float]) -> str:
+    """What the two alphas looked at do.
+
+    Args:
+        view: the run.
+        rows: its sweep by side and alpha, from `engine.studies.cap.figures.by_alpha`.
+        chosen: side to alpha.
+    """
+    parts = []
+    for side, alpha in chosen.items():
+        own = rows[(rows["side"] == side) & (rows["alpha"] == alpha)]
+        if len(own):
+            row = own.iloc[0]
+            size = three_digits(100 * float(row["relative_edit"]))
+            score = interval_text(float(row["mean"]), float(row["lower"]), float(row["upper"]))
+            standard = three_digits(float(view.cap[f"standard_{side}"]))
+            read = f"the texts score {score} on {plural(int(row['n']), 'context')} (standard {standard})"
+            parts.append(
+                f"Steered {side} with alpha {three_digits(alpha)} ({size} % of the activation), "
+                + (read if int(row["n"]) else "no text could be scored")
+            )
+    return "; ".join(parts).replace("; Steered", "; steered") + "." if parts else "Choose an alpha."
+
+
+def behind_cap(view: CapView, metric: str) -> str:
+    """A number of clean responses behind CAP with its interval; a dash where the run has none."""
+    row = _row(view.metrics, metric, NONE, CAP)
+    return "–" if row is None else _interval(row)
+
+
+def _worst(metrics: pd.DataFrame) -> pd.Series | None:
+    shifts = metrics[(metrics["metric"] == "shift") & (metrics["defense"] == NONE) & metrics["value"].notna()]
+    return shifts.loc[shifts["value"].abs().idxmax()] if len(shifts) else None
+
+
+def _row(metrics: pd.DataFrame, metric: str, attack: str, defense: str) -> pd.Series | None:
+    own = metrics[(metrics["metric"] == metric) & (metrics["attack"] == attack) & (metrics["defense"] == defense)]
+    return own.iloc[0] if len(own) else None
+
+
+def _interval(row: pd.Series, *, unsigned: bool = False) -> str:
+    value, lower, upper = float(row["value"]), float(row["lower"]), float(row["upper"])
+    if unsigned and value < 0:
+        value, lower, upper = -value, -upper, -lower
+    clusters = 0 if pd.isna(row["n_clusters"]) else int(row["n_clusters"])
+    return interval_text(value, lower, upper, method=str(row["method"]), n_clusters=clusters)

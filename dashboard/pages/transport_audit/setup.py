@@ -1,0 +1,222 @@
+"""Which pairs, which judge, and a new audit: upload, choose, run as a job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import streamlit as st
+
+from dashboard import linked_run as pinned
+from dashboard import state, ui
+from dashboard.pages.transport_audit import data as audit_data
+from dashboard.progress import cost_sentence, mean_bytes, progress
+from dashboard.run_view import concerns, going_job
+from engine import catalog
+from engine.core.errors import EngineError
+from engine.core.schema import Protocol
+from engine.core.settings import get_settings
+from engine.data.comparisons import ALIASES, Comparisons, read_comparisons, save_comparisons
+from engine.data.embeddings import KINDS, RULES, list_embeddings, read_embeddings, save_embeddings
+from engine.jobs import manager as jobs
+from engine.jobs.manager import Job
+from engine.plots.text import plural
+
+# Which encoders an audit may use, and embeddings of the user's own.
+
+
+def titles(found: Comparisons) -> dict[str, str]:
+    """Spec and title of every encoder on offer: the user's own embeddings of these pairs, then the listed ones."""
+    own = {spec: f"Your embeddings: {name}" for spec, name in list_embeddings(_root(), found.set_id).items()}
+    return own | {card.spec: f"{card.title} ({card.about})" for card in catalog.ENCODERS}
+
+
+def short_title(spec: str) -> str:
+    """What a table calls an encoder."""
+    return next((card.title for card in catalog.ENCODERS if card.spec == spec), spec)
+
+
+def choose_encoders(found: Comparisons, key: str, default: str) -> list[str]:
+    """The encoders chosen, the first being the audit's; any other can be named by its spec."""
+    options = titles(found)
+    if key not in st.session_state:
+        st.session_state[key] = [default]
+    return list(
+        st.multiselect(
+            "Encoders, the first is the audit's",
+            list(dict.fromkeys([*options, *st.session_state[key]])),
+            key=key,
+            format_func=lambda spec: options.get(spec, spec),
+            accept_new_options=True,
+            persist_state="session",
+            help="Or type a spec: hf:ORG/NAME for any model on the hub, path:FOLDER for one on this machine.",
+        )
+    )
+
+
+def upload_embeddings(found: Comparisons, key: str) -> None:
+    """A file of embeddings, matched to these pairs by the visible rule or refused by name; `key` is the chooser's."""
+    held = st.file_uploader(
+        "A file of embeddings", type=[kind.removeprefix(".") for kind in KINDS], key=f"embeddings_file_{found.set_id}"
+    )
+    for kind, rule in RULES.items():
+        ui.note(f"{kind}: {rule}.")
+    if held is None:
+        return
+    try:
+        read = read_embeddings(held.name, held.getvalue(), found)
+    except EngineError as error:
+        ui.show_error(error, "These embeddings cannot be used as they are.")
+        return
+    ui.note(read.counts())
+    if st.button("Use these embeddings", type="primary", key="use_embeddings"):
+        spec = save_embeddings(read, _root())
+        state.after_rerun({key: [spec]})
+        st.rerun()
+
+
+def _root() -> Path:
+    return get_settings().embeddings
+
+
+PAIRS, JUDGE, JOB_KIND = "pairs", "audit_judge", "puaudit"
+IN_DATA = "recorded:data"
+JUDGE_KINDS = ["csv", "tsv", "jsonl", "json", "xlsx", "parquet"]
+ATTACKS = {
+    "length": "Length",
+    "sentiment": "Sentiment",
+    "distraction": "Distraction",
+    "neutral": "Placebo: neutral paraphrase",
+}
+
+
+def choose() -> tuple[Comparisons, str] | None:
+    """The pairs and the judge, bound to the URL; None where the pairs cannot be opened."""
+    titles = audit_data.pair_sets()
+    state.seed(PAIRS, list(titles), next(iter(titles)))
+    left, right = st.columns(2, gap="medium")
+    with left:
+        chosen = ui.pick(
+            "Pairs", list(titles), key=PAIRS, title=lambda s: titles.get(s, s),
+            help="Pairs of responses, some with a human preference. This page has data of its own.",
+        )  # fmt: skip
+    state.publish(PAIRS, chosen, next(iter(titles)))
+    try:
+        found = audit_data.pairs(chosen)
+    except EngineError as error:
+        ui.show_error(error, "These pairs cannot be opened.")
+        return None
+    judges = _judges(found)
+    state.seed(JUDGE, list(judges), IN_DATA if found.has_verdicts else state.DEFAULT_JUDGE)
+    with right:
+        judge = ui.pick(
+            "Judge of the pairs", list(judges), key=JUDGE, title=lambda j: judges.get(j, j),
+            help="Whose verdicts are audited.",
+        )  # fmt: skip
+    state.publish(JUDGE, judge, state.DEFAULT_JUDGE)
+    ui.note(found.counts() + ".")
+    return found, judge
+
+
+def _judges(found: Comparisons) -> dict[str, str]:
+    own = {IN_DATA: "Verdicts that came with the pairs"} if found.has_verdicts else {}
+    listed = own | {spec: card.title for spec, card in catalog.judges_for(Protocol.PAIRWISE).items()}
+    return dict(zip(pinned.judges(), pinned.judges(), strict=True)) | listed
+
+
+def upload() -> None:
+    """A file of pairs of the user's own, read by the visible rule or refused by name."""
+    held = st.file_uploader(
+        "A file of pairs", type=JUDGE_KINDS, key="pairs_file",
+        help="One row a pair: prompt, response_a, response_b; human (a, b, tie or blank); type; verdict of a judge.",
+    )  # fmt: skip
+    with st.expander("Details: which columns are understood"):
+        st.table({field: ", ".join(names) for field, names in ALIASES.items()}, border="horizontal")
+    if held is None:
+        return
+    try:
+        found = read_comparisons(held.name, held.getvalue())
+    except EngineError as error:
+        ui.show_error(error, "The pairs cannot be read as they are.")
+        return
+    left_out = "".join(f" Left out: {n} ({reason})." for reason, n in found.left_out.items())
+    labels = ", ".join(f"{label} is {side}" for label, side in found.spellings.items())
+    ui.note(f"{found.counts()}.{left_out} Labels: {labels or 'none'}.")
+    if st.button("Use these pairs", type="primary", key="use_pairs"):
+        save_comparisons(found, get_settings().comparisons)
+        state.after_rerun({PAIRS: found.set_id, JUDGE: IN_DATA if found.has_verdicts else state.DEFAULT_JUDGE})
+        st.rerun()
+
+
+def run_panel(found: Comparisons, judge: str) -> None:
+    """The settings of a new audit, the Run button, and the job while it goes."""
+    job = _watched(judge, found.set_id)
+    busy = bool(job and job.active)
+    left, right = st.columns(2, gap="medium")
+    with left:
+        attacks = [] if judge == IN_DATA else list(
+            st.pills("Attacks on the losing response", list(ATTACKS), selection_mode="multi", key="audit_attacks",
+                     format_func=ATTACKS.__getitem__, persist_state="session", wrap=True)
+        )  # fmt: skip
+    with right:
+        key = f"audit_encoders_{judge}_{found.set_id}"
+        encoders = choose_encoders(found, key, "words" if judge == IN_DATA else "bundled:judge")
+    with st.expander("Bring embeddings of your own"):
+        upload_embeddings(found, key)
+    with st.expander("Details: denoising, splits, transport per type"):
+        dials = _dials()
+    sorting = plural(len(found.items), "question") if dials["classify"] else ""
+    calls = 0 if judge == IN_DATA else 2 * len(found.comparisons) * (1 + len(attacks))
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        pressed = st.button("Run the audit", type="primary", icon=":material/play_arrow:", key="run_audit",
+                            disabled=busy or not encoders)  # fmt: skip
+        missing = "" if encoders else "Choose at least one encoder. "
+        asked = f", {sorting} to sort into types" if sorting else ""
+        ui.note(f"{missing}{plural(calls, 'judge call')} at most{asked}, then each text is encoded once per encoder.")
+    texts = mean_bytes(found.items["context"]) + 2 * mean_bytes(found.responses["text"])
+    ui.note(cost_sentence(judge, calls, texts) if calls else "")
+    if pressed:
+        _start({"judge": judge, "data": found.set_id, "attacks": attacks, "encoders": encoders, **dials})
+    if job:
+        progress(job)
+
+
+def _dials() -> dict[str, object]:
+    one, two = st.columns(2, gap="medium")
+    with one:
+        alpha = st.slider("Kept by each denoising stage (α₁ = α₂)", 0.1, 1.0, 0.7, 0.05, key="audit_alpha")
+        pool = st.number_input("Pool types with fewer positives than", 0, 100, 0, key="audit_pool")
+    with two:
+        ratio = st.slider("Share of labelled pairs used as positives", 0.1, 0.9, 0.5, 0.05, key="audit_ratio")
+        within = st.toggle("A transport and a mass of its own for each type", key="audit_within")
+    listed = {spec: card.title for spec, card in catalog.judges_for(Protocol.PAIRWISE).items() if _answers(spec)}
+    classify = st.selectbox(
+        "Sort the questions into types A to F by", ["", *listed], key="audit_classify", accept_new_options=True,
+        format_func=lambda spec: listed.get(spec, spec) or "As the file says", persist_state="session",
+        help="A capable model, here or behind an API, reads each question; or type a spec: api:MODEL, hf:ORG/NAME.",
+    )  # fmt: skip
+    return {
+        "alpha1": alpha, "alpha2": alpha, "pool_below": int(pool), "p_ratio": ratio, "within_type": within,
+        "classify": classify or "",
+    }  # fmt: skip
+
+
+def _answers(spec: str) -> bool:
+    """Whether a judge is a model that answers any prompt."""
+    return spec.partition(":")[0] in {"bundled", "hf", "path", "api"}
+
+
+def _start(params: dict[str, object]) -> None:
+    try:
+        state.watch_job(jobs.manager().submit(JOB_KIND, params))
+    except EngineError as error:
+        ui.show_error(error, "The audit could not be started.")
+        return
+    st.rerun()
+
+
+def _watched(judge: str, set_id: str) -> Job | None:
+    """The job of the URL if it is an audit of this, else one that is going now."""
+    named = jobs.manager().get(state.job_id()) if state.job_id() else None
+    if named and concerns(named, JOB_KIND, judge=judge, data=set_id):
+        return named
+    return going_job(JOB_KIND, judge=judge, data=set_id)

@@ -1,0 +1,167 @@
+"""The left rail: judge, data, what the machine is doing; the same on every page, bound to the URL."""
+
+from __future__ import annotations
+
+import streamlit as st
+from streamlit import config
+
+from dashboard import linked_run as pinned
+from dashboard import run_view as data
+from dashboard import state, ui
+from dashboard.server.guard import guarded, is_loopback, login_configured
+from engine import catalog
+from engine.core.schema import Protocol
+from engine.core.settings import get_settings
+from engine.jobs import manager as jobs
+
+BUSY_POLL_S = 2.0
+IDLE_POLL_S = 15.0
+_WORDS = {
+    "off": "asleep, wakes when asked",
+    "starting": "waking up",
+    "idle": "ready",
+    "busy": "judging",
+}
+
+
+def rail() -> None:
+    """Draw the rail; afterwards `state.text(state.JUDGE)` and `state.text(state.DATA)` are valid choices."""
+    state.apply_pending()
+    with st.sidebar:
+        _judge()
+        _data()
+
+
+def machine() -> None:
+    """What the worker is doing, below the choices; asked for gently while nothing is going on."""
+    busy = jobs.manager().status().state in ("busy", "starting")
+    with st.sidebar:
+        st.divider()
+        st.fragment(_machine, run_every=BUSY_POLL_S if busy else IDLE_POLL_S)()
+
+
+def _judge() -> None:
+    options = _judge_options()
+    _renew_card(options)
+    state.seed(state.JUDGE, options, state.DEFAULT_JUDGE)
+    cards = catalog.describe_judges(options)
+    chosen = ui.pick(
+        "Judge",
+        options,
+        key=state.JUDGE,
+        title=lambda spec: cards[spec].title if spec in cards else spec,
+        help="Whose verdicts are put to the test. Planted judges have a known bias and need no model.",
+        on_change=lambda: state.forget_unknown(state.JUDGE),
+    )
+    state.publish(state.JUDGE, chosen, state.DEFAULT_JUDGE)
+    ui.note(cards[chosen].about)
+    _mention_unknown(state.JUDGE, "judge")
+
+
+def _judge_options() -> list[str]:
+    """The catalogue, and a planted judge with dials of its own if the URL names one.
+
+    Other specs are not taken from a URL: a link must not make this machine load a model somebody else named.
+    """
+    listed = catalog.judges_for(Protocol.POINTWISE)
+    saved = [spec for spec, card in catalog.saved_judges().items() if Protocol.PAIRWISE in card.protocols]
+    options = list(dict.fromkeys([*listed, *saved]))
+    named = str(st.session_state.get(state.JUDGE) or st.query_params.get(state.JUDGE, ""))
+    known = [] if catalog.planted_problem(named) else [named]
+    return list(dict.fromkeys([*options, *known, *pinned.judges()]))  # that of a run which was made here
+
+
+def _renew_card(options: list[str]) -> None:
+    """A saved card that was edited since it was chosen, or since a link was made, goes on in its present wording."""
+    named = str(st.session_state.get(state.JUDGE) or st.query_params.get(state.JUDGE, ""))
+    old = catalog.split_spec(named)
+    if named in options or not old.name:
+        return
+    for spec in options:
+        now = catalog.split_spec(spec)
+        if (now.model, now.name) == (old.model, old.name):
+            state.put(state.JUDGE, spec)
+            ui.note(f"The card {old.name!r} was changed; its present wording is used.")
+
+
+def _data() -> None:
+    titles = data.dataset_titles()
+    state.seed(state.DATA, list(titles), state.DEFAULT_DATA)
+    chosen = ui.pick(
+        "Data",
+        list(titles),
+        key=state.DATA,
+        title=lambda dataset_id: titles.get(dataset_id, dataset_id),
+        help="The responses that are judged. Bring your own on the Data page.",
+        on_change=_forget_response,
+    )
+    state.publish(state.DATA, chosen, state.DEFAULT_DATA)
+    ui.note(data.count_line(chosen))
+    _mention_unknown(state.DATA, "data set")
+
+
+def _forget_response() -> None:
+    state.forget_unknown(state.DATA)
+    st.session_state.pop(state.RESPONSE, None)
+
+
+def _mention_unknown(key: str, noun: str) -> None:
+    asked = state.unknown(key)
+    if asked.startswith("planted:"):
+        ui.note(f"The link's judge cannot be used. {catalog.planted_problem(asked)}")
+    elif asked:
+        ui.note(f"The link asks for the {noun} {asked!r}, which is not on this machine.")
+
+
+def _machine() -> None:
+    status = jobs.manager().status()
+    facts = {"Device": status.device or "not in use yet", "Judge": _WORDS[status.state]}
+    if job := jobs.manager().get(status.running):
+        facts["Run"] = f"{job.fraction:.0%}"
+    if status.queued:
+        facts["Waiting"] = str(status.queued)
+    ui.facts(facts)
+
+
+# Above a page that shows the run a link asked for: which one it is, and the way back to the newest.
+
+
+def pinned_bar(page: str) -> None:
+    """Nothing where the page shows its newest run.
+
+    Args:
+        page: title of the page that is open.
+    """
+    if reason := pinned.missing():
+        ui.show_error(reason, "The link's run cannot be shown.")
+    found = pinned.pin()
+    if found is None or page == pinned.TITLES[pinned.RUNS_PAGE] or pinned.TITLES[pinned.place_of(found).page] != page:
+        return
+    state.publish(pinned.RUN, found.run_id)
+    when = str(found.manifest.get("created", ""))[:16].replace("T", " ")
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="pinned_run"):
+        ui.note(f"Shown is the run {found.title or found.run_id}, begun {when} UTC.")
+        st.button("Show the newest instead", key="unpin", on_click=pinned.drop)
+        if st.button("All runs", key="to_runs", icon=":material/list:"):
+            state.put(pinned.SELECTED, found.run_id)
+            st.switch_page(pinned.RUNS_PAGE)
+
+
+# Who may see a page: what the guard in front cannot decide, since only a script run can show a login.
+
+
+def require_login() -> None:
+    """Stop the script here for a visitor who must log in first, or who came around the guard."""
+    if login_configured() and not get_settings().token:
+        if not st.user.get("is_logged_in", False):
+            st.title("JudgeScope", anchor=False)
+            ui.note("This dashboard is for people who are logged in.")
+            st.button("Log in", type="primary", on_click=st.login, key="log_in")
+            st.stop()
+    elif not guarded() and not is_loopback(config.get_option("server.address") or ""):
+        ui.show_error(
+            "Start it with `judgescope dashboard --address …`, which asks for a token. "
+            "`streamlit run dashboard/app.py` leaves the guard out and is for this machine only.",
+            "This address can be reached from other machines.",
+        )
+        st.stop()

@@ -1,0 +1,81 @@
+"""The dashboard as an ASGI application behind its guard; `python -m dashboard.server.asgi` serves it.
+
+Run from the project's folder, where `.streamlit/config.toml` is. Under an ASGI server of one's own:
+`uvicorn dashboard.server.asgi:app`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+from starlette.middleware import Middleware
+from streamlit import config
+
+from dashboard.server.guard import Guard, check_exposure, is_loopback, login_configured, mark_guarded, signed_in
+from engine.core.errors import InputError
+from engine.core.settings import get_settings
+
+LOCAL = ("127.0.0.1", "localhost", "::1")
+
+
+def allowed_hosts() -> Iterable[str]:
+    """The host names that are served: Streamlit's own setting, and this machine's where it is empty."""
+    return config.get_option("server.allowedHosts") or LOCAL
+
+
+@asynccontextmanager
+async def _lifespan(_app: st.App) -> AsyncIterator[dict[str, Any] | None]:
+    """Nobody is served at an address that `check_exposure` refuses."""
+    check_exposure(config.get_option("server.address") or "", get_settings().token, login=login_configured())
+    mark_guarded()
+    yield None
+
+
+app = st.App(
+    Path(__file__).parents[1] / "app.py",
+    lifespan=_lifespan,
+    middleware=[
+        Middleware(
+            Guard,
+            allowed=allowed_hosts,
+            token=get_settings().token,
+            signed_in=signed_in if login_configured() else None,
+        )
+    ],
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Serve until stopped; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m dashboard.server.asgi", description="Serve the dashboard.")
+    parser.add_argument("--port", type=int, default=8501)
+    parser.add_argument("--address", default="127.0.0.1")
+    parser.add_argument("--allow-host", action="append", default=[], metavar="NAME")
+    args = parser.parse_args(argv)
+    try:
+        check_exposure(args.address, get_settings().token, login=login_configured())
+    except InputError as error:
+        print(error, file=sys.stderr)
+        return 2
+    wild = args.address in ("0.0.0.0", "::", "")
+    named = [*args.allow_host, *([] if wild or is_loopback(args.address) else [args.address])]
+    app.run(
+        config={
+            "server.port": args.port,
+            "server.address": args.address,
+            "server.allowedHosts": [*LOCAL, *named],
+            # otherwise Streamlit asks a server elsewhere for this machine's address, to print it
+            "browser.serverAddress": next(iter(named), "localhost" if wild else args.address),
+        }
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

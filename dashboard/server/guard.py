@@ -1,0 +1,301 @@
+"""What stands before every request, the websocket included: allowed hosts, the shared token, the response headers.
+
+Plain ASGI, so that static files, uploads, downloads and the websocket pass through the same door as the pages.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import ipaddress
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
+
+import streamlit
+import streamlit as st
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from streamlit.auth_util import get_cookie_with_chunks
+from streamlit.web.server.server_util import get_cookie_secret
+from streamlit.web.server.starlette.starlette_app_utils import decode_signed_value
+from streamlit.web.server.starlette.starlette_server_config import USER_COOKIE_NAME
+
+from engine.core.errors import InputError
+
+LOGIN = "/login"
+COOKIE = "judgescope_login"
+COOKIE_SECONDS = 7 * 24 * 3600
+MIN_TOKEN = 16
+"""Shortest token that is taken [characters]; with `secrets.token_urlsafe` that is 96 bits."""
+MAX_FORM = 4_096
+"""Longest body of the login form [bytes]."""
+_SCRIPT = re.compile(r"<script(?![^>]*\bsrc=)[^>]*>(.*?)</script>", re.DOTALL)
+_BESIDE_THE_PAGE = ("/_stcore/upload_file", "/media")
+_LOGIN_PAGE = Path(__file__).with_name("login.html")
+
+
+def is_loopback(address: str) -> bool:
+    """Whether only this machine can reach the address: 127.0.0.0/8, ::1 or localhost."""
+    bare = address.strip().strip("[]").lower()
+    if bare == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(bare).is_loopback
+    except ValueError:
+        return False
+
+
+def check_exposure(address: str, token: str, *, login: bool) -> None:
+    """Refuse to be reached from elsewhere without knowing who asks.
+
+    Args:
+        address: what the server binds to; empty means every interface.
+        token: the shared token, or empty.
+        login: whether an OIDC provider is configured.
+
+    Raises:
+        InputError: the token is too short, or the address needs one and there is none.
+    """
+    if token and len(token) < MIN_TOKEN:
+        raise InputError(
+            f"JUDGESCOPE_TOKEN has {len(token)} characters; at least {MIN_TOKEN} are needed. "
+            'Make one with `python -c "import secrets; print(secrets.token_urlsafe(24))"`.'
+        )
+    if not (is_loopback(address) or token or login):
+        raise InputError(
+            f"The address {address or 'every interface'!r} can be reached from other machines, and nothing would ask "
+            f"who is there. Set JUDGESCOPE_TOKEN (at least {MIN_TOKEN} characters), or configure [auth] in "
+            ".streamlit/secrets.toml, or stay on 127.0.0.1 and reach it through an SSH tunnel."
+        )
+
+
+def content_policy() -> str:
+    """The Content-Security-Policy; the one inline script it allows is Streamlit's own, by its digest."""
+    index = (Path(streamlit.__file__).parent / "static" / "index.html").read_text(encoding="utf-8")
+    digests = [
+        "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
+        for text in _SCRIPT.findall(index)
+    ]
+    return "; ".join(
+        (
+            "default-src 'self'",
+            " ".join(["script-src 'self'", *digests]),
+            "worker-src 'self' blob:",
+            "style-src 'self' 'unsafe-inline'",  # Streamlit's styles are made in the browser
+            "img-src 'self' data: blob:",
+            "font-src 'self' data:",
+            "connect-src 'self' blob: data:",
+            "frame-ancestors 'none'",
+            "object-src 'none'",
+            "base-uri 'self'",
+            "form-action 'self'",
+        )
+    )
+
+
+def host_allowed(host: str, allowed: Iterable[str]) -> bool:
+    """Whether a Host header names one of the allowed hosts; `*.example.org` allows what stands before the dot."""
+    if not host or any(c in host for c in "/?#@\\ \t"):
+        return False
+    try:
+        parts = urlsplit(f"//{host}")
+        name, _ = parts.hostname, parts.port  # a port that is no number raises
+    except ValueError:
+        return False
+    name = (name or "").lower().rstrip(".")
+    patterns = [p.strip().strip("[]").lower().rstrip(".") for p in allowed]
+    return any(name == p or (p.startswith("*.") and name.endswith(p[1:])) for p in patterns if p) and bool(name)
+
+
+def login_cookie(token: str, expires: int) -> str:
+    """What a browser keeps after login: a seal that only the token's holder can make, never the token itself."""
+    seal = hmac.new(token.encode(), f"login until {expires}".encode(), hashlib.sha256).hexdigest()
+    return f"{expires}.{seal}"
+
+
+def cookie_valid(value: str, token: str, now: float) -> bool:
+    """Whether a cookie was made by `login_cookie` with this token and has not run out."""
+    expires, _, _ = value.partition(".")
+    if not (expires.isascii() and expires.isdigit() and len(expires) < 16):
+        return False
+    return hmac.compare_digest(value.encode(), login_cookie(token, int(expires)).encode()) and int(expires) > now
+
+
+class Guard:
+    """ASGI middleware in front of the dashboard.
+
+    Attributes:
+        allowed: gives the hosts that are served; asked at each request, since Streamlit's settings are read late.
+        token: the shared token; empty lets everybody in who comes from this machine.
+        signed_in: where an OIDC provider is configured, tells from the cookies whether somebody is logged in. The
+            page itself shows the login; what passes by the page (uploads, files made for download) is kept here.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        allowed: Callable[[], Iterable[str]],
+        token: str = "",
+        signed_in: Callable[[Mapping[str, str]], bool] | None = None,
+    ) -> None:
+        self._app, self._allowed, self._token, self._signed_in = app, allowed, token, signed_in
+        self._headers = {
+            "Content-Security-Policy": content_policy(),
+            "X-Content-Type-Options": "nosniff",
+            "X-Frame-Options": "DENY",
+            "Referrer-Policy": "no-referrer",
+            "Cross-Origin-Opener-Policy": "same-origin",
+            "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request through, or answer it here."""
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        sealed = self._sealed(send)
+        refused = self._refusal(scope)
+        if refused is None and self._token:
+            refused = await self._login_step(scope, receive)
+        if refused is None:
+            await self._app(scope, receive, sealed)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008, "reason": "refused"})
+        else:
+            await refused(scope, receive, sealed)
+
+    def _sealed(self, send: Send) -> Send:
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in self._headers.items():
+                    headers[name] = value
+            await send(message)
+
+        return with_headers
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        if not host_allowed(Headers(scope=scope).get("host", ""), self._allowed()):
+            return PlainTextResponse(
+                "This host name is not served here. Start JudgeScope with --allow-host NAME to allow it.", 403
+            )
+        server = (scope.get("server") or ("", 0))[0]
+        if not (self._token or self._signed_in or is_loopback(server)):
+            # an ASGI server that was told to bind elsewhere; `check_exposure` never saw that address
+            return PlainTextResponse("Reached from elsewhere, JudgeScope needs a token: set JUDGESCOPE_TOKEN.", 403)
+        if self._signed_in and not self._token and scope["path"].startswith(_BESIDE_THE_PAGE):
+            return None if self._signed_in(_cookies(scope)) else PlainTextResponse("Log in first.", 401)
+        return None
+
+    def _known(self, scope: Scope) -> bool:
+        headers = Headers(scope=scope)
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and self._is_token(given.strip()):
+            return True
+        return cookie_valid(_cookies(scope).get(COOKIE, ""), self._token, time.time())
+
+    def _is_token(self, given: str) -> bool:
+        return hmac.compare_digest(given.encode(), self._token.encode())
+
+    async def _login_step(self, scope: Scope, receive: Receive) -> Response | None:
+        """None for somebody who has shown the token; else a form, or the way back with a cookie."""
+        known = self._known(scope)
+        if scope["type"] == "websocket":
+            return None if known else Response(status_code=403)
+        asked = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        given = next((value for name, value in asked if name == "token"), None)
+        path = "/" + scope["path"].lstrip("/\\")
+        if given is not None:
+            # out of the address bar, and out of the server's own log, which is written from the scope
+            kept = urlencode([(name, value) for name, value in asked if name != "token"])
+            scope["query_string"] = kept.encode("latin-1")
+            return self._let_in(f"{path}?{kept}" if kept else path, given, scope)
+        if known:
+            return None
+        if scope["method"] == "POST" and path == LOGIN:
+            form = dict(parse_qsl(await _body(receive)))
+            return self._let_in(_local(form.get("next", "/")), form.get("token", ""), scope)
+        if scope["method"] == "GET" and "text/html" in Headers(scope=scope).get("accept", ""):
+            return _form(f"{path}?{urlencode(asked)}" if asked else path)
+        return PlainTextResponse("Log in first.", 401)
+
+    def _let_in(self, to: str, given: str, scope: Scope) -> Response:
+        if not self._is_token(given):
+            return _form(to, "This is not the token.")
+        answer = RedirectResponse(to, 303, {"Cache-Control": "no-store"})
+        value = login_cookie(self._token, int(time.time()) + COOKIE_SECONDS)
+        secure = scope.get("scheme") == "https"
+        answer.set_cookie(COOKIE, value, COOKIE_SECONDS, httponly=True, samesite="lax", secure=secure)
+        return answer
+
+
+def _cookies(scope: Scope) -> Mapping[str, str]:
+    return Request({**scope, "type": "http"}).cookies
+
+
+async def _body(receive: Receive) -> str:
+    """The form's body; what is longer than a form can be is not read."""
+    found, more = b"", True
+    while more and len(found) <= MAX_FORM:
+        message: dict[str, Any] = dict(await receive())
+        found += message.get("body", b"")
+        more = message["type"] == "http.request" and message.get("more_body", False)
+    return found.decode("latin-1") if len(found) <= MAX_FORM else ""
+
+
+def _local(target: str) -> str:
+    """A path on this server; anything that could lead elsewhere becomes the start page."""
+    clean = unquote(target)
+    odd = any(c in clean for c in "\\\r\n\t") or not target.startswith("/") or clean.startswith("//")
+    return "/" if odd or urlsplit(target).netloc else target
+
+
+def _form(target: str, problem: str = "") -> Response:
+    quoted = {"%NEXT%": _local(target), "%PROBLEM%": problem}
+    page = _LOGIN_PAGE.read_text(encoding="utf-8")
+    for mark, text in quoted.items():
+        page = page.replace(mark, _escaped(text))
+    return HTMLResponse(page, 401, {"Cache-Control": "no-store"})
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"[&<>\"']", lambda m: f"&#{ord(m[0])};", text)
+
+
+# What the guard asks Streamlit: is an OIDC login configured, is somebody logged in, does the guard stand in front?
+
+
+def login_configured() -> bool:
+    """Whether an OIDC provider is configured, in `[auth]` of `.streamlit/secrets.toml`."""
+    return st.secrets.load_if_toml_exists() and "auth" in st.secrets
+
+
+def signed_in(cookies: Mapping[str, str]) -> bool:
+    """Whether the cookies hold a login that Streamlit signed; the name and age of it are checked by the signature."""
+    secret = get_cookie_secret()
+
+    def opened(name: str) -> bytes | None:
+        value = cookies.get(name)
+        return decode_signed_value(secret, name, value.encode("latin-1")) if value and secret else None
+
+    return get_cookie_with_chunks(opened, USER_COOKIE_NAME) is not None
+
+
+_GUARDED: list[bool] = []
+
+
+def mark_guarded() -> None:
+    """Said once by the ASGI application, which has the guard in front."""
+    _GUARDED.append(True)
+
+
+def guarded() -> bool:
+    """Whether the guard stands in front of this process's pages."""
+    return bool(_GUARDED)

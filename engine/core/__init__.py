@@ -1,0 +1,1 @@
+"""What every part rests on: errors, settings, tables, JSON, files, the call cache."""

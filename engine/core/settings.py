@@ -1,0 +1,379 @@
+"""Where things live and what the environment says; the only reader of environment variables."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import platformdirs
+
+from engine.core.errors import InputError
+
+_ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Resolved once per process by `get_settings`.
+
+    Attributes:
+        data_dir: datasets, runs and jobs the user made; never deleted by us.
+        cache_dir: weights and judge calls; safe to delete.
+        assets: what ships with the project (adapter, cards, demo data).
+        gguf: a GGUF file to use in place of the fetched one (`JUDGESCOPE_GGUF`).
+        device: `auto`, `cpu`, `cuda` or `cuda:N` (`JUDGESCOPE_DEVICE`).
+        threads: CPU threads for the forward pass; 0 leaves torch's choice (`JUDGESCOPE_THREADS`).
+        model_roots: folders that `path:` models must lie in (`JUDGESCOPE_MODEL_ROOTS`, separated like PATH);
+            empty allows any.
+        token: what visitors of the dashboard must know, where other machines can reach it (`JUDGESCOPE_TOKEN`).
+        runs_in: a folder of runs other than the data folder's, such as a study's `--out`.
+    """
+
+    data_dir: Path
+    cache_dir: Path
+    assets: Path
+    gguf: Path | None
+    device: str
+    threads: int
+    model_roots: tuple[Path, ...] = ()
+    token: str = field(default="", repr=False)
+    runs_in: Path | None = None
+
+    @property
+    def datasets(self) -> Path:
+        """Uploaded datasets, one folder each, named by content digest."""
+        return self.data_dir / "datasets"
+
+    @property
+    def comparisons(self) -> Path:
+        """Uploaded sets of pairs, one folder each, named by content digest."""
+        return self.data_dir / "comparisons"
+
+    @property
+    def cards(self) -> Path:
+        """Judge cards the user saved, one TOML file each."""
+        return self.data_dir / "cards"
+
+    @property
+    def embeddings(self) -> Path:
+        """Embeddings given for the transport audit, named by content digest."""
+        return self.data_dir / "embeddings"
+
+    @property
+    def recordings(self) -> Path:
+        """Verdicts that came in files of known formats, each a recorded judge."""
+        return self.data_dir / "recordings"
+
+    @property
+    def pools(self) -> Path:
+        """Counterfactual references of the user's own, named by content digest."""
+        return self.data_dir / "pools"
+
+    @property
+    def runs(self) -> Path:
+        """Run folders (parquet tables and a manifest)."""
+        return self.runs_in or self.data_dir / "runs"
+
+    @property
+    def jobs(self) -> Path:
+        """One JSON file per job, so that a job outlives the page and the server."""
+        return self.data_dir / "jobs"
+
+    @property
+    def calls(self) -> Path:
+        """The SQLite cache of judge calls."""
+        return self.cache_dir / "calls.sqlite"
+
+    @property
+    def weights(self) -> Path:
+        """The fetched GGUF and the dequantised safetensors."""
+        return self.cache_dir / "weights"
+
+    @property
+    def api_models(self) -> Path:
+        """Names of the API models that were chosen on this machine; no key is ever in it."""
+        return self.data_dir / "api_models.json"
+
+
+def environment() -> dict[str, str]:
+    """What the environment says of an API judge's server and key, and where secrets lie; for `settings_api` alone."""
+    wanted = ("JUDGESCOPE_API_", "JUDGESCOPE_SECRETS", "OPENAI_API_KEY", "OPENAI_BASE_URL")
+    return {name: value for name, value in os.environ.items() if name.startswith(wanted) and value.strip()}
+
+
+def child_environment(**changes: str) -> dict[str, str]:
+    """The environment for a process we start, with some variables of its own: a benchmark's home, for example."""
+    return {**os.environ, **changes}
+
+
+def get_settings() -> Settings:
+    """Read the environment: `JUDGESCOPE_HOME`, `_CACHE`, `_GGUF`, `_DEVICE`, `_THREADS`, `_MODEL_ROOTS`, `_TOKEN`."""
+    env = os.environ
+    home = env.get("JUDGESCOPE_HOME")
+    cache = env.get("JUDGESCOPE_CACHE")
+    gguf = env.get("JUDGESCOPE_GGUF")
+    return Settings(
+        data_dir=Path(home).expanduser() if home else Path(platformdirs.user_data_dir("judgescope", False)),
+        cache_dir=Path(cache).expanduser() if cache else Path(platformdirs.user_cache_dir("judgescope", False)),
+        assets=_ROOT / "assets",
+        gguf=Path(gguf).expanduser() if gguf else None,
+        device=env.get("JUDGESCOPE_DEVICE", "auto"),
+        threads=int(env.get("JUDGESCOPE_THREADS", "0")),
+        model_roots=tuple(
+            Path(root).expanduser() for root in env.get("JUDGESCOPE_MODEL_ROOTS", "").split(os.pathsep) if root
+        ),
+        token=env.get("JUDGESCOPE_TOKEN", "").strip(),
+    )
+
+
+# What an API judge needs to know: server, key, limits and prices, from the environment or a secrets file.
+#
+# Everything is read when it is used and not kept in `Settings`: the key is in no object that is printed, hashed or
+# stored, and an edited file counts from the next job on.
+
+PREFIX = "JUDGESCOPE_API_"
+OPENAI_URL = "https://api.openai.com/v1"
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_RANGES: Mapping[str, tuple[float, float]] = {
+    "concurrency": (1, 64),
+    "timeout_seconds": (0.05, 3600),
+    "retries": (0, 10),
+    "most_wait_seconds": (0, 3600),
+    "requests_per_minute": (0, 100_000),
+    "max_calls": (1, 10_000_000),
+    "max_cost": (0, 1_000_000),
+    "price_prompt": (0, 10_000),
+    "price_completion": (0, 10_000),
+    "top_logprobs": (1, 1000),
+}
+
+
+@dataclass(frozen=True)
+class ApiSettings:
+    """How the server is asked; `JUDGESCOPE_API_<NAME>` in the environment comes before the secrets file.
+
+    Attributes:
+        base_url: where `/chat/completions` lies, for example `http://127.0.0.1:8000/v1`; empty where none is set.
+        models: models to offer on the Start page.
+        concurrency: requests under way at once.
+        timeout_seconds: longest time for one whole answer [s].
+        retries: further tries after a 429, a 5xx, a timeout or a broken answer.
+        most_wait_seconds: longest wait between two tries [s]; a server that asks for more is not waited for.
+        requests_per_minute: at most so many are sent; 0 leaves the pace to the server.
+        max_calls: hard cap on requests of one run, retries included.
+        max_cost: hard cap on what one run may cost, in the currency of the prices; 0 sets none.
+        price_prompt, price_completion: per million tokens; 0 where not known or free.
+        currency: of the prices, shown beside them.
+        top_logprobs: alternatives asked for at the answer's first token.
+    """
+
+    base_url: str = ""
+    models: tuple[str, ...] = ()
+    concurrency: int = 4
+    timeout_seconds: float = 60.0
+    retries: int = 4
+    most_wait_seconds: float = 60.0
+    requests_per_minute: int = 0
+    max_calls: int = 5000
+    max_cost: float = 0.0
+    price_prompt: float = 0.0
+    price_completion: float = 0.0
+    currency: str = "USD"
+    top_logprobs: int = 20
+
+    @property
+    def host(self) -> str:
+        """Host, and port where one is named; what a manifest says of the server."""
+        return urlsplit(self.base_url).netloc.lower()
+
+    @property
+    def loopback(self) -> bool:
+        """Whether the server is this machine."""
+        return urlsplit(self.base_url).hostname in _LOOPBACK
+
+    @property
+    def priced(self) -> bool:
+        """Whether a cost can be estimated."""
+        return self.price_prompt > 0 or self.price_completion > 0
+
+    def money(self, prompt_tokens: float, completion_tokens: float) -> float:
+        """What so many tokens cost."""
+        return (prompt_tokens * self.price_prompt + completion_tokens * self.price_completion) / 1e6
+
+
+class KeyState(NamedTuple):
+    """Where the key comes from, for people; never the key.
+
+    Attributes:
+        there: whether there is one.
+        source: for example "environment variable JUDGESCOPE_API_KEY".
+        warning: what is wrong with where it is kept; empty if nothing is.
+    """
+
+    there: bool
+    source: str
+    warning: str = ""
+
+
+def api_settings(settings: Settings | None = None) -> ApiSettings:
+    """Read the environment and the secrets file.
+
+    Raises:
+        InputError: a value is of the wrong kind or out of range, the file is no TOML, or the base URL is none.
+    """
+    settings = settings or get_settings()
+    path = secrets_file(settings)
+    given = {key: (value, f"[api] {key} in {path.name}") for key, value in _section(path).items() if key != "key"}
+    known = {f.name for f in fields(ApiSettings)}
+    env = environment()
+    for name in known:
+        if (value := env.get(PREFIX + name.upper())) is not None:
+            given[name] = (value, PREFIX + name.upper())
+    if unknown := sorted(set(given) - known):
+        raise InputError(
+            f"{path.name} has [api] {unknown[0]}, which is no setting. Known: key, {', '.join(sorted(known))}."
+        )
+    made = {name: _value(name, value, where) for name, (value, where) in given.items()}
+    if not made.get("base_url"):
+        made["base_url"] = env.get("OPENAI_BASE_URL") or (OPENAI_URL if env.get("OPENAI_API_KEY") else "")
+    made["base_url"] = _checked_url(str(made["base_url"]))
+    return ApiSettings(**made)
+
+
+def api_key(settings: Settings | None = None) -> str:
+    """The key, or an empty text: to be put into a request's header and nowhere else.
+
+    `OPENAI_API_KEY` goes to `OPENAI_BASE_URL` or OpenAI's own server alone, never to another base URL.
+
+    Raises:
+        InputError: it has a character that no header can hold; the message does not repeat it.
+    """
+    settings = settings or get_settings()
+    key = _found_key(settings)[0].strip()
+    if any(not "!" <= c <= "~" for c in key):
+        raise InputError("The API key has a space or a character outside ASCII, so it is no key. Check how it was set.")
+    return key
+
+
+def key_state(settings: Settings | None = None) -> KeyState:
+    """Whether there is a key and where it comes from."""
+    settings = settings or get_settings()
+    key, source = _found_key(settings)
+    path = secrets_file(settings)
+    kept_here = path.is_file() and "key" in _section(path)
+    loose = kept_here and bool(path.stat().st_mode & 0o077)
+    warning = f"Other users of this machine can read {path.name}; run chmod 600 on it." if loose else ""
+    return KeyState(bool(key), source, warning)
+
+
+def offered_models(settings: Settings) -> tuple[str, ...]:
+    """Models that the environment or the secrets file names; none where a setting is wrong.
+
+    Every page lists them, so the file is read again only when it has changed.
+    """
+    path = secrets_file(settings)
+    try:
+        seen = path.stat()
+        stamp = (seen.st_mtime_ns, seen.st_size)
+    except OSError:
+        stamp = (0, 0)
+    return _offered(settings, path, stamp, environment().get(f"{PREFIX}MODELS", ""))
+
+
+@lru_cache(maxsize=8)
+def _offered(settings: Settings, path: Path, stamp: tuple[int, int], named: str) -> tuple[str, ...]:
+    del path, stamp, named
+    try:
+        return api_settings(settings).models
+    except InputError:
+        return ()
+
+
+def secrets_file(settings: Settings) -> Path:
+    """`JUDGESCOPE_SECRETS`, or `secrets.toml` in the user's data folder."""
+    named = environment().get("JUDGESCOPE_SECRETS")
+    return Path(named).expanduser() if named else settings.data_dir / "secrets.toml"
+
+
+def _found_key(settings: Settings) -> tuple[str, str]:
+    env = environment()
+    if key := env.get(f"{PREFIX}KEY", ""):
+        return key, f"environment variable {PREFIX}KEY"
+    path = secrets_file(settings)
+    if key := str(_section(path).get("key", "")):
+        return key, f"secrets file {path.name}"
+    theirs = env.get("OPENAI_BASE_URL") or OPENAI_URL
+    if env.get("OPENAI_API_KEY") and api_settings(settings).base_url == _checked_url(theirs):
+        return env["OPENAI_API_KEY"], "environment variable OPENAI_API_KEY"
+    return "", "no key is set"
+
+
+def _section(path: Path) -> dict[str, Any]:
+    """The table [api] of the secrets file; empty where there is none."""
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8")).get("api", {})
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError):
+        raise InputError(
+            f"The secrets file {path.name} cannot be read. Check its rights and that it is UTF-8."
+        ) from None
+    except tomllib.TOMLDecodeError:
+        # the parser's own message may quote the file, and so the key
+        raise InputError(
+            f'The secrets file {path.name} is not valid TOML. It has a table [api] with key = "...".'
+        ) from None
+    if not isinstance(found, dict):
+        raise InputError(f"{path.name}: api is no table. Write [api] on a line of its own.")
+    return found
+
+
+def _value(name: str, value: Any, where: str) -> Any:
+    """A setting as its kind, checked."""
+    if name == "models":
+        parts = value.split(",") if isinstance(value, str) else value
+        if not isinstance(parts, list) or not all(isinstance(p, str) for p in parts):
+            raise InputError(f"{where} is no list of model names.")
+        return tuple(p.strip() for p in parts if p.strip())
+    if name in {"base_url", "currency"}:
+        return str(value).strip()
+    low, high = _RANGES[name]
+    whole = isinstance(getattr(ApiSettings, name), int)
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = float("nan")
+    if isinstance(value, bool) or not low <= number <= high or (whole and number != int(number)):
+        kind = "a whole number" if whole else "a number"
+        raise InputError(f"{where} is {str(value)[:40]!r}; allowed: {kind} from {low:g} to {high:g}.")
+    return int(number) if whole else number
+
+
+def _checked_url(url: str) -> str:
+    """The base URL without a trailing slash.
+
+    Raises:
+        InputError: it is none, or it holds a name and password, which would end up in logs.
+    """
+    if not url:
+        return ""
+    try:
+        parts = urlsplit(url)
+        wrong = parts.scheme not in {"http", "https"} or not parts.hostname or bool(parts.query or parts.fragment)
+        inside, _ = parts.username or parts.password, parts.port
+    except ValueError:
+        wrong, inside = True, ""
+    if inside:
+        raise InputError(f"The API base URL holds a name or a password. Take it out and set the key as {PREFIX}KEY.")
+    if wrong:
+        raise InputError(
+            f"{PREFIX}BASE_URL is no base URL of a server: write http:// or https://, a host and the path up to /v1, "
+            "for example http://127.0.0.1:8000/v1."
+        )
+    return url.rstrip("/")

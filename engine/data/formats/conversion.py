@@ -1,0 +1,247 @@
+"""One format into another: what is written, what reading it again gives, and what has no place in it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import PurePath
+
+import pandas as pd
+
+from engine.core.errors import InputError
+from engine.core.schema import COMPARISONS, ITEMS, RESPONSES, VERDICTS
+from engine.data.comparisons import Comparisons, read_comparisons
+from engine.data.dataset import Dataset, build_dataset
+from engine.data.formats.base import Imported, plural
+from engine.data.formats.registry import FORMATS, read_known
+from engine.data.formats.use import as_comparisons, as_dataset, as_recording
+from engine.data.mapping import suggest_mapping
+from engine.data.reading import read_table
+from engine.data.recording import parse_recording
+
+# The project's own plain layouts, so that any file can be turned into them and back: responses, pairs, verdicts.
+
+
+def write_responses(found: Imported) -> bytes:
+    """A CSV with one response a row, as the Data page reads it."""
+    data = as_dataset(found)
+    items = data.items[["item_id", "context", "reference", "group"]]
+    table = data.responses.merge(items, on="item_id", how="left").rename(columns={"text": "response"})
+    named = ["response_id", "item_id", "context", "response", "system", "human_score", "quality", "reference", "group"]
+    return _csv(table[[c for c in named if table[c].notna().any()]])
+
+
+def write_pairs(found: Imported) -> bytes:
+    """A CSV with one pair a row, as the Transport audit reads it."""
+    pairs = as_comparisons(found)
+    responses = pairs.responses.set_index("response_id")
+    items = pairs.items.set_index("item_id")
+    rows = pairs.comparisons
+    table = pd.DataFrame(
+        {
+            "comparison_id": rows["comparison_id"],
+            "item_id": rows["item_id"],
+            "prompt": rows["item_id"].map(items["context"]),
+            "response_a": rows["response_a"].map(responses["text"]),
+            "response_b": rows["response_b"].map(responses["text"]),
+            "system_a": rows["response_a"].map(responses["system"]),
+            "system_b": rows["response_b"].map(responses["system"]),
+            "type": rows["item_id"].map(items["group"]),
+            "human": rows["human"],
+            "verdict": rows["verdict"],
+            "verdict_ba": rows["verdict_ba"],
+        }
+    )
+    return _csv(table[[c for c in table.columns if table[c].notna().any()]])
+
+
+def write_verdicts(found: Imported) -> bytes:
+    """A CSV with one judge call a row, as a recorded judge reads it."""
+    frame, _ = as_recording(found)
+    return _csv(frame[[c for c in frame.columns if frame[c].notna().any()]])
+
+
+def _csv(table: pd.DataFrame) -> bytes:
+    return table.to_csv(index=False, lineterminator="\n").encode("utf-8")
+
+
+Write = Callable[[Imported], bytes]
+OWN: dict[str, tuple[str, Write]] = {
+    "responses": (".csv", write_responses),
+    "pairs": (".csv", write_pairs),
+    "verdicts": (".csv", write_verdicts),
+}
+"""Layouts that are written beside the known formats, with their ending."""
+
+
+def writers() -> dict[str, tuple[str, Write]]:
+    """Every name that can be written, with the ending of its files."""
+    return {name: (form.ending, form.write) for name, form in FORMATS.items()} | OWN
+
+
+def of_dataset(data: Dataset) -> Imported:
+    """A data set of any origin as an import, so that it can be written."""
+    return Imported("responses", data.name, data.task, data.items, data.responses, COMPARISONS.empty(),
+                    VERDICTS.empty(), problems=data.problems, n_records=len(data.responses))  # fmt: skip
+
+
+def of_comparisons(data: Comparisons) -> Imported:
+    """A set of pairs of any origin as an import; its verdicts, if any, stay with the pairs."""
+    task = str(data.items["task"].iloc[0])
+    tables = (ITEMS.conform(data.items), RESPONSES.conform(data.responses), COMPARISONS.conform(data.comparisons))
+    return Imported("pairs", data.name, task, *tables, VERDICTS.empty(), n_records=len(data.comparisons))
+
+
+def read_own(name: str, content: bytes, task: str) -> Imported:
+    """A file of one of our own layouts as an import.
+
+    Args:
+        name: a key of `OWN`.
+        content: bytes that its writer made.
+        task: what the items ask for.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    filename = name + OWN[name][0]
+    if name == "pairs":
+        return of_comparisons(read_comparisons(filename, content))
+    if name == "verdicts":
+        verdicts = parse_recording(filename, content).verdicts
+        return Imported(name, filename, task, ITEMS.empty(), RESPONSES.empty(), COMPARISONS.empty(), verdicts)
+    raw = read_table(filename, content)
+    return of_dataset(build_dataset(raw, suggest_mapping(raw.frame), task=task, name=filename))
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """What a file of the other format does not hold.
+
+    Attributes:
+        n: how many.
+        what: of what, in the singular.
+        why: the reason.
+    """
+
+    n: int
+    what: str
+    why: str
+
+    def in_words(self) -> str:
+        """Such as "3 pairs (a tie)"."""
+        return f"{plural(self.n, self.what)} ({self.why})"
+
+
+@dataclass(frozen=True)
+class Written:
+    """A file in another format.
+
+    Attributes:
+        content: its bytes.
+        holds: what reading it again gives.
+        left_out: what was read and is not in it.
+    """
+
+    content: bytes
+    holds: Imported
+    left_out: list[LeftOut]
+
+    def in_words(self) -> str:
+        """What is not in it, in a sentence; empty where everything is."""
+        return f"Left out: {'; '.join(one.in_words() for one in self.left_out)}." if self.left_out else ""
+
+
+def write_as(found: Imported, name: str) -> Written:
+    """Write an import in a format, and read the file again to count what it holds.
+
+    Args:
+        found: the import.
+        name: a key of `writers`.
+
+    Raises:
+        InputError: it is not known, the import lacks what it is about, or the file could not be read again.
+    """
+    able = writers()
+    if name not in able:
+        raise InputError(f"The format {name!r} is not known. Written are: {', '.join(able)}.")
+    ending, write = able[name]
+    kept, left_out = _with_a_place(found, name)
+    content = write(found if name in OWN else kept)
+    if not content.strip() or content == b"[]":
+        raise InputError(f"{found.name!r} holds nothing that {name} has a place for: {found.counts()}.")
+    filename = PurePath(found.name).stem + ending
+    try:
+        holds = read_own(name, content, found.task) if name in OWN else read_known(filename, content, name)
+    except InputError as error:
+        raise InputError(f"{found.name!r} written as {name} could not be read again: {error}") from None
+    return Written(content, holds, left_out + list(_lost(kept, holds, name)))
+
+
+def _with_a_place(found: Imported, name: str) -> tuple[Imported, list[LeftOut]]:
+    """The import with the pairs that the format can hold, and why the others cannot be written.
+
+    Raises:
+        InputError: it has pairs, and none of them can.
+    """
+    if name == "pairs":
+        one_each = as_comparisons(found)
+        reasons = Counter(one_each.left_out)
+        if further := len(found.comparisons) - len(one_each.comparisons) - reasons.total():
+            reasons["further votes on a pair, whose majority is written"] = further
+        told = one_each.comparisons[["verdict", "verdict_ba"]].notna().any(axis=None)
+        unread = found.verdicts["unread_reason"].notna()  # what was read stands beside the pairs
+        kept = replace(
+            found, comparisons=one_each.comparisons, verdicts=found.verdicts[unread if told else slice(None)]
+        )
+    elif name in OWN or not len(found.comparisons):
+        return found, []
+    else:
+        why = FORMATS[name].no_place(found)
+        reasons = Counter(reason for reason in why if reason)
+        fits = [not reason for reason in why]
+        kept = replace(found, comparisons=found.comparisons[fits].reset_index(drop=True))
+    left_out = [LeftOut(n, "pair", reason) for reason, n in reasons.items()]
+    if not len(kept.comparisons):
+        reason = "; ".join(one.in_words() for one in left_out)
+        raise InputError(f"{found.name!r} holds nothing that {name} has a place for: {found.counts()}. {reason}.")
+    return kept, left_out
+
+
+def _lost(kept: Imported, holds: Imported, name: str) -> Iterator[LeftOut]:
+    """What of an import reading the file again does not give."""
+    damaged = next((p.what for p in holds.problems if p.severity == "excluded"), "")
+    no_place = f"no place in {name}"
+    why = f"cannot be read again as {name}: {damaged}" if damaged else no_place
+    used = pd.concat([kept.comparisons["response_a"], kept.comparisons["response_b"]])
+    items = kept.comparisons["item_id"]
+    for what, table, column, paired in (
+        ("response text", "responses", "text", used),
+        ("context", "items", "context", items),
+    ):
+        rows: pd.DataFrame = getattr(kept, table)
+        there = rows[rows[column].fillna("").str.strip() != ""]
+        gone = there[~there[column].isin(set(getattr(holds, table)[column].dropna()))]
+        alone = ~gone.iloc[:, 0].isin(set(paired)) if len(holds.comparisons) else pd.Series(False, index=gone.index)
+        for n, reason in ((int(alone.sum()), "in no pair that is written"), (int((~alone).sum()), why)):
+            if n:
+                yield LeftOut(n, what, reason)
+    if unnamed := len(set(kept.responses["system"].dropna()) - set(holds.responses["system"].dropna())):
+        yield LeftOut(unnamed, "system name", no_place)
+    counted: tuple[tuple[str, Callable[[Imported], int]], ...] = (
+        ("pair", lambda one: len(one.comparisons)),
+        ("human preference", lambda one: _there(one.comparisons["human"])),
+        ("textless response", lambda one: len(one.responses) - _there(one.responses["text"])),
+        ("human score", lambda one: _there(one.responses["human_score"])),
+        ("quality label", lambda one: _there(one.responses["quality"])),
+        ("reference", lambda one: _there(one.items["reference"])),
+        ("read verdict", lambda one: len(one.verdicts) - _there(one.verdicts["unread_reason"])),
+        ("unread verdict", lambda one: _there(one.verdicts["unread_reason"])),
+    )
+    for what, count in counted:
+        if (n := count(kept) - count(holds)) > 0:
+            yield LeftOut(n, what, no_place)
+
+
+def _there(values: pd.Series) -> int:
+    return int(values.notna().sum())

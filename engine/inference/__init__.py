@@ -1,0 +1,1 @@
+"""Loading models, scoring labels, decoding, served models."""

@@ -1,0 +1,363 @@
+"""From a spec string to a loaded model; the only place that calls `from_pretrained` for a judge."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from engine.core.errors import InputError, ModelError
+from engine.core.settings import Settings
+from engine.inference.weights import base_folder, base_record, sha256_of
+
+# What a model folder can be used for, told from its config.
+
+ModelKind = Literal["causal", "encoder-decoder", "reward", "encoder"]
+"""causal and encoder-decoder answer prompts; all but encoder-decoder's decoder encode texts."""
+Pooling = Literal["last", "mean", "cls"]
+"""How one vector is made of a text's hidden states."""
+
+AUTO_CLASSES: dict[ModelKind, str] = {
+    "causal": "AutoModelForCausalLM",
+    "encoder-decoder": "AutoModelForSeq2SeqLM",
+    "reward": "AutoModelForSequenceClassification",
+    "encoder": "AutoModel",
+}
+SUPPORTED = (
+    "causal language models (…ForCausalLM, for example Llama, Qwen, Gemma, Mistral), encoder-decoders "
+    "(…ForConditionalGeneration, for example T5), reward models (…ForSequenceClassification) and sentence "
+    "encoders (…Model)"
+)
+_SANE_LENGTH = 10**6
+
+
+def kind_of(config: Any, spec: str) -> ModelKind:
+    """What the architecture named in a config is.
+
+    Raises:
+        ModelError: another architecture; the message names it and the supported ones.
+    """
+    name = (getattr(config, "architectures", None) or ["(none named in config.json)"])[0]
+    both = bool(getattr(config, "is_encoder_decoder", False))
+    if both:
+        if name.endswith("ForConditionalGeneration"):
+            return "encoder-decoder"
+    elif name.endswith(("ForCausalLM", "LMHeadModel")) or name == _causal_name(config):
+        return "causal"
+    elif name.endswith("ForSequenceClassification"):
+        return "reward"
+    elif name.endswith(("Model", "ForMaskedLM")):
+        return "encoder"
+    raise ModelError(f"{spec} has the architecture {name}, which is not supported. Supported: {SUPPORTED}.")
+
+
+def _causal_name(config: Any) -> str | None:
+    """The class transformers takes for text generation with this config (Gemma 3's is …ForConditionalGeneration)."""
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+    return MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(config.model_type)
+
+
+def default_pooling(config: Any, kind: ModelKind) -> Pooling:
+    """The last token where each token sees only what precedes it, the mean otherwise."""
+    if kind in {"causal", "reward"}:
+        return "last"
+    # Embedding models on a causal trunk (Qwen3-Embedding as a plain …Model) have seen the text only at its end.
+    trunk = (_causal_name(config) or "").endswith("ForCausalLM") and not getattr(config, "type_vocab_size", 0)
+    return "last" if kind == "encoder" and trunk else "mean"
+
+
+def window_of(config: Any, tokenizer: Any, kind: ModelKind) -> int:
+    """Longest input in tokens, from the config and, where the config counts differently, the tokenizer."""
+    text = config.get_text_config()
+    found = [int(n) for n in (getattr(text, "max_position_embeddings", None), getattr(text, "n_positions", None)) if n]
+    if kind != "causal" and (limit := getattr(tokenizer, "model_max_length", 0)) and limit < _SANE_LENGTH:
+        found.append(int(limit))  # RoBERTa's positions begin at 2, so its config promises two tokens too many
+    return min(found, default=1 << 20)
+
+
+# Models a user names: `hf:ORG/NAME` and `path:FOLDER`, checked before anything of theirs is read as weights.
+
+_POOLING_FILE = "1_Pooling/config.json"
+
+
+@dataclass(frozen=True)
+class NamedModel:
+    """What loading gives before the model is moved to its device."""
+
+    model: Any
+    tokenizer: Any
+    digest: str
+    kind: ModelKind
+    pooling: Pooling
+
+
+def load_named(kind: str, name: str, roots: Sequence[Path], dtype: Any) -> NamedModel:
+    """Load a model by hub name or folder: safetensors only, no code from the repository.
+
+    Args:
+        kind: `hf` or `path`.
+        name: `ORG/NAME[@REVISION]` or a folder.
+        roots: folders that local models must lie in; empty allows any.
+        dtype: torch dtype of the weights.
+
+    Raises:
+        InputError: the folder lies outside the configured roots.
+        ModelError: no usable model there; the message names what is missing or unsupported.
+    """
+    import transformers
+
+    spec = f"{kind}:{name}"
+    place, _, revision = name.partition("@") if kind == "hf" else (str(checked_folder(name, roots)), "", "")
+    options: dict[str, Any] = {"trust_remote_code": False, "local_files_only": kind == "path"}
+    if revision:
+        options["revision"] = revision
+    try:
+        config = transformers.AutoConfig.from_pretrained(place, **options)
+        shape = kind_of(config, spec)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(place, **options)
+        model, found = getattr(transformers, AUTO_CLASSES[shape]).from_pretrained(
+            place, dtype=dtype, use_safetensors=True, output_loading_info=True, **options
+        )
+    except (OSError, ValueError, ImportError, KeyError) as error:
+        raise ModelError(
+            f"{spec} could not be loaded from safetensors weights, without running code of its own: "
+            f"{(str(error).strip().splitlines() or [type(error).__name__])[0]}"
+        ) from error
+    _require_whole(found, spec)
+    if shape == "encoder-decoder" and getattr(model.config, "decoder_start_token_id", None) is None:
+        raise ModelError(f"{spec} does not say with which token its decoder starts (decoder_start_token_id).")
+    digest = _folder_digest(Path(place)) if kind == "path" else _hub_digest(name, model)
+    return NamedModel(model, tokenizer, digest, shape, _pooling(place, options, config, shape))
+
+
+def checked_folder(name: str, roots: Sequence[Path]) -> Path:
+    """The model folder, after every check that needs no weights.
+
+    Raises:
+        InputError: it, or a file in it, lies outside the configured roots once links are followed.
+        ModelError: it is no model folder, has no safetensors weights, or is an adapter.
+    """
+    folder = Path(name).expanduser()
+    if roots:
+        _require_inside(folder, roots, name)
+    if not (folder / "config.json").is_file():
+        raise ModelError(f"{name} is not a model folder: it has no config.json. Name a folder saved by transformers.")
+    if roots:
+        for file in folder.rglob("*"):
+            _require_inside(file, roots, name)
+    if (folder / "adapter_config.json").is_file():
+        raise ModelError(
+            f"{name} holds an adapter (adapter_config.json), which would fetch another base model. "
+            "Merge it into its base and name the merged folder."
+        )
+    if not any(folder.glob("*.safetensors")):
+        other = sorted(p.name for suffix in ("*.bin", "*.pt", "*.pth", "*.h5", "*.gguf") for p in folder.glob(suffix))
+        raise ModelError(
+            f"{name} has no safetensors weights{f', only {other[0]}' if other else ''}. Other formats can run code "
+            "when they are read and are refused; save the model again with save_pretrained."
+        )
+    return folder
+
+
+def _require_inside(path: Path, roots: Sequence[Path], name: str) -> None:
+    real = path.resolve()
+    if not any(real.is_relative_to(root.resolve()) for root in roots):
+        what = "is" if path == Path(name).expanduser() else f"holds {path.name}, which is"
+        raise InputError(
+            f"path:{name} {what} outside the folders that models may be loaded from. Move the model into one of "
+            "them, or add its folder to JUDGESCOPE_MODEL_ROOTS."
+        )
+
+
+def _require_whole(found: dict[str, Any], spec: str) -> None:
+    """Refuse weights that transformers would silently fill up with random numbers."""
+    missing = sorted(k for k in found.get("missing_keys", ()) if "pooler" not in k)  # no pooling of ours uses it
+    if missing:
+        raise ModelError(
+            f"{spec} lacks {len(missing)} of the weights its architecture needs, for example {missing[0]}; they "
+            "would be random. Name a complete model, trained for this use."
+        )
+
+
+def _folder_digest(folder: Path) -> str:
+    digest = hashlib.sha256()
+    for file in sorted([*folder.glob("*.safetensors"), folder / "config.json", folder / "tokenizer.json"]):
+        if file.is_file():
+            digest.update(file.name.encode() + sha256_of(file).encode())
+    return digest.hexdigest()
+
+
+def _hub_digest(name: str, model: Any) -> str:
+    commit = getattr(model.config, "_commit_hash", "") or ""
+    return hashlib.sha256(f"{name}{commit}".encode()).hexdigest()
+
+
+def _pooling(place: str, options: dict[str, Any], config: Any, kind: ModelKind) -> Pooling:
+    """As the sentence encoder's own pooling file says, else by architecture."""
+    if kind != "encoder":
+        return default_pooling(config, kind)
+    from transformers.utils import cached_file
+
+    own = {k: v for k, v in options.items() if k != "trust_remote_code"}
+    try:
+        path = cached_file(place, _POOLING_FILE, _raise_exceptions_for_missing_entries=False, **own)
+        modes = json.loads(Path(path).read_text(encoding="utf-8")) if path else {}
+    except (OSError, ValueError):
+        modes = {}
+    names: tuple[tuple[str, Pooling], ...] = (
+        ("pooling_mode_lasttoken", "last"),
+        ("pooling_mode_cls_token", "cls"),
+        ("pooling_mode_mean_tokens", "mean"),
+    )
+    return next((pooling for key, pooling in names if modes.get(key) is True), default_pooling(config, kind))
+
+
+_BUNDLED = {"judge": "judge", "shortcut-verifier": "shortcut-verifier", "base": ""}
+"""The bundled models, and the folder of assets that holds their adapter."""
+_HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(@[\w.-]+)?")
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A model ready for scoring or encoding.
+
+    Attributes:
+        model: in eval mode, on `device`, adapters merged.
+        fingerprint: digest of weights and precision; two models with one fingerprint answer alike.
+        max_tokens: longest prompt it takes; longer ones are unread, never cut.
+        kind: what it can be asked; only causal models and encoder-decoders answer prompts.
+        pooling: how its hidden states become one vector.
+    """
+
+    spec: str
+    model: Any
+    tokenizer: Any
+    device: str
+    dtype: str
+    fingerprint: str
+    max_tokens: int
+    kind: ModelKind = "causal"
+    pooling: Pooling = "last"
+
+
+def pick_device(wanted: str) -> str:
+    """`auto` becomes `cuda:0` where there is one, else `cpu`.
+
+    Raises:
+        InputError: a CUDA device was asked for and there is none.
+    """
+    if wanted == "cpu":  # loads no torch: a worker that never loads a model starts in half the time
+        return wanted
+    if not re.fullmatch(r"auto|cuda(:\d+)?", wanted):
+        raise InputError(f"JUDGESCOPE_DEVICE is {wanted!r}; allowed: auto, cpu, cuda, cuda:N.")
+    import torch
+
+    if wanted == "auto":
+        return "cuda:0" if torch.cuda.is_available() else "cpu"
+    if not torch.cuda.is_available():
+        raise InputError(f"JUDGESCOPE_DEVICE is {wanted}, but torch sees no CUDA device. Use cpu or auto.")
+    return wanted
+
+
+def load_model(spec: str, settings: Settings) -> LoadedModel:
+    """Load `bundled:judge`, `bundled:shortcut-verifier`, `bundled:base`, `hf:ORG/NAME[@REVISION]` or `path:FOLDER`.
+
+    float32 on a CPU (bfloat16 is several times slower there), bfloat16 on a GPU.
+
+    Raises:
+        InputError: the spec names no known kind, or a folder outside the configured roots.
+        ModelError: the weights cannot be loaded; the message names the next step.
+    """
+    import torch
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    if settings.threads:
+        torch.set_num_threads(settings.threads)
+    kind, _, name = spec.partition(":")
+    device = pick_device(settings.device)
+    if device != "cpu":  # it builds a plan for every new shape, and each batch of prompts has another one
+        torch.backends.cuda.enable_cudnn_sdp(False)
+    dtype = torch.float32 if device == "cpu" else torch.bfloat16
+    if kind == "bundled" and name in _BUNDLED:
+        named = _load_bundled(settings, _BUNDLED[name])
+    elif kind == "path" or (kind == "hf" and _HUB_NAME.fullmatch(name)):
+        named = load_named(kind, name, settings.model_roots, dtype)
+    elif kind == "api":
+        raise InputError(
+            f"{spec} is behind a server, which gives text and token probabilities but no hidden states, gradients or "
+            "weights. For this role name a model that runs here: bundled:base, hf:ORG/NAME or path:FOLDER."
+        )
+    else:
+        raise InputError(
+            f"{spec!r} names no model. Allowed: {', '.join(f'bundled:{one}' for one in _BUNDLED)}, "
+            "hf:ORG/NAME[@REVISION], path:FOLDER."
+        )
+    model = named.model.to(device=device, dtype=dtype).eval()
+    if named.kind == "causal" and kind != "bundled":
+        _require_causal(model, spec)
+    for parameter in model.parameters():
+        parameter.requires_grad_(False)
+    precision = str(dtype).removeprefix("torch.")
+    return LoadedModel(
+        spec=spec,
+        model=model,
+        tokenizer=named.tokenizer,
+        device=device,
+        dtype=precision,
+        fingerprint=f"{named.digest[:16]}-{precision}",
+        max_tokens=window_of(model.config, named.tokenizer, named.kind),
+        kind=named.kind,
+        pooling=named.pooling,
+    )
+
+
+def _load_bundled(settings: Settings, adapter_folder: str) -> NamedModel:
+    import torch
+    from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
+
+    common = settings.assets / "judge"
+    record = base_record(common)
+    folder = base_folder(settings, record)
+    model: Any = AutoModelForCausalLM.from_pretrained(
+        folder, dtype=torch.float32, use_safetensors=True, local_files_only=True
+    )
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(common, local_files_only=True)
+    digest = hashlib.sha256(record.gguf_sha256.encode())
+    if adapter_folder:
+        from peft import PeftModel
+
+        adapter = settings.assets / adapter_folder
+        weights = adapter / "adapter_model.safetensors"
+        if not weights.is_file():
+            raise ModelError(f"{weights.name} is missing from assets/{adapter_folder}. Restore it from the project.")
+        with warnings.catch_warnings():  # peft asks transformers for an attribute it is about to rename
+            warnings.filterwarnings("ignore", message=".*is_gradient_checkpointing", category=FutureWarning)
+            model = PeftModel.from_pretrained(model, str(adapter)).merge_and_unload()
+        digest.update(sha256_of(weights).encode())
+        digest.update((adapter / "adapter_config.json").read_bytes())
+    digest.update((common / "tokenizer.json").read_bytes())
+    return NamedModel(model, tokenizer, digest.hexdigest(), "causal", "last")
+
+
+def _require_causal(model: Any, spec: str) -> None:
+    """Refuse a model in which a token sees what follows it: its scores would depend on the padding.
+
+    Two short inputs that differ in their last token must agree before it.
+    """
+    import torch
+
+    ids = torch.tensor([[3, 4, 5], [3, 4, 6]], device=model.device)  # rarely special, never padding
+    with torch.inference_mode():
+        logits = model(input_ids=ids, use_cache=False).logits[:, :2].float()  # (2, 2, V)
+    if not torch.allclose(logits[0], logits[1], atol=0.02 * float(logits.abs().max()), equal_nan=True):
+        raise ModelError(
+            f"{spec} looks at the text in both directions, so it is no causal language model. Use it as an encoder, "
+            "or name a model made for generating text."
+        )

@@ -1,0 +1,581 @@
+"""A client of OpenAI-compatible servers: one question, one answer, with patience and a hard cap.
+
+What may go wrong falls into three kinds. Faults of the moment (429, 5xx, a timeout, a cut line, half an answer) are
+tried again, after the wait a server asks for, and then leave that call unread. A refused prompt leaves that call
+unread at once. What would go wrong for every call (no such model, a key that is not taken, nobody there) stops the
+run with what to do about it. The key goes into one header; no message, log or repr holds it.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import json
+import math
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, NamedTuple
+
+import httpx
+
+from engine.core.errors import InputError, ModelError, OutOfCalls
+from engine.core.settings import PREFIX, ApiSettings
+
+# What is sent to an OpenAI-compatible server, and what is read out of its answer.
+
+TOP_FEW = 5
+"""Alternatives asked for where a server refuses more."""
+FRAME_TOKENS = 8
+BYTES_PER_TOKEN = 4
+TOKEN_RULE = f"UTF-8 bytes of the messages / {BYTES_PER_TOKEN}, rounded up, + {FRAME_TOKENS} for the chat format"
+"""How prompt tokens are counted before a call, since the server's tokenizer is not known."""
+_SLACK = 1e-3
+_MARKS = {"▁": " ", "Ġ": " ", "Ċ": "\n"}
+"""How some servers write the space or line break a token begins with: SentencePiece and byte-level BPE."""
+
+
+class AnswerError(Exception):
+    """The server's answer cannot be read as a chat completion; its text says why."""
+
+
+class NoProbabilitiesError(AnswerError):
+    """What the server calls log-probabilities are none."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a server takes its questions, found out on the first call.
+
+    Attributes:
+        top: alternatives asked for at the first token of the answer; 0 asks for text.
+        limit: what the server calls the longest answer.
+        temperature, seed: whether it takes these fields.
+    """
+
+    top: int = 20
+    limit: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    temperature: bool = True
+    seed: bool = True
+
+    def after(self, complaint: str) -> Way | None:
+        """The next way to try when the server refuses a field; None where its complaint is about none of them."""
+        text = complaint.lower()
+        if "logprob" in text and self.top:
+            return replace(self, top=TOP_FEW if "top_logprobs" in text and self.top > TOP_FEW else 0)
+        if "max_completion_tokens" in text or "max_tokens" in text:
+            return replace(self, limit="max_completion_tokens") if self.limit == "max_tokens" else None
+        if "temperature" in text and self.temperature:
+            return replace(self, temperature=False)
+        if "seed" in text and self.seed:
+            return replace(self, seed=False)
+        return None
+
+    def packed(self) -> str:
+        """As text for the call cache."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @classmethod
+    def unpacked(cls, text: str) -> Way:
+        """What `packed` gave."""
+        return cls(**json.loads(text))
+
+
+@dataclass(frozen=True)
+class Question:
+    """One question to the server.
+
+    Attributes:
+        system, user: the messages, verbatim; an empty system message is not sent.
+        labels: whether the answer is read from the probabilities of its first token.
+        max_tokens: longest answer; with `labels` it is 1 whatever this says.
+        temperature: of a text answer; probabilities are always asked for at 1, where no server rescales them.
+        sample: which of several answers to one prompt this is; the seed sent with it.
+    """
+
+    system: str
+    user: str
+    labels: bool
+    max_tokens: int
+    temperature: float = 0.0
+    sample: int = 0
+
+    @property
+    def messages(self) -> list[dict[str, str]]:
+        """As the server takes them."""
+        head = [{"role": "system", "content": self.system}] if self.system else []
+        return [*head, {"role": "user", "content": self.user}]
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Counted by `TOKEN_RULE`."""
+        size = len(f"{self.system}{self.user}".encode("utf-8", "replace"))
+        return math.ceil(size / BYTES_PER_TOKEN) + FRAME_TOKENS
+
+    @property
+    def answer_tokens(self) -> int:
+        """The most the answer may have."""
+        return 1 if self.labels else self.max_tokens
+
+    def body(self, model: str, way: Way) -> dict[str, Any]:
+        """The request's JSON."""
+        made: dict[str, Any] = {"model": model, "messages": self.messages, way.limit: self.answer_tokens}
+        if way.temperature:
+            made["temperature"] = 1.0 if self.labels else self.temperature
+        if self.labels:
+            made |= {"logprobs": True, "top_logprobs": way.top}
+        elif way.seed and self.temperature > 0:
+            made["seed"] = self.sample
+        return made
+
+
+@dataclass(frozen=True)
+class ApiReply:
+    """What a server answered.
+
+    Attributes:
+        text: the message; may be empty.
+        top: tokens at the first place of the answer and their probabilities; None where the server gives none.
+        prompt_tokens, answer_tokens: as the server counts them; -1 where it does not say.
+        cut: whether the answer ended at the longest length.
+        withheld: why the server holds the answer back (a content filter, a refusal); empty otherwise.
+        model: what the server calls the model that answered.
+        seconds: how long this answer took.
+    """
+
+    text: str
+    top: tuple[tuple[str, float], ...] | None
+    prompt_tokens: int = -1
+    answer_tokens: int = -1
+    cut: bool = False
+    withheld: str = ""
+    model: str = ""
+    seconds: float = 0.0
+
+
+def read_reply(content: bytes) -> ApiReply:
+    """A chat completion from the bytes of an answer.
+
+    Raises:
+        AnswerError: it is none; the text says what is wrong.
+    """
+    body = _parsed(content)
+    try:
+        choice = body["choices"][0]
+        message = choice["message"]
+        text = message.get("content") or ""
+        if not isinstance(text, str):
+            raise TypeError
+    except (KeyError, IndexError, TypeError, AttributeError):
+        raise AnswerError("the server's answer holds no message") from None
+    usage: Any = body.get("usage")
+    usage = usage if isinstance(usage, dict) else {}
+    finish = choice.get("finish_reason")
+    withheld = "a content filter of the server held the answer back" if finish == "content_filter" else ""
+    if message.get("refusal"):
+        withheld = "the server gave a refusal in place of an answer"
+    return ApiReply(
+        text=text,
+        top=_top(choice.get("logprobs")),
+        prompt_tokens=_count(usage, "prompt_tokens"),
+        answer_tokens=_count(usage, "completion_tokens"),
+        cut=finish == "length",
+        withheld=withheld,
+        model=str(body.get("model") or ""),
+    )
+
+
+def complaint_of(content: bytes) -> str:
+    """What a server says in an answer with an error status, and the field it names; empty where it says nothing."""
+    try:
+        body = _parsed(content)
+    except AnswerError:
+        return content[:400].decode("utf-8", "replace") if b"<" not in content[:400] else ""
+    found: Any = body.get("error", body.get("detail", body.get("message", "")))
+    if isinstance(found, Mapping):
+        parts = [found.get("message"), found.get("param"), found.get("code")]
+        return " ".join(str(p) for p in parts if p)
+    return found if isinstance(found, str) else json.dumps(found)
+
+
+def _parsed(content: bytes) -> dict[str, Any]:
+    try:
+        body = json.loads(content)
+    except (ValueError, RecursionError):
+        raise AnswerError("the server's answer is no JSON, or broke off") from None
+    if not isinstance(body, dict):
+        raise AnswerError("the server's answer is no JSON object")
+    return body
+
+
+def _count(usage: Mapping[str, Any], name: str) -> int:
+    value = usage.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else -1
+
+
+def _top(logprobs: Any) -> tuple[tuple[str, float], ...] | None:
+    """Probabilities of the tokens at the first place; None where the server gives none.
+
+    Raises:
+        NoProbabilitiesError: what it gives are none.
+    """
+    places = logprobs.get("content") if isinstance(logprobs, dict) else None
+    first = places[0] if isinstance(places, list) and places else None
+    if not isinstance(first, dict) or not isinstance(first.get("top_logprobs"), list) or not first["top_logprobs"]:
+        return None
+    entries = list(first["top_logprobs"])
+    if "token" in first and all(isinstance(e, dict) and e.get("token") != first["token"] for e in entries):
+        entries.append(first)  # the token that was drawn, where it is not among the likeliest
+    found = [_token(entry) for entry in entries]
+    if sum(p for _, p in found) > 1 + _SLACK:
+        raise NoProbabilitiesError("the server's token probabilities sum to more than 1")
+    return tuple(found)
+
+
+def _token(entry: Any) -> tuple[str, float]:
+    try:
+        token, value = str(entry["token"]), float(entry["logprob"])
+    except (KeyError, TypeError, ValueError):
+        token, value = "", math.nan
+    if math.isnan(value) or value > _SLACK:
+        raise NoProbabilitiesError("the server's token probabilities are no log-probabilities")
+    return _MARKS.get(token[:1], token[:1]) + token[1:], min(1.0, math.exp(value))
+
+
+def estimate(questions: Sequence[Question]) -> tuple[int, int]:
+    """Prompt tokens by `TOKEN_RULE`, and the most that the answers may have."""
+    return sum(q.prompt_tokens for q in questions), sum(q.answer_tokens for q in questions)
+
+
+FIRST_WAIT_S = 0.5
+MOST_BYTES = 4 << 20
+"""Largest answer taken; a longer one is no chat completion."""
+FAILURES_IN_A_ROW = 20
+"""So many failed calls with no answer between them stop the run: the server is gone, not busy."""
+_AGAIN = frozenset({408, 409, 425, 429})
+_FOR_ALL = {401: "does not take the key", 402: "asks for payment", 403: "does not allow this"}
+
+Sleep = Callable[[float, threading.Event], object]
+"""Waits so many seconds, or until the event is set."""
+
+
+class CallError(Exception):
+    """One call has no answer; the text is the reason of its unread verdict."""
+
+
+class FaultError(CallError):
+    """The server failed at every try; the prompt may be good."""
+
+
+class FieldError(CallError):
+    """The server refuses a field of the request, so another way of asking may do."""
+
+
+class Stopped(Exception):  # noqa: N818 - an outcome, not an error
+    """The run was stopped while this call waited."""
+
+
+class _Again(Exception):  # noqa: N818 - caught within this module
+    """Worth another try.
+
+    Attributes:
+        wait: seconds the server asks to wait; negative where it does not say.
+        billed: whether the server may have worked for nothing, so that the try counts at its full price.
+        everyone: whether all calls are to wait, since the server is too busy, and not this one alone.
+    """
+
+    def __init__(self, reason: str, wait: float = -1.0, *, billed: bool = False, everyone: bool = False) -> None:
+        super().__init__(reason)
+        self.wait, self.billed, self.everyone = wait, billed, everyone or wait >= 0
+
+
+class Spent(NamedTuple):
+    """What a client has sent so far: tries, and tokens by the server's count, else by the rule."""
+
+    calls: int
+    prompt_tokens: int
+    answer_tokens: int
+    money: float
+
+
+class Purse:
+    """The hard cap on calls and cost; several threads draw on it.
+
+    A try is set aside at its highest price before it is sent. Where the server counts more prompt tokens than the
+    rule, the largest ratio seen so far counts from then on, so only the first answers can cost more than set aside.
+    """
+
+    def __init__(self, settings: ApiSettings) -> None:
+        if settings.max_cost and not settings.priced:
+            raise InputError(
+                f"{PREFIX}MAX_COST is {settings.max_cost:g}, but no price is known, so the cost cannot be kept below "
+                f"it. Set {PREFIX}PRICE_PROMPT and {PREFIX}PRICE_COMPLETION per million tokens, or cap the calls."
+            )
+        self._settings, self._lock = settings, threading.Lock()
+        self._calls = self._prompt = self._answer = 0
+        self._ratio = 1.0
+
+    def take(self, question: Question) -> int:
+        """Set aside one try at its highest price; returns the prompt tokens set aside.
+
+        Raises:
+            OutOfCalls: it would go beyond the cap.
+        """
+        s = self._settings
+        with self._lock:
+            if self._calls + 1 > s.max_calls:
+                raise OutOfCalls(
+                    f"The cap of {s.max_calls:,} API calls in one run is reached; nothing more was sent, and finished "
+                    f"calls are kept. Raise {PREFIX}MAX_CALLS and resume, or judge fewer responses."
+                )
+            prompt = math.ceil(self._ratio * question.prompt_tokens)
+            money = s.money(self._prompt + prompt, self._answer + question.answer_tokens)
+            if s.max_cost and money > s.max_cost:
+                raise OutOfCalls(
+                    f"The next API call could go beyond the cap of {s.max_cost:g} {s.currency} for one run, so it was "
+                    f"not sent; finished calls are kept. Raise {PREFIX}MAX_COST and resume, or judge fewer responses."
+                )
+            self._calls += 1
+            self._prompt += prompt
+            self._answer += question.answer_tokens
+            return prompt
+
+    def settle(self, question: Question, taken: int, prompt: int, answer: int) -> None:
+        """Put what a try really took in place of what was set aside; negative counts leave that."""
+        with self._lock:
+            self._ratio = max(self._ratio, prompt / question.prompt_tokens)
+            self._prompt += prompt - taken if prompt >= 0 else 0
+            self._answer += answer - question.answer_tokens if answer >= 0 else 0
+
+    @property
+    def spent(self) -> Spent:
+        """So far."""
+        with self._lock:
+            return Spent(self._calls, self._prompt, self._answer, self._settings.money(self._prompt, self._answer))
+
+
+class ApiClient:
+    """Asks one server; safe to use from several threads.
+
+    Args:
+        settings: the server and its limits.
+        key: sent as a bearer token; empty sends none.
+        sleep: how a wait is done; tests give their own.
+        clock: monotonic seconds.
+
+    Raises:
+        InputError: no base URL is set, or a cap on cost without prices.
+    """
+
+    def __init__(
+        self,
+        settings: ApiSettings,
+        key: str = "",
+        sleep: Sleep = lambda seconds, stop: stop.wait(seconds),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        if not settings.base_url:
+            raise InputError(
+                f"No API server is set. Set {PREFIX}BASE_URL, for example to http://127.0.0.1:8000/v1, and "
+                f"{PREFIX}KEY where the server wants a key; or write both into the secrets file that `judgescope "
+                "doctor` names."
+            )
+        self.settings, self.purse = settings, Purse(settings)
+        self._key, self._sleep, self._clock = key, sleep, clock
+        self._lock = threading.Lock()
+        self._not_before = self._next_slot = 0.0
+        self._failures = 0
+        self.served = ""
+        """What the server calls the model of its last answer; it may not be the one that was asked for."""
+        headers = {"user-agent": "judgescope", "content-type": "application/json"}
+        self._http = httpx.Client(
+            headers=headers | ({"authorization": f"Bearer {key}"} if key else {}),
+            timeout=httpx.Timeout(settings.timeout_seconds, connect=min(10.0, settings.timeout_seconds)),
+            limits=httpx.Limits(max_connections=settings.concurrency, max_keepalive_connections=settings.concurrency),
+            follow_redirects=False,  # a redirect would carry the key to another host
+            trust_env=not settings.loopback,
+        )
+
+    def __repr__(self) -> str:
+        return f"ApiClient({self.settings.host!r})"
+
+    def ask(self, model: str, question: Question, way: Way, stop: threading.Event) -> ApiReply:
+        """The server's answer, after as many tries as the settings allow.
+
+        Raises:
+            CallError: there is none; `FieldError` where the server refuses a field of the request.
+            ModelError: no call could be answered.
+            OutOfCalls: the cap is reached.
+            Stopped: `stop` was set.
+        """
+        reason, tries, own_turn = "", self.settings.retries + 1, 0.0
+        for tried in range(1, tries + 1):
+            self._pace(stop, own_turn)
+            taken = self.purse.take(question)
+            try:
+                reply = self._once(model, question, way)
+            except _Again as fault:
+                reason = str(fault)
+                if not fault.billed:
+                    self.purse.settle(question, taken, 0, 0)
+                if tried < tries:
+                    own_turn = self._next_try(fault, tried)
+            except CallError as fault:
+                self.purse.settle(question, taken, 0, 0)
+                self._failed(str(fault), counts=not isinstance(fault, FieldError))
+                raise
+            else:
+                self.purse.settle(question, taken, reply.prompt_tokens, reply.answer_tokens)
+                self._failures, self.served = 0, reply.model
+                return reply
+        self._failed(reason, counts=True)
+        raise FaultError(f"{reason}; tried {tries} times" if tries > 1 else reason)
+
+    def models(self) -> list[str]:
+        """Names of the models the server offers; empty where it does not say."""
+        try:
+            found = self._http.get(f"{self.settings.base_url}/models").json()["data"]
+            return sorted(str(one["id"]) for one in found)
+        except (httpx.HTTPError, ValueError, KeyError, TypeError):
+            return []
+
+    def redacted(self, text: str, longest: int = 200) -> str:
+        """A server's words on one line, without the key, cut to a length."""
+        shown = " ".join(text.split())
+        shown = shown.replace(self._key, "[key]") if self._key else shown
+        return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"
+
+    def close(self) -> None:
+        """Release the connections."""
+        self._http.close()
+
+    def _once(self, model: str, question: Question, way: Way) -> ApiReply:
+        """One try."""
+        start = self._clock()
+        url = f"{self.settings.base_url}/chat/completions"
+        try:
+            # escaped to ASCII, so that half a character in a response reaches the server and not an exception
+            body = json.dumps(question.body(model, way)).encode("ascii")
+            with self._http.stream("POST", url, content=body) as response:
+                content = self._read(response, start)
+        except httpx.TimeoutException:
+            raise _Again(self._too_slow(), billed=True) from None
+        except httpx.HTTPError as error:
+            raise _Again(f"no connection to {self.settings.host} ({type(error).__name__})", billed=False) from None
+        if response.status_code != 200:
+            raise self._refusal(response, content, model)
+        try:
+            reply = read_reply(content)
+        except NoProbabilitiesError as error:  # another try would bring the same
+            raise CallError(str(error)) from None
+        except AnswerError as error:
+            raise _Again(str(error), billed=True) from None
+        return ApiReply(**{**reply.__dict__, "seconds": self._clock() - start})
+
+    def _read(self, response: httpx.Response, start: float) -> bytes:
+        """The whole answer, within the time limit: a server that sends a byte now and then does not hold a call."""
+        content = bytearray()
+        for part in response.iter_bytes():
+            content += part
+            if len(content) > MOST_BYTES:
+                raise CallError(f"the server's answer is longer than {MOST_BYTES >> 20} MB")
+            if self._clock() - start > self.settings.timeout_seconds:
+                raise _Again(self._too_slow(), billed=True)
+        return bytes(content)
+
+    def _too_slow(self) -> str:
+        return f"no answer within {self.settings.timeout_seconds:g} s"
+
+    def _refusal(self, response: httpx.Response, content: bytes, model: str) -> Exception:
+        """What an error status means: another try, this call unread, or the end of the run."""
+        status, said = response.status_code, self.redacted(complaint_of(content))
+        quoted = f": {said}" if said else ""
+        if status in _AGAIN or status >= 500:
+            wait = _wait_of(response, time.time())
+            return _Again(f"the server answered {status}{quoted}", wait, everyone=status in {429, 503})
+        if status in _FOR_ALL:
+            where = f"Set {PREFIX}KEY (or key in the secrets file) to a key of this server."
+            return ModelError(f"The server {self.settings.host} {_FOR_ALL[status]} ({status}){quoted}. {where}")
+        if status in {404, 405} or (
+            status == 400 and "model" in said.lower() and "not" in said.lower() and model in said
+        ):
+            return ModelError(self._no_model(model, status, quoted))
+        if 300 <= status < 400:
+            return ModelError(
+                f"The server {self.settings.host} redirects ({status}), which is not followed since it would carry "
+                f"the key elsewhere. Set {PREFIX}BASE_URL to the address it is really at."
+            )
+        if status in {400, 422}:
+            return FieldError(f"the server refused the prompt ({status}){quoted}")
+        return CallError(f"the server refused the prompt ({status}){quoted}")
+
+    def _no_model(self, model: str, status: int, quoted: str) -> str:
+        there = self.models()
+        has = f" It has: {', '.join(there[:10])}{' …' if len(there) > 10 else ''}." if there else ""
+        return (
+            f"The server {self.settings.host} has no model {model!r} at {self.settings.base_url} ({status}){quoted}."
+            f"{has} Check the model's name, and that {PREFIX}BASE_URL ends where /chat/completions follows (often /v1)."
+        )
+
+    def _failed(self, reason: str, *, counts: bool) -> None:
+        """Count a call without an answer.
+
+        Raises:
+            ModelError: too many in a row.
+        """
+        with self._lock:
+            self._failures += counts
+            gone = self._failures >= FAILURES_IN_A_ROW
+        if gone:
+            raise ModelError(
+                f"{FAILURES_IN_A_ROW} calls in a row had no answer from {self.settings.host}; the last: {reason}. "
+                "Nothing more was sent and finished calls are kept; resume when the server answers."
+            )
+
+    def _next_try(self, fault: _Again, tried: int) -> float:
+        """When to try again: after what the server asks for, else twice as long each time.
+
+        Raises:
+            CallError: the server asks for longer than anybody would wait.
+        """
+        most = self.settings.most_wait_seconds
+        if fault.wait > most:
+            reason = f"{fault}; it asks to wait {fault.wait:,.0f} s, longer than the {most:g} s allowed"
+            self._failed(reason, counts=True)
+            raise CallError(reason)
+        turn = self._clock() + (fault.wait if fault.wait >= 0 else min(most, FIRST_WAIT_S * 2 ** (tried - 1)))
+        if fault.everyone:
+            with self._lock:
+                self._not_before = max(self._not_before, turn)
+        return turn
+
+    def _pace(self, stop: threading.Event, turn: float) -> None:
+        """Wait for this call's turn: its own, everybody's, and the next free place in the minute.
+
+        Raises:
+            Stopped: the run was stopped meanwhile.
+        """
+        if per_minute := self.settings.requests_per_minute:
+            with self._lock:
+                turn = max(turn, self._next_slot)
+                self._next_slot = max(turn, self._clock()) + 60 / per_minute
+        while not stop.is_set():
+            with self._lock:
+                wait = max(turn, self._not_before) - self._clock()
+            if wait <= 0:
+                return
+            self._sleep(wait, stop)
+        raise Stopped
+
+
+def _wait_of(response: httpx.Response, now: float) -> float:
+    """Seconds that `Retry-After` asks for, given as seconds or as a date; negative where there is none."""
+    said: Any = response.headers.get("retry-after", "")
+    try:
+        seconds = float(said)
+    except ValueError:
+        try:
+            seconds = email.utils.parsedate_to_datetime(said).timestamp() - now
+        except (TypeError, ValueError):
+            return -1.0
+    return max(0.0, seconds) if math.isfinite(seconds) else -1.0

@@ -1,1 +1,0 @@
-"""Metrics: verdict tables in, numbers with intervals out."""

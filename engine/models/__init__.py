@@ -1,1 +1,0 @@
-"""Language models: weights, tokenisation, label probabilities. torch is imported only inside functions."""

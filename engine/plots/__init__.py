@@ -1,0 +1,1 @@
+"""Pieces of figures: theme, text, rows, export."""

@@ -1,1 +1,0 @@
-"""Numpy only: re-reduces stored arrays for the sliders; no model, no torch."""

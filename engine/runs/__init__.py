@@ -1,0 +1,1 @@
+"""Run folders: reading, writing, listing, comparing, archiving."""

@@ -1,0 +1,307 @@
+"""Run folders: parquet tables and a manifest. The only module that writes results."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import secrets
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from engine.core.errors import RunError
+from engine.core.json import dumps, plain
+from engine.core.schema import TABLES as SHARED_TABLES
+from engine.core.settings import get_settings
+from engine.studies.cap.tables import CAP_TABLES
+from engine.studies.checkup.tables import CHECKUP_TABLES
+from engine.studies.refswap.tables import REFSWAP_TABLES
+from engine.studies.transport_audit.tables import AUDIT_TABLES
+
+TABLES = SHARED_TABLES | AUDIT_TABLES | CAP_TABLES | CHECKUP_TABLES | REFSWAP_TABLES
+FORMAT = 1
+"""Layout of a run folder; a higher number is refused on import."""
+RETRY = "retry"
+"""Key of a manifest that is there while a run's unread calls are asked again; its read ones are kept."""
+LEARNED = "learned"
+"""Key of a manifest that holds the phrases a run has learned so far; it goes on behind them."""
+_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
+_FREE = frozenset({"run_id", "budget_seconds"})
+"""Settings that may differ when a run goes on."""
+_ALIKE = {"grid": "score"}
+"""A study by another name, and the one that it is."""
+_NOTES = "notes.json"
+_VERSIONS = ("judgescope", "torch", "transformers", "peft", "numpy", "pandas", "plotly", "streamlit")
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """One run on disk. Tables appear whole or not at all."""
+
+    path: Path
+
+    @property
+    def run_id(self) -> str:
+        """The folder's name."""
+        return self.path.name
+
+    def manifest(self) -> dict[str, Any]:
+        """Settings, data, judge, versions and state of the run.
+
+        Raises:
+            RunError: the manifest is missing or unreadable.
+        """
+        try:
+            found = json.loads((self.path / "manifest.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise RunError(f"The run {self.run_id} has no readable manifest ({error}).") from None
+        if not isinstance(found, dict):
+            raise RunError(f"The run {self.run_id} has no readable manifest: it is no JSON object.")
+        return found
+
+    def write_manifest(self, manifest: dict[str, Any]) -> None:
+        """Replace the manifest in one step."""
+        _write_atomically(self.path / "manifest.json", dumps(manifest, indent=1).encode())
+
+    def update_manifest(self, **changes: Any) -> None:
+        """Set some keys of the manifest."""
+        self.write_manifest({**self.manifest(), **changes})
+
+    def notes(self) -> dict[str, Any]:
+        """What the user says of the run: title, tags; kept apart, so that a study at work does not overwrite it."""
+        try:
+            found = json.loads((self.path / _NOTES).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def write_notes(self, notes: dict[str, Any]) -> None:
+        """Replace the notes in one step."""
+        _write_atomically(self.path / _NOTES, dumps(notes, indent=1).encode())
+
+    def table(self, name: str) -> pd.DataFrame:
+        """A table of the run, empty while it has not been written.
+
+        Raises:
+            RunError: the file is there but cannot be read.
+        """
+        file = self.path / f"{name}.parquet"
+        if not file.is_file():
+            return TABLES[name].empty()
+        try:
+            return TABLES[name].conform(pd.read_parquet(file))
+        except (OSError, ValueError) as error:
+            raise RunError(f"The table {name} of run {self.run_id} is unreadable: {error}.") from None
+
+    def write_table(self, name: str, frame: pd.DataFrame) -> None:
+        """Validate and replace a table in one step."""
+        data = TABLES[name].conform(frame).to_parquet(index=False)
+        _write_atomically(self.path / f"{name}.parquet", data)
+
+
+def _write_atomically(path: Path, data: bytes) -> None:
+    handle, scratch = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    try:
+        with os.fdopen(handle, "wb") as out:
+            out.write(data)
+        Path(scratch).replace(path)
+    except BaseException:
+        Path(scratch).unlink(missing_ok=True)
+        raise
+
+
+def new_run_id(study: str) -> str:
+    """A readable id that sorts by time and cannot collide."""
+    return f"{study}-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+
+
+def create_run(root: Path, study: str, config: dict[str, Any], run_id: str | None = None) -> RunFolder:
+    """A new run folder, or the same one again when a stopped run is resumed: it keeps when it was begun.
+
+    Raises:
+        RunError: the id is not a plain name.
+    """
+    run = RunFolder(_folder(root, run_id or new_run_id(study)))
+    run.path.mkdir(parents=True, exist_ok=True)
+    manifest = {
+        "format": FORMAT,
+        "run_id": run.run_id,
+        "study": study,
+        "state": "running",
+        "created": now(),
+        "finished": None,
+        "writer": this_process(),
+        "config": config,
+        "data": {},
+        "judge": {},
+        "versions": versions(),
+        "recorded": False,
+    }
+    run.write_manifest(manifest | _from_before(run, study, config))
+    return run
+
+
+def _from_before(run: RunFolder, study: str, config: dict[str, Any]) -> dict[str, Any]:
+    """What the manifest of the same study with the same settings hands on; empty for a new run."""
+    try:
+        before = run.manifest()
+    except RunError:
+        return {}
+    if _ALIKE.get(str(before.get("study")), before.get("study")) != study or _settled(
+        before.get("config", {})
+    ) != _settled(plain(config)):
+        return {}
+    kept = {
+        "study": before["study"],
+        "created": before.get("created", now()),
+        "resumed": [*before.get("resumed", []), now()],
+    }
+    return kept | {key: before[key] for key in (RETRY, LEARNED) if before.get(key)}
+
+
+def _settled(config: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in config.items() if key not in _FREE}
+
+
+def this_process() -> str:
+    """Names this process among all that ever ran on this machine, as far as the system tells."""
+    return _process(os.getpid())
+
+
+def _process(pid: int) -> str:
+    try:  # the time it was started, so that a number used again is another process
+        started = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        started = "0"
+    return f"{pid}:{started}"
+
+
+def state_of(manifest: dict[str, Any]) -> str:
+    """The run's state; one that says it is running while the process that wrote it is gone is interrupted."""
+    state = str(manifest.get("state", "unreadable"))
+    if state != "running":
+        return state
+    writer = str(manifest.get("writer", ""))
+    pid = writer.partition(":")[0]
+    if not pid.isascii() or not pid.isdigit() or int(pid) < 1 or len(pid) > 9:
+        return "interrupted"
+    try:
+        os.kill(int(pid), 0)
+    except PermissionError:
+        pass  # it is there and another user's
+    except OSError:
+        return "interrupted"
+    return state if _process(int(pid)) == writer else "interrupted"
+
+
+def open_run(root: Path, run_id: str) -> RunFolder:
+    """An existing run.
+
+    Raises:
+        RunError: there is none of that id.
+    """
+    folder = _folder(root, run_id)
+    if not (folder / "manifest.json").is_file():
+        raise RunError(f"There is no run {run_id!r}. If it was deleted, the trash on the page Runs has it for a while.")
+    return RunFolder(folder)
+
+
+def broke_off(root: Path, run_id: str, state: str, error: str = "") -> None:
+    """Mark a run whose study ended before it could say so itself; one that has said how it ended is left as it is."""
+    try:
+        run = open_run(root, run_id)
+        if run.manifest().get("state") == "running":
+            run.update_manifest(state=state, finished=now(), error=error)
+    except RunError:
+        return  # it had not begun
+
+
+def demo_run(dataset_id: str = "demo-dialogue") -> RunFolder:
+    """The recorded run of the bundled judge on a demo set, which ships with the project.
+
+    Raises:
+        RunError: this set has no recorded run.
+    """
+    name = dataset_id.removeprefix("demo-")
+    return open_run(_folder(get_settings().assets / "demo", name), "run")
+
+
+def list_runs(root: Path) -> list[dict[str, Any]]:
+    """Manifests of all readable runs, newest first; unreadable ones are listed with their error.
+
+    A manifest is read again only when its file has changed; what is returned is shared and must not be edited.
+    """
+    found: list[tuple[str, float, dict[str, Any]]] = []
+    for folder in _folders(root):
+        try:
+            manifest = _manifest_once(folder)
+        except RunError as error:
+            manifest = {"run_id": folder.name, "state": "unreadable", "error": str(error)}
+        try:
+            changed = folder.stat().st_mtime
+        except OSError:
+            continue  # deleted a moment ago
+        found.append((begun(manifest) or _iso(changed), changed, manifest))
+    # not by the folder's time alone: a new title would make an old run the newest
+    return [manifest for *_, manifest in sorted(found, key=lambda one: one[:2], reverse=True)]
+
+
+def begun(manifest: dict[str, Any]) -> str:
+    """When the run was begun, or taken up again last (ISO 8601, UTC); empty where it does not say."""
+    resumed = manifest.get("resumed")
+    return str(resumed[-1] if isinstance(resumed, list) and resumed else manifest.get("created") or "")
+
+
+def _manifest_once(folder: Path) -> dict[str, Any]:
+    file = folder / "manifest.json"
+    try:
+        stat = file.stat()
+    except OSError:
+        return RunFolder(folder).manifest()  # which says what is wrong
+    return _manifest_at(str(folder), stat.st_mtime_ns, stat.st_size, stat.st_ino)
+
+
+@lru_cache(maxsize=8192)
+def _manifest_at(folder: str, changed: int, size: int, inode: int) -> dict[str, Any]:
+    del changed, size, inode  # part of the cache key only
+    run = RunFolder(Path(folder))
+    return {**run.manifest(), "run_id": run.run_id}  # a copied folder is a run of its own
+
+
+def _folders(root: Path) -> Iterable[Path]:
+    return (f for f in root.iterdir() if f.is_dir() and not f.name.startswith(".")) if root.is_dir() else ()
+
+
+def _folder(root: Path, run_id: str) -> Path:
+    if not _RUN_ID.fullmatch(run_id):
+        raise RunError(f"{run_id!r} is no run id: letters, digits, dot, dash and underscore, at most 80.")
+    return root / run_id
+
+
+def now() -> str:
+    """The present moment in UTC, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _iso(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+
+
+def versions() -> dict[str, str]:
+    """Versions of what decides a number, for the manifest."""
+    found = {"python": platform.python_version(), "system": f"{platform.system()} {platform.machine()}"}
+    for name in _VERSIONS:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "absent"
+    return found

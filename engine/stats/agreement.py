@@ -1,0 +1,313 @@
+"""How well a judge's scores order responses as people do."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy.special import ndtr, stdtrit
+from scipy.stats import rankdata
+
+from engine.core.errors import InputError
+from engine.core.schema import PAIRS, Order, Outcome, Protocol
+from engine.stats.intervals import (
+    BOOTSTRAP,
+    NO_DATA,
+    NO_VARIATION,
+    ONE_CLUSTER,
+    RESAMPLES,
+    Interval,
+    cluster_codes,
+    cluster_rate,
+)
+
+Floats = npt.NDArray[np.float64]
+_NAN = float("nan")
+
+
+def spearman(x: npt.ArrayLike, y: npt.ArrayLike) -> float:
+    """Spearman's rank correlation, ties at their mean rank; NaN where one side does not vary."""
+    a, b = rankdata(x), rankdata(y)
+    a, b = a - a.mean(), b - b.mean()
+    scale = float(np.sqrt((a @ a) * (b @ b)))
+    return float(a @ b) / scale if scale > 0 else _NAN
+
+
+def cluster_spearman(
+    scores: npt.ArrayLike,
+    truth: npt.ArrayLike,
+    clusters: Sequence[Any] | npt.NDArray[Any],
+    *,
+    level: float = 0.95,
+    seed: int = 0,
+) -> Interval:
+    """Spearman's correlation over all rows with a cluster bootstrap interval.
+
+    Whole clusters are resampled 2000 times and ranks are taken anew. The percentiles are widened for few clusters
+    as in `engine.stats.intervals` (Hesterberg 2015, section 5.3, G - 1 degrees of freedom).
+
+    Args:
+        scores: what the judge gave, shape [n]; rows where either number is NaN are left out.
+        truth: what people gave, shape [n].
+        clusters: the cluster of each row, shape [n].
+        level: confidence level in (0, 1).
+        seed: of the bootstrap.
+
+    Raises:
+        InputError: the lengths differ.
+    """
+    x, y = np.asarray(scores, dtype=np.float64), np.asarray(truth, dtype=np.float64)
+    groups = np.asarray(clusters)
+    if not x.shape == y.shape == groups.shape or x.ndim != 1:
+        raise InputError(
+            f"Scores, truth and clusters must be one a row; got shapes {x.shape}, {y.shape} and {groups.shape}."
+        )
+    keep = ~(np.isnan(x) | np.isnan(y))
+    x, y, groups = x[keep], y[keep], groups[keep]
+    codes = np.unique(groups, return_inverse=True)[1]
+    g = int(codes.max()) + 1 if len(codes) else 0
+    if len(x) < 2:
+        return Interval(_NAN, _NAN, _NAN, level, NO_DATA, len(x), g)
+    value = spearman(x, y)
+    if g < 2:
+        return Interval(value, _NAN, _NAN, level, ONE_CLUSTER, len(x), g)
+    members = [np.flatnonzero(codes == c) for c in range(g)]
+    rng = np.random.default_rng(seed)
+    drawn = np.empty(RESAMPLES)
+    for i in range(RESAMPLES):
+        rows = np.concatenate([members[c] for c in rng.integers(g, size=g)])
+        drawn[i] = spearman(x[rows], y[rows])
+    if np.isnan(drawn).all():
+        return Interval(value, _NAN, _NAN, level, NO_VARIATION, len(x), g)
+    tail = float(ndtr(-np.sqrt(g / (g - 1)) * stdtrit(g - 1, 0.5 + level / 2)))
+    lower, upper = np.nanquantile(drawn, [tail, 1 - tail])
+    return Interval(value, float(lower), float(upper), level, BOOTSTRAP, len(x), g)
+
+
+# Agreement with human labels beyond chance: Cohen's kappa with its base rate.
+
+Counts = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Kappa:
+    """Cohen's kappa and what it is to be read beside.
+
+    Attributes:
+        interval: kappa, in [-1, 1]; NaN where both sides always say the same one thing.
+        observed: share of rows where both agree.
+        expected: the share that two raters with these marginal frequencies would agree on by chance.
+        base_rate: share of the most frequent human label: what always saying it would agree on.
+    """
+
+    interval: Interval
+    observed: float
+    expected: float
+    base_rate: float
+
+
+def cluster_kappa(
+    judged: Sequence[str],
+    human: Sequence[str],
+    clusters: Sequence[Any] | npt.NDArray[Any],
+    *,
+    level: float = 0.95,
+    seed: int = 0,
+) -> Kappa:
+    """Cohen's kappa (1960) over all rows with a cluster bootstrap interval.
+
+    kappa = (observed - expected) / (1 - expected). Whole clusters are resampled 2000 times; percentiles are widened
+    for few clusters as in `engine.stats.intervals`. Resamples without a kappa (one label on both sides) are left out.
+
+    Args:
+        judged: the judge's label of each row, shape [n].
+        human: the human label of each row, shape [n].
+        clusters: the cluster of each row, shape [n].
+        level: confidence level in (0, 1).
+        seed: of the bootstrap.
+
+    Raises:
+        InputError: the lengths differ.
+    """
+    if not len(judged) == len(human) == len(clusters):
+        raise InputError(f"Labels and clusters must be one a row; got {len(judged)}, {len(human)}, {len(clusters)}.")
+    n = len(judged)
+    if not n:
+        return Kappa(Interval(_NAN, _NAN, _NAN, level, NO_DATA, 0, 0), _NAN, _NAN, _NAN)
+    names = sorted({*judged, *human})
+    place = {name: i for i, name in enumerate(names)}
+    codes = np.unique(np.asarray(clusters), return_inverse=True)[1]
+    g = int(codes.max()) + 1
+    tables = np.zeros((g, len(names), len(names)))
+    for code, said, wanted in zip(codes, judged, human, strict=True):
+        tables[code, place[said], place[wanted]] += 1
+    total = tables.sum(axis=0)
+    [value], [observed], [expected] = _kappa(total[None])
+    base_rate = float(total.sum(axis=0).max() / n)
+    lower, upper, method = _bounds(tables, float(value), level, seed)
+    interval = Interval(float(value), lower, upper, level, method, n, g)
+    return Kappa(interval, float(observed), float(expected), base_rate)
+
+
+def _kappa(tables: Counts) -> tuple[Counts, Counts, Counts]:
+    """Kappa, observed and expected agreement of each contingency table (rows judge, columns human), shape [k]."""
+    n = tables.sum(axis=(1, 2))
+    observed = np.trace(tables, axis1=1, axis2=2) / n
+    expected = (tables.sum(axis=2) * tables.sum(axis=1)).sum(axis=1) / n**2
+    room = 1 - expected
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(room > 1e-12, (observed - expected) / room, np.nan), observed, expected
+
+
+def _bounds(tables: Counts, value: float, level: float, seed: int) -> tuple[float, float, str]:
+    g = len(tables)
+    if g < 2:
+        return _NAN, _NAN, ONE_CLUSTER
+    rng = np.random.default_rng(seed)
+    weights = rng.multinomial(g, np.full(g, 1 / g), size=RESAMPLES).astype(np.float64)
+    drawn = _kappa(np.tensordot(weights, tables, axes=1))[0]
+    if np.isnan(value) or np.nanmax(drawn) - np.nanmin(drawn) < 1e-12:
+        return _NAN, _NAN, NO_VARIATION
+    tail = float(ndtr(-np.sqrt(g / (g - 1)) * stdtrit(g - 1, 0.5 + level / 2)))
+    lower, upper = np.nanquantile(drawn, [tail, 1 - tail])
+    return float(lower), float(upper), BOOTSTRAP
+
+
+# From the two orders of a comparison to one verdict on the pair.
+
+_KEY = ["judge", "attack", "defense", "item_id", "response_id", "response_b"]
+_SIDES = (Outcome.A, Outcome.B, Outcome.TIE)
+_EQUAL = 1e-9
+"""Averages nearer than this are equal: float32 forward passes differ by more between machines."""
+
+
+def combine_orders(verdicts: pd.DataFrame, *, average: Literal["probability", "logit"] = "probability") -> pd.DataFrame:
+    """One row per comparison and arm: probabilities averaged over both orders, then the largest (paper 004).
+
+    A comparison is unread where either order is unread or was not asked. Two sides with the same average are a
+    tie, so a judge that names the first slot outright in both orders ties. How often the first slot wins is
+    computed from the verdicts themselves (`engine.stats.agreement`).
+
+    Args:
+        verdicts: table `verdicts`; rows that are not pairwise are left out. A row with an outcome and no p_a
+            (a recorded verdict) counts as decided outright.
+        average: of the probabilities, or of their logarithms, renormalised (the mean of the logits).
+
+    Returns:
+        Table `pairs`, in the order in which the comparisons first appear.
+
+    Raises:
+        InputError: an order of a comparison stands twice.
+    """
+    rows = verdicts[verdicts["protocol"] == Protocol.PAIRWISE.value]
+    if (unordered := rows["order"].isna()).any():
+        row = rows[unordered].iloc[0]
+        raise InputError(f"The comparison of {row.response_id} with {row.response_b} has a verdict without an order.")
+    if (twice := rows.duplicated([*_KEY, "order"])).any():
+        row = rows[twice].iloc[0]
+        raise InputError(
+            f"The comparison of {row.response_id} with {row.response_b} stands twice in the order {row.order}; "
+            "combine one run at a time."
+        )
+    made = [
+        dict(zip(_KEY, key, strict=True)) | _combine({row["order"]: row for row in group.to_dict("records")}, average)
+        for key, group in rows.groupby(_KEY, sort=False, dropna=False)
+    ]
+    return PAIRS.conform(pd.DataFrame(made)) if made else PAIRS.empty()
+
+
+def _combine(rows: Mapping[str, Mapping[Hashable, Any]], average: str) -> dict[str, Any]:
+    shares = {order: _shares(rows[order]) for order in Order if order in rows}
+    outcomes = {f"outcome_{order}": rows[order]["outcome"] if order in rows else None for order in Order}
+    unread = [f"order {order}: {_reason(rows.get(order))}" for order in Order if shares.get(order) is None]
+    if unread:
+        nan = float("nan")
+        return outcomes | {"p_a": nan, "p_b": nan, "p_tie": nan, "unread_reason": "; ".join(unread)}
+    both = np.array([shares[order] for order in Order])  # (2 orders, 3 sides)
+    if average == "logit":
+        logits = np.log(both.clip(min=1e-12)).mean(axis=0)
+        mean = np.exp(logits - logits.max())
+        mean = mean / mean.sum()
+    else:
+        mean = both.mean(axis=0)
+    return outcomes | {
+        "p_a": mean[0],
+        "p_b": mean[1],
+        "p_tie": mean[2],
+        "outcome": _largest(mean).value,
+        "disagree": int(outcomes["outcome_ab"] != outcomes["outcome_ba"]),
+    }
+
+
+def _shares(row: Mapping[Hashable, Any]) -> npt.NDArray[np.float64] | None:
+    """Probabilities of a, b and a tie, order undone; None where the verdict is unread."""
+    if pd.notna(row["unread_reason"]) or pd.isna(row["outcome"]):
+        return None
+    if pd.isna(row["p_a"]):
+        return np.array([float(row["outcome"] == side.value) for side in _SIDES])
+    a, tie = float(row["p_a"]), 0.0 if pd.isna(row["p_tie"]) else float(row["p_tie"])
+    return np.array([a, max(0.0, 1 - a - tie), tie])
+
+
+def _reason(row: Mapping[Hashable, Any] | None) -> str:
+    if row is None:
+        return "not asked"
+    return str(row["unread_reason"]) if pd.notna(row["unread_reason"]) else "no outcome"
+
+
+def _largest(mean: npt.NDArray[np.float64]) -> Outcome:
+    best = [side for side, p in zip(_SIDES, mean, strict=True) if p >= mean.max() - _EQUAL]
+    return best[0] if len(best) == 1 else Outcome.TIE
+
+
+# What a pairwise judge owes to the order in which it sees a pair.
+
+_PAIR = ["item_id", "response_id", "response_b", "attack", "defense"]
+
+
+def first_slot_rate(verdicts: pd.DataFrame, *, level: float = 0.95, seed: int = 0) -> Interval:
+    """Share of read pairwise verdicts that prefer the response shown first; a tie counts half.
+
+    0.5 where order does not matter, provided that both orders were asked. The interval is `cluster_rate`
+    with items as clusters.
+
+    Args:
+        verdicts: table `verdicts`; rows that are not pairwise, or have no order or outcome, are left out.
+        level: confidence level in (0, 1).
+        seed: of the bootstrap.
+    """
+    rows = _pairwise(verdicts)
+    return cluster_rate(_first_wins(rows), cluster_codes(rows), level=level, seed=seed)
+
+
+def order_agreement(verdicts: pd.DataFrame, *, level: float = 0.95, seed: int = 0) -> Interval:
+    """Share of comparisons whose two orders give the same outcome (a, b or tie).
+
+    A comparison enters once, and only when both orders were read; the arms (attack, defense) count apart.
+
+    Args:
+        verdicts: table `verdicts`; rows that are not pairwise, or have no order or outcome, are left out.
+        level: confidence level in (0, 1).
+        seed: of the bootstrap.
+    """
+    rows = _pairwise(verdicts).drop_duplicates([*_PAIR, "order"])
+    both = rows[rows["order"] == Order.AB.value].merge(
+        rows[rows["order"] == Order.BA.value], on=_PAIR, suffixes=("_ab", "_ba")
+    )
+    same = (both["outcome_ab"] == both["outcome_ba"]).to_numpy(dtype=float)
+    return cluster_rate(same, cluster_codes(both), level=level, seed=seed)
+
+
+def _pairwise(verdicts: pd.DataFrame) -> pd.DataFrame:
+    read = verdicts["outcome"].notna() & verdicts["order"].notna()
+    return verdicts[(verdicts["protocol"] == Protocol.PAIRWISE.value) & read]
+
+
+def _first_wins(rows: pd.DataFrame) -> npt.NDArray[np.float64]:
+    first = np.where(rows["order"] == Order.AB.value, Outcome.A.value, Outcome.B.value)
+    outcome = rows["outcome"].to_numpy(dtype=object)
+    return np.where(outcome == Outcome.TIE.value, 0.5, (outcome == first).astype(float))

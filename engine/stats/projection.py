@@ -1,0 +1,100 @@
+"""Vectors on a plane: principal components, and UMAP for neighbourhoods. Neither needs torch."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from engine.core.errors import InputError
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Projection:
+    """Points in the space of the first principal components.
+
+    Attributes:
+        points: coordinates of each row (n, k), centred.
+        explained: share of the total variance each component holds (k,), descending, in [0, 1]; NaN where the
+            rows do not vary at all.
+        components: unit direction of each component in the original space (k, d).
+    """
+
+    points: Floats
+    explained: Floats
+    components: Floats
+
+
+def pca(x: npt.ArrayLike, k: int = 2) -> Projection:
+    """The first k principal components, by a singular value decomposition of the centred rows.
+
+    Signs are fixed so that the largest entry of each component is positive; two machines then draw one picture.
+
+    Args:
+        x: rows (n, d), finite.
+        k: components wanted; where n - 1 or d are fewer, the missing coordinates are zero.
+
+    Raises:
+        InputError: no rows, not a matrix, k below 1, or a value that is not finite.
+    """
+    rows = _checked(x)
+    if k < 1:
+        raise InputError(f"{k} components were asked for; at least 1 is needed.")
+    centred = rows - rows.mean(axis=0)
+    _, singular, directions = np.linalg.svd(centred, full_matrices=False)
+    have = min(k, len(singular))
+    turn = np.sign(directions[np.arange(have), np.abs(directions[:have]).argmax(axis=1)])
+    components = np.zeros((k, rows.shape[1]))
+    components[:have] = directions[:have] * np.where(turn == 0, 1.0, turn)[:, None]
+    total = float((singular**2).sum())
+    explained = np.zeros(k)
+    explained[:have] = singular[:have] ** 2 / total if total > 0 else np.nan
+    return Projection(centred @ components.T, explained, components)
+
+
+def umap_map(x: npt.ArrayLike, *, seed: int, neighbours: int = 15, min_dist: float = 0.1) -> Floats:
+    """A UMAP embedding in the plane (McInnes, Healy and Melville 2018), the same for the same seed.
+
+    Distances between far groups mean nothing in it; neighbourhoods do. The first call in a process compiles for
+    several seconds.
+
+    Args:
+        x: rows (n, d), finite.
+        seed: decides the layout; with a seed UMAP runs on one thread.
+        neighbours: size of a neighbourhood; at most n - 1 is used.
+        min_dist: closest that points are drawn, in [0, 1).
+
+    Returns:
+        Coordinates (n, 2); for fewer than four rows those of `pca`, since UMAP has no neighbourhoods then.
+
+    Raises:
+        InputError: as `pca`, or a setting outside its range.
+    """
+    rows = _checked(x)
+    if neighbours < 2 or not 0 <= min_dist < 1:
+        raise InputError(f"UMAP needs neighbours >= 2 and 0 <= min_dist < 1; got {neighbours} and {min_dist}.")
+    if len(rows) < 4:
+        return pca(rows).points
+    import umap  # seconds of compiling, which a reader of PCA should not wait for
+
+    few = min(neighbours, len(rows) - 1)
+    # the spectral start needs more rows than it finds eigenvectors, and fails on rows that are all alike
+    start = "spectral" if len(rows) > 10 and float(np.ptp(rows, axis=0).max()) > 0 else "random"
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="n_jobs value", category=UserWarning)  # what a seed implies
+        mapper = umap.UMAP(n_neighbors=few, min_dist=min_dist, random_state=seed, init=start)
+        return np.asarray(mapper.fit_transform(rows), dtype=np.float64)
+
+
+def _checked(x: npt.ArrayLike) -> Floats:
+    rows = np.asarray(x, dtype=np.float64)
+    if rows.ndim != 2 or not rows.size:
+        raise InputError(f"A projection needs rows of numbers; got an array of shape {rows.shape}.")
+    if not np.isfinite(rows).all():
+        bad = int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])
+        raise InputError(f"Row {bad + 1} of {len(rows)} holds NaN or infinity and cannot be projected. Leave it out.")
+    return rows

@@ -1,0 +1,1 @@
+"""Attack grid: every attack under every defense."""

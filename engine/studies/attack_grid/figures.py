@@ -1,0 +1,166 @@
+"""Figures of a run that scored responses under attacks and defenses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from engine.core.errors import InputError
+from engine.core.schema import METRICS, NONE
+from engine.plots.grid import plot_grid, prepare_grid
+from engine.plots.rows import EFFECTS, plot_forest, prepare_forest
+from engine.plots.shifts import plot_distribution, plot_dumbbells, prepare_distribution, prepare_dumbbells
+from engine.plots.theme import Mode
+from engine.stats.shifts import defense_gains, paired_shifts, shift_metrics
+from engine.studies.figure import (
+    Dial,
+    Entry,
+    Shown,
+    Source,
+    Values,
+    arm_name,
+    has_table,
+    label_values,
+    short_titles,
+    strongest_arm,
+)
+
+STUDY = "score"
+ALL = "all"
+
+
+def shifts(source: Source) -> pd.DataFrame:
+    """One row per response and attacked arm, from `paired_shifts`."""
+    return source.memo("shifts", lambda: paired_shifts(source.table("verdicts")))
+
+
+def metrics(source: Source) -> pd.DataFrame:
+    """Table `metrics` of exactly the verdicts that are there: of a run in progress, of those so far."""
+
+    def make() -> pd.DataFrame:
+        verdicts = source.table("verdicts")
+        made = (of(verdicts, level=source.level, seed=source.seed) for of in (shift_metrics, defense_gains))
+        tables = [t for t in made if len(t)]
+        return pd.concat(tables, ignore_index=True) if tables else METRICS.empty()
+
+    return source.memo("metrics", make)
+
+
+def scale(source: Source) -> tuple[float, float]:
+    """Lowest and highest score; what was seen, where the labels are no numbers."""
+    judge = source.manifest.get("judge", {})
+    values = judge.get("values") or label_values([str(label) for label in judge.get("labels", [])])
+    seen = values or source.table("verdicts")["score"].dropna().tolist() or [1.0, 5.0]
+    return float(min(seen)), float(max(seen))
+
+
+def _arms(column: str) -> Any:
+    return lambda source: tuple(str(v) for v in dict.fromkeys(shifts(source)[column]))
+
+
+def _read(source: Source) -> pd.DataFrame:
+    rows = source.table("verdicts")
+    return rows[rows["probabilities"].notna()]
+
+
+METRIC = Dial(
+    "metric", "shift in", "choice", lambda _: "shift", choices=lambda _: tuple(EFFECTS),
+    words={"shift": "points", "relative_shift": "% of the clean mean"},
+)  # fmt: skip
+BEHIND = Dial("defense", "defense", "choice", lambda _: ALL, choices=lambda s: (ALL, *_arms("defense")(s)))
+ATTACK = Dial("attack", "attack", "choice", lambda s: strongest_arm(metrics(s))[0], choices=_arms("attack"))
+DEFENSE = Dial("defense", "defense", "choice", lambda s: strongest_arm(metrics(s))[1], choices=_arms("defense"))
+MOST = Dial("most", "responses shown at most", "whole", lambda _: 20, lambda _: 1, lambda _: 200)
+RESPONSE = Dial(
+    "response",
+    "response",
+    "choice",
+    lambda s: next(iter(_read(s)["response_id"]), ""),
+    choices=lambda s: tuple(dict.fromkeys(_read(s)["response_id"])),
+)
+
+
+def _forest(source: Source, at: Values) -> Shown:
+    rows = metrics(source)
+    own = rows if at["defense"] == ALL else rows[rows["defense"] == at["defense"]]
+    made = prepare_forest(own, metric=str(at["metric"]), titles=short_titles(rows))
+    return Shown(made, {"note": source.origin})
+
+
+def _grid(source: Source, at: Values) -> Shown:
+    rows = metrics(source)
+    return Shown(prepare_grid(rows, metric=str(at["metric"]), titles=short_titles(rows)), {"note": source.origin})
+
+
+def _dumbbells(source: Source, at: Values) -> Shown:
+    attack, defense = str(at["attack"]), str(at["defense"])
+    made = prepare_dumbbells(shifts(source), attack=attack, defense=defense, most=int(at["most"]))
+    if made.empty:
+        raise InputError(f"The run has no responses under {attack!r} behind {defense!r}; choose another arm.")
+    n = f"n = {int(made['n_read'].iloc[0])} read both times"
+    title = f"Which responses does {arm_name(attack, defense)} move?"
+    facts = (n, "single responses, so no interval")
+    return Shown(made, {"note": source.origin, "scale": list(scale(source)), "title": title}, facts)
+
+
+def _distribution(source: Source, at: Values) -> Shown:
+    rows = source.table("verdicts")
+    own = rows[(rows["response_id"] == at["response"]) & (rows["defense"] == at["defense"])]
+    by = {str(r["attack"]): r for r in own.to_dict("records")}
+    attacked = None if at["attack"] == NONE else by.get(str(at["attack"]))
+    if NONE not in by:
+        raise InputError(f"The run has no verdict on {at['response']!r} behind {at['defense']!r}.")
+    labels = [str(label) for label in source.manifest["judge"]["labels"]]
+    values = list(source.manifest["judge"].get("values") or label_values(labels))
+    kept = ("score", "coverage", "probabilities", "unread_reason")
+    pair = [None if row is None else {k: _plain(row[k]) for k in kept} for row in (by[NONE], attacked)]
+    assert pair[0] is not None
+    made = prepare_distribution(labels, values, pair[0], pair[1])
+    unread = sum(bool(p and p["unread_reason"]) for p in pair)
+    facts = (f"n = 1 response ({at['response']})", f"{unread} unread", "one response, so no interval")
+    title = "How sure is the judge?" if attacked is None else "How does the attack move this score?"
+    return Shown(made, {"note": source.origin, "title": title}, facts)
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, list) or not pd.isna(value) else None
+
+
+def _draw_dumbbells(prepared: pd.DataFrame, more: dict[str, Any], mode: Mode) -> Any:
+    low, high = more["scale"]
+    return plot_dumbbells(prepared, mode=mode, scale=(low, high), title=more["title"], note=more["note"])
+
+
+_NOTHING = has_table("verdicts", "it holds no verdicts yet.")
+
+
+def _no_labels(source: Source) -> str:
+    if why := _NOTHING(source):
+        return why
+    judge = source.manifest.get("judge", {})
+    labels = [str(label) for label in judge.get("labels", [])]
+    if not labels or not (judge.get("values") or label_values(labels)) or _read(source).empty:
+        return "its judge gave no probabilities of numbered labels."
+    return ""
+
+
+ENTRIES = (
+    Entry(
+        STUDY, "forest", "How far does each attack move the score?", _forest,
+        lambda p, more, mode: plot_forest(p, mode=mode, note=more["note"]), (METRIC, BEHIND), _NOTHING,
+    ),
+    Entry(
+        STUDY, "grid", "Which defense holds against which attack?", _grid,
+        lambda p, more, mode: plot_grid(p, mode=mode, note=more["note"]), (METRIC,), _NOTHING,
+    ),
+    Entry(
+        STUDY, "dumbbells", "Which responses does an attack move?", _dumbbells, _draw_dumbbells,
+        (ATTACK, DEFENSE, MOST), _NOTHING,
+    ),
+    Entry(
+        STUDY, "distribution", "How does the attack move one score?", _distribution,
+        lambda p, more, mode: plot_distribution(p, mode=mode, title=more["title"], note=more["note"]),
+        (RESPONSE, ATTACK, DEFENSE), _no_labels,
+    ),
+)  # fmt: skip

@@ -1,0 +1,266 @@
+"""Study `score`: every response under every attack and defense, with the shift of each arm."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+from pydantic import BaseModel, ConfigDict, Field
+
+from engine.attacks.base import word_diff
+from engine.attacks.cards import parse_attack
+from engine.attacks.registry import make_attack
+from engine.core.errors import InputError
+from engine.core.schema import NONE
+from engine.core.settings import Settings, get_settings
+from engine.data.dataset import Dataset
+from engine.data.store import load_dataset
+from engine.defenses.base import judge_together
+from engine.defenses.cards import defense_name
+from engine.defenses.registry import defend
+from engine.defenses.writing import TUTOR
+from engine.judges.base import Checkpoint, Judge, Request, Verdict, device_of, remark_of, verdict_id, verdict_table
+from engine.judges.registry import make_judge
+from engine.runs.folder import RunFolder, create_run, now
+from engine.stats.shifts import defense_gains, shift_metrics
+from engine.studies.anchors import sources_for
+from engine.studies.running import (
+    KeptJudge,
+    Plan,
+    about_data,
+    about_judge,
+    build_requests,
+    ending,
+    keeping,
+    left_over,
+    make_plan,
+    with_attack,
+    within,
+)
+
+CALLS_PER_CHUNK = 24
+"""Judge calls between two looks at the results: all arms of a few responses, asked together so that their prompts
+share what they have in common."""
+SECONDS_BETWEEN_WRITES = 2.0
+MAX_ARMS = 64
+"""Most attacks, and most defenses, of one run."""
+MAX_VERDICTS = 2_000_000
+"""Most verdicts of one run: its table is held in memory."""
+
+
+class ScoreConfig(BaseModel):
+    """What to run; the run's manifest holds it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    judge: str
+    data: str
+    attacks: tuple[str, ...] = Field(default=("dsi", "bed"), max_length=MAX_ARMS)
+    defenses: tuple[str, ...] = Field(default=(NONE,), max_length=MAX_ARMS)
+    own_text: str = ""
+    tutor: str = TUTOR
+    limit: int | None = Field(default=None, ge=1)
+    budget_seconds: float | None = Field(default=None, gt=0)
+    run_id: str | None = None
+    seed: int = 0
+    level: float = Field(default=0.95, gt=0.5, lt=1)
+
+
+def score_job(config: ScoreConfig, settings: Settings, checkpoint: Checkpoint) -> dict[str, Any]:
+    """The study as a job of the worker."""
+    dataset = load_dataset(config.data, settings.datasets)
+    run = create_run(settings.runs, "score", config.model_dump(), config.run_id)
+    run_score(config, dataset, make_judge(config.judge, settings), run, checkpoint)
+    return {"run_id": run.run_id}
+
+
+def run_score(
+    config: ScoreConfig, dataset: Dataset, judge: Judge, run: RunFolder, checkpoint: Checkpoint
+) -> pd.DataFrame:
+    """Judge all arms, writing partial tables; returns the metrics table.
+
+    Responses are taken a few at a time with all their arms, so that a stopped run is still paired.
+
+    Raises:
+        Cancelled: from the checkpoint; what is done is kept and the run is marked stopped.
+    """
+    checkpoint = within(config.budget_seconds, checkpoint)
+    requests = _requests(config, dataset)
+    _describe(run, dataset, judge, requests)
+    attacks = [make_attack(name, config.own_text) for name in _arms(config.attacks)]
+    judges = _defended(config, dataset, judge)
+    known = keeping(judge, run)
+    if isinstance(known, KeptJudge):
+        judges = {name: KeptJudge(defended, run.table("verdicts")) for name, defended in judges.items()}
+    per_response = len(attacks) * len(judges)
+    step = max(1, CALLS_PER_CHUNK // per_response)
+    tables: list[pd.DataFrame] = []
+    written = time.monotonic()
+    with ending(run, lambda: _finish(run, tables, config, "stopped", known)):
+        for start in range(0, len(requests), step):
+            chunk = [with_attack(r, a) for r in requests[start : start + step] for a in attacks]
+            told = _offset(checkpoint, start * per_response, len(requests) * per_response)
+            answers = _answers(judges, chunk, told)
+            for (name, defended), verdicts in zip(judges.items(), answers, strict=True):
+                tables.append(verdict_table(defended, [_named(r, name) for r in chunk], verdicts))
+            if time.monotonic() - written > SECONDS_BETWEEN_WRITES:
+                run.write_table("verdicts", left_over(pd.concat(tables), known, run))
+                written = time.monotonic()
+    return _finish(run, tables, config, "done")
+
+
+def plan_score(config: ScoreConfig, dataset: Dataset, judge: Judge) -> Plan:
+    """What the study would cost; a few requests are asked to measure the pace, and their answers kept."""
+    attacks = [make_attack(name, config.own_text) for name in _arms(config.attacks)]
+    asked = [with_attack(r, a) for r in _requests(config, dataset) for a in attacks]
+    return make_plan([(defended, asked) for defended in _defended(config, dataset, judge).values()])
+
+
+def _defended(config: ScoreConfig, dataset: Dataset, judge: Judge) -> dict[str, Judge]:
+    """The judge behind each defense, by the defense's one name."""
+    names = _defenses(config.defenses)
+    sources = sources_for(names, dataset, get_settings(), config.tutor)
+    return {name: defend(judge, name, sources=sources) for name in names}
+
+
+def _requests(config: ScoreConfig, dataset: Dataset) -> list[Request]:
+    requests = build_requests(dataset)[: config.limit]
+    if not requests:
+        raise InputError(f"The data {dataset.name} has no response to judge. Load a file on the Data page.")
+    check_size(len(requests), config)
+    return requests
+
+
+def check_size(responses: int, config: ScoreConfig) -> None:
+    """Refuse a grid whose table would not fit in memory.
+
+    Raises:
+        InputError: responses x attacks x defenses are more than `MAX_VERDICTS`.
+    """
+    arms = len(_arms(config.attacks)) * len(_defenses(config.defenses))
+    if responses * arms > MAX_VERDICTS:
+        raise InputError(
+            f"{responses:,} responses in {arms:,} arms are {responses * arms:,} verdicts; a run has at most "
+            f"{MAX_VERDICTS:,}. Take fewer with --limit, or split the attacks and defenses over several runs."
+        )
+
+
+def _arms(attacks: Sequence[str]) -> list[str]:
+    """The attacks asked for, each by its one name, always with the clean arm they are compared with, first."""
+    return list(dict.fromkeys((NONE, *(parse_attack(name).name for name in attacks))))
+
+
+def _defenses(defenses: Sequence[str]) -> list[str]:
+    """The defenses asked for, each by its one name."""
+    return list(dict.fromkeys(defense_name(name) for name in defenses or (NONE,)))
+
+
+def _offset(checkpoint: Checkpoint, before: int, total: int) -> Checkpoint:
+    """The study's checkpoint as one call of the judge sees it."""
+    return lambda done, _: checkpoint(before + done, total)
+
+
+def _named(request: Request, defense: str) -> Request:
+    return replace(request, defense=defense)
+
+
+def _describe(run: RunFolder, dataset: Dataset, judge: Judge, requests: Sequence[Request]) -> None:
+    run.update_manifest(
+        data=about_data(dataset, len({r.item_id for r in requests}), len(requests)),
+        judge=about_judge(judge, judge.labels(requests[0]), requests[:1]),
+    )
+
+
+def _answers(judges: dict[str, Judge], chunk: Sequence[Request], told: Checkpoint) -> list[list[Verdict]]:
+    """Each judge's verdicts; in a retry each arm is asked alone, and only what it has not read."""
+    kept = [(name, judge) for name, judge in judges.items() if isinstance(judge, KeptJudge)]
+    if not kept:
+        return judge_together(list(judges.values()), chunk, told)
+    size = len(chunk)
+    return [
+        judge.judge_as(chunk, [verdict_id(_named(r, name)) for r in chunk], _offset(told, k * size, len(kept) * size))
+        for k, (name, judge) in enumerate(kept)
+    ]
+
+
+def _finish(
+    run: RunFolder, tables: list[pd.DataFrame], config: ScoreConfig, state: str, known: Judge | None = None
+) -> pd.DataFrame:
+    metrics = pd.DataFrame()
+    if tables:
+        verdicts = left_over(pd.concat(tables, ignore_index=True), known, run)
+        shifts = shift_metrics(verdicts, level=config.level, seed=config.seed)
+        gains = defense_gains(verdicts, level=config.level, seed=config.seed)
+        metrics = pd.concat([t for t in (shifts, gains) if len(t)], ignore_index=True)
+        run.write_table("verdicts", verdicts)
+        run.write_table("metrics", metrics)
+    run.update_manifest(state=state, finished=now())
+    return metrics
+
+
+# One response, one attack, one defense: the two judge calls behind the Attack lab's live view.
+
+
+class AttackOne(BaseModel):
+    """What to judge, before and after."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    judge: str
+    data: str
+    response_id: str
+    attack: str = NONE
+    own_text: str = ""
+    defense: str = NONE
+
+
+def attack_one(config: AttackOne, settings: Settings, checkpoint: Checkpoint) -> dict[str, Any]:
+    """Judge a response without and with the attack, both under the defense.
+
+    Returns:
+        JSON-ready: labels, values of neither arm invented, both verdicts, the diff and both prompts.
+
+    Raises:
+        InputError: unknown judge, data, response, attack or defense.
+    """
+    dataset = load_dataset(config.data, settings.datasets)
+    sources = sources_for([config.defense], dataset, settings)
+    judge = defend(make_judge(config.judge, settings), config.defense, sources=sources)
+    clean = _request(dataset, config.response_id)
+    attack = make_attack(config.attack, config.own_text)
+    attacked = with_attack(clean, attack)
+    pair = [clean] if attacked.response == clean.response else [clean, attacked]
+    verdicts = judge.judge(pair, checkpoint)
+    return {
+        "labels": list(judge.labels(clean)),
+        "clean": _shown(verdicts[0]),
+        "attacked": _shown(verdicts[-1]),
+        "attacked_text": attacked.response,
+        "diff": [list(piece) for piece in word_diff(clean.response, attacked.response)],
+        "prompt_clean": judge.prompt(clean),
+        "prompt_attacked": judge.prompt(attacked),
+        "device": device_of(judge),
+        "remark": remark_of(judge, clean),
+        "cached": all(v.seconds == 0 for v in verdicts),
+    }
+
+
+def _request(dataset: Dataset, response_id: str) -> Request:
+    found = build_requests(dataset, response_ids=[response_id])
+    if not found:
+        raise InputError(f"The data {dataset.name} has no response {response_id!r}. Choose one from the list.")
+    return found[0]
+
+
+def _shown(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "score": verdict.score,
+        "coverage": verdict.coverage,
+        "probabilities": verdict.probabilities,
+        "unread_reason": verdict.unread_reason,
+        "prompt_tokens": verdict.prompt_tokens,
+        "seconds": verdict.seconds,
+    }

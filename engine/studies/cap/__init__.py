@@ -1,0 +1,1 @@
+"""CAP: steering, anchors and their defense."""

@@ -1,0 +1,553 @@
+"""Study `cap`: steer a tutor to texts of a high and a low standard, show them to the judge, attack it (paper 001)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from engine.attacks.cards import MAX_NAME, SavedPhrase, parse_attack, save_phrase
+from engine.attacks.registry import make_attack
+from engine.attacks.suffix_search import BEST_PROBES, PROBES, Dials, SuffixSearch, vocabulary_of
+from engine.attacks.suffix_search import Progress as Found
+from engine.core.cache import CallCache
+from engine.core.errors import InputError
+from engine.core.schema import METRICS, NONE
+from engine.core.settings import Settings
+from engine.data.dataset import Dataset
+from engine.data.store import load_dataset
+from engine.defenses.anchors import PROMPTED, UNKNOWN_TEXT, AnchoredJudge, Anchors, GivenAnchors, anchor_prompt
+from engine.defenses.guard import base_loader
+from engine.defenses.writing import TUTOR
+from engine.inference.loading import load_model
+from engine.judges.api_spec import PREFIX as API
+from engine.judges.base import Checkpoint, Cost, Judge, Paid, Request
+from engine.judges.registry import make_judge
+from engine.runs.folder import LEARNED, RunFolder, create_run, now
+from engine.stats.shifts import FROM_UNDEFENDED
+from engine.steering.activations import blocks
+from engine.steering.references import LEAST_READ, Chosen, nearest_alpha
+from engine.steering.vectors import Side
+from engine.studies.anchors import sources_for
+from engine.studies.cap.arms import (
+    AnchorSets,
+    arms_of,
+    asked_by_arm,
+    comparative_rows,
+    guard_of,
+    judge_arms,
+    make_anchors,
+    pair_requests,
+    pairs_of,
+    reasoner_of,
+    screening_work,
+    training_texts,
+    with_fitted,
+)
+from engine.studies.cap.metrics import COSTS, arm_metrics, tokens_apart
+from engine.studies.cap.study import (
+    ANCHORED,
+    CAP,
+    HUMAN,
+    CapConfig,
+    Contexts,
+    Progress,
+    divide,
+    expected_work,
+    with_text,
+)
+from engine.studies.cap.tutor import SIDES, Tutor, alphas_of, find_standards, limit_of, plain_prompt, sweep
+from engine.studies.cap.tutor import Found as TutorFound
+from engine.studies.running import about_data, about_judge, add_up, as_json, build_requests, ending, expense_of, within
+from engine.studies.suffix_targets import PromptCutter, inner_judge, spread_over_items
+
+# Suffixes learned on the judge inside the study `cap` (AdvSuffix, paper 001, section 5.1), as attacks of the run.
+#
+# A phrase is learned on responses of the training contexts, on the undefended judge and, as a stronger arm of its own,
+# through CAP; it is judged on the evaluation contexts as every other attack. It is saved as one of the user's phrases.
+# Each word is noted in the run as it is found, so that a stopped run goes on behind it.
+
+
+def with_deflation(attacks: Sequence[str]) -> tuple[str, ...]:
+    """The attacks, and for each that has a direction the one that lowers a score: a rival's, under attack."""
+    out: dict[str, None] = {}
+    for name in attacks:
+        out[name] = None
+        base, at, place = name.partition("@")
+        lowered = f"{base}-deflate{at}{place}"
+        try:
+            out[parse_attack(lowered).name] = None
+        except InputError:
+            continue  # it has no direction, or is the deflating one already
+    return tuple(out)
+
+
+def learning_work(config: CapConfig) -> int:
+    """Prompts that the searches compute, which `Progress` counts."""
+    searches = bool(config.learned_words) * (1 + (config.learned_through_cap and CAP in config.defenses))
+    each = 1 + config.learned_words * (config.learned_candidates + PROBES + BEST_PROBES)
+    return searches * each * config.learned_prompts
+
+
+def learn_suffixes(
+    config: CapConfig,
+    contexts: Contexts,
+    dataset: Dataset,
+    judge: Judge,
+    anchors: Mapping[str, Mapping[str, Anchors]],
+    run: RunFolder,
+    progress: Progress,
+) -> tuple[str, ...]:
+    """Search, save and note each phrase; returns the names of the attacks.
+
+    Args:
+        config: how many words, candidates and training prompts; 0 words learns nothing.
+        contexts: whose training side is learned on.
+        dataset: has the responses of the training contexts.
+        judge: undefended.
+        anchors: by arm and item, for the phrase learned through CAP.
+        run: its manifest gets the phrases under `learned`, and holds the words that a stopped run had found.
+        progress: told of every prompt computed.
+
+    Raises:
+        InputError: the judge is no white box, or the training contexts have no response, or none has anchors that a
+            phrase could be learned through.
+    """
+    if not config.learned_words:
+        return ()
+    training = {r.item_id for r in contexts.training}
+    responses = [r for r in build_requests(dataset) if r.item_id in training]
+    judges: dict[str, Judge] = {NONE: judge}
+    asked = {NONE: spread_over_items(responses, config.learned_prompts)}
+    if config.learned_through_cap and CAP in config.defenses:
+        free = {item: one._replace(tokens=0, passes=0.0, seconds=0.0) for item, one in anchors[CAP].items()}
+        judges[CAP] = AnchoredJudge(judge, CAP, GivenAnchors(CAP, free))
+        # where the tutor wrote no steered text there is no prompt to learn on
+        read = [r for r in responses if r.item_id in free and not free[r.item_id].unread]
+        if not read:
+            raise InputError(
+                f"None of the {len(training)} training contexts has both steered anchors, so no phrase can be learned "
+                "through CAP. Leave learned_through_cap out, or use more training contexts."
+            )
+        asked[CAP] = spread_over_items(read, config.learned_prompts)
+    part = learning_work(config) // len(judges)
+    notes = _Notes(run, inner_judge(judge).fingerprint)
+    for arm, defended in judges.items():
+        found = _search(config, defended, asked[arm], progress.part(part), part, notes, arm)
+        name = phrase_of(run.run_id, arm)
+        inner = inner_judge(defended)
+        save_phrase(
+            SavedPhrase(
+                name, found.words, found.values, inner.spec, inner.fingerprint, "pointwise", arm, dataset.name, now(),
+                run.run_id,
+            )
+        )  # fmt: skip
+        notes.write(arm, found, attack=parse_attack(f"suffix:{name}:{len(found.words)}").name)
+    return tuple(str(one["attack"]) for one in run.manifest()[LEARNED])
+
+
+class _Notes:
+    """The phrases in the run's manifest, by arm; those of another judge are dropped."""
+
+    def __init__(self, run: RunFolder, fingerprint: str) -> None:
+        self._run, self._fingerprint = run, fingerprint
+        before = run.manifest().get(LEARNED, [])
+        self._found = {one["defense"]: one for one in before if one.get("fingerprint") == fingerprint}
+        self._queries = {arm: int(one["queries"]) for arm, one in self._found.items()}
+
+    def words(self, arm: str) -> list[str]:
+        """What a stopped run had found."""
+        return [str(word) for word in self._found.get(arm, {}).get("words", [])]
+
+    def write(self, arm: str, found: Found, attack: str = "") -> None:
+        """Note the phrase so far; without the attack's name it is unfinished."""
+        queries = found.queries + self._queries.get(arm, 0)
+        self._found[arm] = {
+            "attack": attack, "defense": arm, "words": list(found.words), "values": [float(v) for v in found.values],
+            "queries": queries, "fingerprint": self._fingerprint,
+        }  # fmt: skip
+        self._run.update_manifest(**{LEARNED: list(self._found.values())})
+
+
+def phrase_of(run_id: str, arm: str) -> str:
+    """What a phrase of a run is called."""
+    tail = re.sub(r"[^a-z0-9]+", "-", run_id.lower()).strip("-")
+    tail = re.sub(r"^cap-\d{8}-\d{6}-", "", tail)  # of an id that was made here the random part is enough
+    return f"cap-{'through-' if arm == CAP else ''}{tail}"[:MAX_NAME].rstrip("-")
+
+
+def _search(
+    config: CapConfig,
+    judge: Judge,
+    asked: Sequence[Request],
+    look: Callable[[int, int], None],
+    total: int,
+    notes: _Notes,
+    arm: str,
+) -> Found:
+    """One phrase, noted word by word."""
+    loaded = inner_judge(judge).loaded
+    vocabulary = vocabulary_of(loaded.tokenizer)
+    cutter = PromptCutter(judge, asked, vocabulary)
+    done = 0
+
+    def count(more: int) -> None:
+        nonlocal done
+        done = min(done + more, total)
+        look(done, total)
+
+    def told(at: Found) -> None:
+        if at.chosen and at.words:
+            notes.write(arm, at)
+
+    search = SuffixSearch(loaded, cutter.labels, cutter.targets, vocabulary, cutter.fits)
+    dials = Dials(config.learned_words, config.learned_candidates, seed=config.seed)
+    return search.run(dials, told, count, notes.words(arm))
+
+
+# What the study `cap` will take, and whether its settings can be had, said before anything is written or asked.
+
+
+def check_settings(config: CapConfig, dataset: Dataset, judge: Judge, tutor: Tutor, settings: Settings) -> None:
+    """Refuse what would fail only after the tutor has written for minutes.
+
+    Raises:
+        InputError: an attack that is not known, a layer the tutor does not have, a suffix to be learned on a judge that
+            is no white box, anchors by ratings without ratings, or a judge without a prompt that shows anchors.
+    """
+    for name in config.attacks:
+        make_attack(name)
+    if config.layer and config.layer > len(blocks(tutor.loaded)):
+        raise InputError(
+            f"{tutor.loaded.spec} has no layer {config.layer}; its layers are 1 to {len(blocks(tutor.loaded))}."
+        )
+    if config.learned_words:
+        inner_judge(judge)
+    if HUMAN in config.defenses:
+        sources_for([HUMAN], dataset, settings)
+    if any(name in ANCHORED for name in config.defenses):
+        judge.labels(replace(divide(config, dataset).responses[0], anchor_low="low", anchor_high="high"))
+
+
+def plan_cap(config: CapConfig, dataset: Dataset, judge: Judge, tutor: Tutor, settings: Settings) -> dict[str, Any]:
+    """Texts, calls and tokens of the study; nothing is written or asked.
+
+    What is not written yet counts at its longest; anchors in a judge's prompt count about 50 tokens each.
+
+    Returns:
+        JSON-ready. texts and tutor_tokens: what the tutor writes, prompts and longest texts together, known ones too.
+        calls, tokens, known: of the judge and of those who help it, as in `Cost`. learned_prompts: computed by the
+        searches for suffixes, at most. steps: what the progress counts. expense: of a judge behind a server.
+
+    Raises:
+        InputError: as `check_settings`, or too few contexts.
+    """
+    if config.deflate:
+        config = config.model_copy(update={"attacks": with_deflation(config.attacks)})
+    check_settings(config, dataset, judge, tutor, settings)
+    contexts = divide(config, dataset)
+    texts, written, scored = _tutor_part(config, contexts, judge, tutor)
+    total = add_up([scored, *_arm_costs(config, contexts, judge, tutor)])
+    expense = expense_of(judge, total)
+    read = [1 + len(r.response) // 4 for r in training_texts(config, contexts, dataset)]  # as the screens count
+    ways = 1 + len(config.attacks)
+    return {
+        "texts": texts,
+        "tutor_tokens": written,
+        "calls": total.calls + ways * len(read),
+        "tokens": total.tokens + ways * sum(read),
+        "known": total.known,
+        "learned_prompts": learning_work(config),
+        "steps": expected_work(config, contexts) + learning_work(config) + ways * len(read),
+        "expense": as_json(expense) if expense else None,
+    }
+
+
+def _tutor_part(config: CapConfig, contexts: Contexts, judge: Judge, tutor: Tutor) -> tuple[int, int, Cost]:
+    """Texts of the pools, the sweep and the anchors, their tokens, and what scoring each of them alone takes."""
+    limit = limit_of(contexts.training[0].task, config.new_tokens)
+    alphas = len({0.0, *config.alphas}) + sum(size > 0 for size in config.reach)
+    training = {r.item_id for r in contexts.training}
+    prompted = [arm for arm in config.defenses if arm in PROMPTED]
+    texts = tokens = 0
+    costs = []
+    for request in contexts.every:
+        plain = 2 * (CAP in config.defenses) + (2 * (config.candidates + alphas) if request.item_id in training else 0)
+        asks = [(plain_prompt(request), plain)]
+        asks += [(anchor_prompt(request, side, PROMPTED[arm]), 1) for arm in prompted for side in ("low", "high")]
+        own = sum(n for _, n in asks)
+        texts += own
+        tokens += sum(n * (len(tutor.ids(prompt)) + limit) for prompt, n in asks)
+        one = judge.cost(with_text([request], ["word " * limit]))
+        paid = Paid(*(own * part for part in one.paid))
+        costs.append(Cost(own * one.calls, own * one.tokens, own * one.known, paid))
+    return texts, tokens, add_up(costs)
+
+
+def _arm_costs(config: CapConfig, contexts: Contexts, judge: Judge, tutor: Tutor) -> list[Cost]:
+    """What judging every arm takes, and the comparative form."""
+    shown = {r.item_id: Anchors(UNKNOWN_TEXT, UNKNOWN_TEXT) for r in contexts.every}
+    anchors = AnchorSets(dict.fromkeys(ANCHORED, shown), {}, pd.DataFrame())
+    writer = reasoner_of(config, judge, lambda: tutor)  # whoever writes the reasoning, its length is the same at most
+    arms = arms_of(config, judge, anchors, writer, guard_of(tutor, judge))
+    asked = asked_by_arm(config, contexts.responses, arms.judges)
+    costs = [arms.judges[name].cost(requests) for name, requests in asked]
+    if pairs := pairs_of(contexts.responses, judge):
+        costs.append(judge.cost(pair_requests(config, pairs)))
+    return costs
+
+
+def load_tutor(spec: str, settings: Settings, *, cache: bool = True) -> Tutor:
+    """The tutor a spec names; `bundled:base` is shared with the defenses that ask it.
+
+    Raises:
+        InputError: the spec names no model, one behind a server, or one without a chat template.
+        ModelError: it is no causal language model with layers that can be found.
+    """
+    if spec.startswith(API):
+        raise InputError(
+            f"The tutor {spec} is behind a server and shows no activations, so it cannot be steered. It can write the "
+            f"anchors of W-CAP: judgescope study grid --defense none --defense wcap --tutor {spec}."
+        )
+    loaded = base_loader(settings)() if spec == TUTOR else load_model(spec, settings)
+    blocks(loaded)
+    if not getattr(loaded.tokenizer, "chat_template", None):
+        raise InputError(
+            f"The tutor {spec} has no chat template, so it cannot be asked for a text of good or poor quality. Choose "
+            f"a model that was trained to follow instructions, for example {TUTOR}."
+        )
+    return Tutor(loaded, CallCache(settings.calls) if cache else None)
+
+
+def cap_job(config: CapConfig, settings: Settings, checkpoint: Checkpoint) -> dict[str, Any]:
+    """The study as a job of the worker."""
+    dataset = load_dataset(config.data, settings.datasets)
+    run = create_run(settings.runs, "cap", config.model_dump(), config.run_id)
+    run_cap(
+        config,
+        dataset,
+        make_judge(config.judge, settings),
+        load_tutor(config.tutor, settings),
+        run,
+        settings,
+        checkpoint,
+    )
+    return {"run_id": run.run_id}
+
+
+def run_cap(
+    config: CapConfig,
+    dataset: Dataset,
+    judge: Judge,
+    tutor: Tutor,
+    run: RunFolder,
+    settings: Settings,
+    checkpoint: Checkpoint,
+) -> dict[str, Any]:
+    """Run all parts, writing each part's tables as it ends; returns the summary that `--json` prints.
+
+    Raises:
+        InputError: a setting that judge, tutor or data cannot have, too few contexts, too little contrast, or too few
+            retained texts; each with the remedy.
+        Cancelled: from the checkpoint; finished parts are kept and the run is marked stopped.
+    """
+    checkpoint = within(config.budget_seconds, checkpoint)
+    if config.deflate:
+        config = config.model_copy(update={"attacks": with_deflation(config.attacks)})
+    contexts = divide(config, dataset)
+    _describe(run, dataset, judge, tutor, contexts)
+    work = expected_work(config, contexts) + learning_work(config) + screening_work(config, contexts, dataset)
+    progress = Progress(checkpoint, work)
+    with ending(run):
+        check_settings(config, dataset, judge, tutor, settings)
+        anchors = _steer(config, contexts, dataset, judge, tutor, run, settings, progress)
+        learned = learn_suffixes(config, contexts, dataset, judge, anchors.by_item, run, progress)
+        config = config.model_copy(update={"attacks": (*config.attacks, *learned)})
+        _judge(config, contexts, dataset, judge, tutor, run, anchors, settings, progress)
+    run.update_manifest(state="done", finished=now())
+    return summary(run)
+
+
+def _steer(
+    config: CapConfig,
+    contexts: Contexts,
+    dataset: Dataset,
+    judge: Judge,
+    tutor: Tutor,
+    run: RunFolder,
+    settings: Settings,
+    progress: Progress,
+) -> AnchorSets:
+    """From the pools to the anchors; each table is written as it is known."""
+    found = find_standards(config, contexts.training, tutor, judge, progress)
+    _write_standards(run, found)
+    alphas = alphas_of(config, found.standards, found.prompts_end)
+    swept = sweep(config, contexts.training, tutor, judge, found.standards, alphas, progress)
+    run.write_table("cap_sweep", swept)
+    standard: dict[Side, float] = {"high": found.thresholds.high, "low": found.thresholds.low}
+    chosen = {side: _choose(swept, side, standard[side]) for side in SIDES}
+    _note(run, found, chosen)
+    anchors = make_anchors(config, contexts, dataset, tutor, judge, found.standards, chosen, settings, progress)
+    run.write_table("cap_anchors", anchors.table)
+    return anchors
+
+
+def _judge(
+    config: CapConfig,
+    contexts: Contexts,
+    dataset: Dataset,
+    judge: Judge,
+    tutor: Tutor,
+    run: RunFolder,
+    anchors: AnchorSets,
+    settings: Settings,
+    progress: Progress,
+) -> None:
+    """Every arm; verdicts and metrics are written after each defense, so that a stopped run has what is done."""
+    guard = guard_of(tutor, judge)
+    part = progress.part(screening_work(config, contexts, dataset))
+    defenses, fitted = with_fitted(config, contexts, dataset, guard, part)
+    run.update_manifest(perplexity={"guard": tutor.loaded.spec, "fitted": fitted})
+    config = config.model_copy(update={"defenses": defenses})
+    writer = reasoner_of(config, judge, lambda: _base(config, tutor, settings))
+    arms = arms_of(config, judge, anchors, writer, guard)
+    verdicts = metrics = pd.DataFrame()
+    apart: dict[str, dict[str, float]] = {}
+    for verdicts in judge_arms(config, contexts.responses, arms.judges, progress):
+        run.write_table("verdicts", verdicts)
+        name = str(verdicts["defense"].iloc[-1])
+        apart[name] = tokens_apart(name, arms, verdicts[verdicts["defense"] == name], contexts.responses, tutor)
+        metrics = arm_metrics(config, verdicts, dataset, anchors, contexts, apart)
+        run.write_table("metrics", metrics)
+    pairs = pairs_of(contexts.responses, judge)
+    part = progress.part(2 * (1 + len(config.attacks)) * len(pairs))
+    beside = pd.DataFrame(comparative_rows(config, pairs, judge, verdicts, part))
+    if len(beside):
+        run.write_table("metrics", METRICS.conform(pd.concat([metrics, beside], ignore_index=True)))
+
+
+def _base(config: CapConfig, tutor: Tutor, settings: Settings) -> Tutor:
+    """The bundled base model, which is the bundled judge with its adapter off; kept or not as the tutor's texts are."""
+    return tutor if config.tutor == TUTOR else load_tutor(TUTOR, settings, cache=tutor.cache is not None)
+
+
+def _choose(swept: pd.DataFrame, side: Side, standard: float) -> Chosen:
+    own = swept[swept["side"] == side]
+    return nearest_alpha(own["alpha"].to_numpy(), own["score"].to_numpy(dtype=float), standard, side)
+
+
+def _describe(run: RunFolder, dataset: Dataset, judge: Judge, tutor: Tutor, contexts: Contexts) -> None:
+    run.update_manifest(
+        data=about_data(dataset, len(contexts.evaluation), len(contexts.responses))
+        | {"n_training_items": len(contexts.training)},
+        judge=about_judge(judge, judge.labels(contexts.responses[0]), contexts.responses[:1]),
+        tutor={"spec": tutor.loaded.spec, "fingerprint": tutor.loaded.fingerprint, "layers": len(blocks(tutor.loaded))},
+    )
+
+
+def _write_standards(run: RunFolder, found: TutorFound) -> None:
+    run.write_table("cap_texts", found.texts)
+    run.write_table("cap_layers", found.layers)
+    run.write_table("cap_points", found.points)
+    vectors = {
+        "layer": [found.standards.layer],
+        "high": [found.standards.high.tolist()],
+        "low": [found.standards.low.tolist()],
+        "mean_norm": [found.standards.mean_norm],
+    }
+    run.write_table("cap_vectors", pd.DataFrame(vectors))
+    _note(run, found)
+
+
+def _note(run: RunFolder, found: TutorFound, chosen: dict[Side, Chosen] | None = None) -> None:
+    run.update_manifest(
+        cap={
+            "layer": found.standards.layer,
+            "best_layer": found.best_layer,
+            "separated": found.separated,
+            "standard_high": found.thresholds.high,
+            "standard_low": found.thresholds.low,
+            **{f"alpha_{side}": chosen[side].alpha if chosen else None for side in SIDES},
+            "chosen": {s: {"n": one.n, "of": one.of, "enough": one.enough} for s, one in (chosen or {}).items()},
+            "mean_norm": found.standards.mean_norm,
+            "common_cosine": _cosine(found.standards.high, found.standards.low),
+            "prompts_end": np.round(found.prompts_end, 4).tolist(),
+        }
+    )
+
+
+def _cosine(a: np.ndarray, b: np.ndarray) -> float:
+    return float(a @ b / np.linalg.norm(a) / np.linalg.norm(b))
+
+
+def summary(run: RunFolder) -> dict[str, Any]:
+    """What `judgescope study cap --json` prints, read back from the run's tables."""
+    cap, metrics = run.manifest()["cap"], run.table("metrics")
+    layers = run.table("cap_layers")
+    pca = layers[layers["space"] == "pca"].sort_values("layer")
+    relative, distance = (
+        {(r["attack"], r["defense"]): r["value"] for r in _rows(metrics, metric)}
+        for metric in ("relative_shift", FROM_UNDEFENDED)
+    )
+    arms = [
+        {
+            "attack": r["attack"],
+            "defense": r["defense"],
+            "n": int(r["n"]),
+            "n_unread": int(r["n_unread"]),
+            "shift": r["value"],
+            "shift_lower": r["lower"],
+            "shift_upper": r["upper"],
+            "relative_shift": relative.get((r["attack"], r["defense"])),
+            "from_undefended": distance.get((r["attack"], r["defense"])),
+        }
+        for r in _rows(metrics, "shift")
+    ]
+
+    def per_defense(metric: str) -> dict[str, float]:
+        return {r["defense"]: float(r["value"]) for r in _rows(metrics, metric) if r["attack"] == NONE}
+
+    def cost_of(name: str) -> dict[str, float | None]:
+        found = {metric: per_defense(metric).get(name) for metric in COSTS}
+        return {"tokens": found["tokens_alone"], "seconds": found["seconds_alone"], **found}
+
+    return {
+        "run_id": run.run_id,
+        **{k: cap[k] for k in ("best_layer", "layer", "separated", "alpha_high", "alpha_low")},
+        **{k: cap[k] for k in ("standard_high", "standard_low")},
+        "alphas": {side: _alpha_read(run.table("cap_sweep"), side, cap[f"alpha_{side}"]) for side in SIDES},
+        "perplexity": run.manifest().get("perplexity"),
+        "learned": run.manifest().get("learned", []),
+        "separability": pca["value"].tolist(),
+        "arms": arms,
+        "spearman": per_defense("spearman"),
+        "cost": {name: cost_of(name) for name in per_defense("tokens_alone")},
+        "anchor_gap": per_defense("anchor_gap"),
+        "anchor_effect": per_defense("anchor_effect"),
+        "comparative": [_comparative(metrics, r["attack"]) for r in _rows(metrics, "comparative_shift")],
+    }
+
+
+def _alpha_read(swept: pd.DataFrame, side: Side, alpha: float) -> dict[str, Any]:
+    """The chosen alpha of a side: its texts' mean score and standard deviation, and how many were read."""
+    scores = swept.loc[(swept["side"] == side) & (swept["alpha"] == alpha), "score"]
+    n = int(scores.notna().sum())
+    enough = n >= LEAST_READ * len(scores)
+    counts = {"n": n, "n_unread": len(scores) - n, "enough_read": enough}
+    return {"alpha": alpha, "mean": float(scores.mean()), "sd": float(scores.std(ddof=1)), **counts}
+
+
+def _comparative(metrics: pd.DataFrame, attack: str) -> dict[str, Any]:
+    """One attack's shift of a preference and of a score, each in units of its clean standard deviation."""
+    own = metrics[(metrics["attack"] == attack) & (metrics["defense"] == NONE)].set_index("metric")["value"]
+    names = ("comparative_shift", "comparative_shift_sd", "absolute_shift_sd")
+    return {"attack": attack, **{name: float(own[name]) for name in names}}
+
+
+def _rows(metrics: pd.DataFrame, metric: str) -> list[dict[str, Any]]:
+    own = metrics[metrics["metric"] == metric]
+    return [{str(k): v for k, v in row.items()} for row in own.to_dict("records")]

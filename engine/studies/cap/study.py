@@ -1,0 +1,204 @@
+"""What the study `cap` runs, how its contexts are divided, and how far it has come."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from engine.core.errors import InputError
+from engine.core.schema import NONE
+from engine.data.dataset import Dataset
+from engine.defenses.cards import parse_defense
+from engine.defenses.writing import TUTOR
+from engine.judges.base import Checkpoint, Request
+from engine.steering.vectors import Form
+from engine.studies.running import build_requests
+
+CAP, WCAP, COT, PERPLEXITY, SCORED, HUMAN = "cap", "wcap", "cot", "perplexity", "score-anchors", "human-anchors"
+ARMS = (NONE, COT, PERPLEXITY, SCORED, HUMAN, WCAP, CAP)
+"""Defenses that the study compares: paper tables 1, 2, 3 and 6."""
+ANCHORED = (SCORED, HUMAN, WCAP, CAP)
+EXCHANGED = "-exchanged"
+"""Ends the name of a control arm: the two anchors in each other's slots, clean responses only."""
+TRAINING, EVALUATION = "train", "eval"
+
+
+def base_of(defense: str) -> str:
+    """An arm's name without its dials: `perplexity?threshold=84` is of `perplexity`."""
+    return defense.partition("?")[0]
+
+
+class CapConfig(BaseModel):
+    """Settings of the study; the run's manifest holds them.
+
+    Attributes:
+        defenses: arms; dials as in `perplexity?threshold=84` are allowed, and a threshold named so is kept.
+        fit_perplexity: whether the arm `perplexity` without a threshold takes those of best F1 on the training
+            contexts, one fitted against learned phrases and one against prompt attacks; else the stock threshold.
+        deflate: whether every attack that has a direction is also tried the other way, on a rival's response.
+        learned_words: length of a suffix learned on this judge, on responses of the training contexts; 0 learns none.
+        learned_candidates: words tried at each step of that search, chosen by gradient.
+        learned_prompts: training responses it is learned on.
+        learned_through_cap: whether a second one is learned on the judge behind CAP.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    judge: str
+    data: str
+    tutor: str = TUTOR
+    attacks: tuple[str, ...] = ("dsi", "bed", "adaptive", "suffix")
+    deflate: bool = False
+    suffix_words: tuple[int, ...] = (1, 2, 3, 5)
+    learned_words: int = Field(default=0, ge=0, le=5)
+    learned_candidates: int = Field(default=32, ge=2, le=4096)
+    learned_prompts: int = Field(default=8, ge=1, le=512)
+    learned_through_cap: bool = False
+    defenses: tuple[str, ...] = ARMS
+    fit_perplexity: bool = True
+    candidates: int = Field(default=12, ge=2, le=200)
+    high_percentile: float = Field(default=80, gt=0, le=100)
+    low_percentile: float = Field(default=20, ge=0, lt=100)
+    components: int = Field(default=2, ge=1, le=50)
+    form: Form = "paper"
+    layer: int | None = Field(default=None, ge=1)
+    reach: tuple[float, ...] = (0, 0.05, 0.1, 0.2, 0.3, 0.45, 0.6)
+    alphas: tuple[float, ...] = (3.0,)
+    new_tokens: int | None = Field(default=None, ge=1, le=512)
+    split: Literal["half", "group"] = "half"
+    limit: int | None = Field(default=None, ge=1)
+    budget_seconds: float | None = Field(default=None, gt=0)
+    run_id: str | None = None
+    seed: int = 0
+    level: float = Field(default=0.95, gt=0.5, lt=1)
+
+    @field_validator("defenses")
+    @classmethod
+    def _known(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        if wrong := [name for name in names if base_of(name) not in ARMS]:
+            raise ValueError(f"{wrong[0]!r} is no arm of this study; allowed: {', '.join(ARMS)}")
+        try:
+            return tuple(dict.fromkeys((NONE, *(parse_defense(name).name for name in names))))
+        except InputError as error:
+            raise ValueError(str(error)) from None
+
+    @field_validator("reach")
+    @classmethod
+    def _sizes(cls, sizes: tuple[float, ...]) -> tuple[float, ...]:
+        if any(not 0 <= size < 1 for size in sizes):
+            raise ValueError("a relative edit lies from 0 to below 1")
+        return sizes
+
+    @field_validator("alphas")
+    @classmethod
+    def _strengths(cls, alphas: tuple[float, ...]) -> tuple[float, ...]:
+        if wrong := [alpha for alpha in alphas if not 0 <= alpha < float("inf")]:
+            raise ValueError(f"alpha {wrong[0]:g} is not allowed; alpha is 0 or more, the side gives the sign")
+        return alphas
+
+    @model_validator(mode="after")
+    def _in_order(self) -> CapConfig:
+        if not self.low_percentile < self.high_percentile:
+            raise ValueError(
+                f"low_percentile {self.low_percentile:g} and high_percentile {self.high_percentile:g} are out of "
+                "order; the low one is below the high one"
+            )
+        return self
+
+    @property
+    def fits_perplexity(self) -> bool:
+        """Whether thresholds are to be fitted: asked for, and there is an arm that names none."""
+        return self.fit_perplexity and PERPLEXITY in self.defenses
+
+
+@dataclass(frozen=True)
+class Contexts:
+    """One request for each context, its response left empty, and the responses that are judged.
+
+    Attributes:
+        training: contexts that thresholds, vectors, layer and alphas come from.
+        evaluation: the others.
+        responses: of the evaluation contexts.
+    """
+
+    training: tuple[Request, ...]
+    evaluation: tuple[Request, ...]
+    responses: tuple[Request, ...]
+
+    @property
+    def every(self) -> tuple[Request, ...]:
+        """All contexts."""
+        return (*self.training, *self.evaluation)
+
+
+def divide(config: CapConfig, dataset: Dataset) -> Contexts:
+    """Contexts into a training and an evaluation side, by chance or as the data's column `group` says.
+
+    Raises:
+        InputError: fewer than four contexts, or a group column that does not name both sides.
+    """
+    requests = build_requests(dataset)
+    first: dict[str, Request] = {}
+    for request in requests:
+        first.setdefault(request.item_id, request)
+    items = list(first)
+    if config.split == "group":
+        groups = dataset.items.set_index("item_id")["group"].to_dict()
+        train = [i for i in items if groups.get(i) == TRAINING]
+        evaluated = [i for i in items if groups.get(i) == EVALUATION]
+    else:
+        order = np.random.default_rng(config.seed).permutation(len(items))
+        half = len(items) // 2
+        chosen = {items[k] for k in order[:half]}
+        train, evaluated = [i for i in items if i in chosen], [i for i in items if i not in chosen]
+    if min(len(train), len(evaluated)) < 2:
+        raise InputError(
+            f"The data {dataset.name} has {len(train)} training and {len(evaluated)} evaluation contexts; at least two "
+            "each are needed. Use data with more items"
+            + (f", or set the column group to {TRAINING} or {EVALUATION}." if config.split == "group" else ".")
+        )
+    chosen = set(evaluated)
+    judged = tuple(r for r in requests if r.item_id in chosen)[: config.limit]
+    kept = dict.fromkeys(r.item_id for r in judged)
+    return Contexts(tuple(first[i] for i in train), tuple(first[i] for i in kept), judged)
+
+
+class Progress:
+    """Counts texts written and responses judged over the whole study."""
+
+    def __init__(self, checkpoint: Checkpoint, total: int) -> None:
+        self._checkpoint, self._total, self._done = checkpoint, total, 0
+
+    def part(self, size: int) -> Checkpoint:
+        """A checkpoint for the next part; parts must be taken one after the other."""
+        before = self._done
+        self._done += size
+
+        def look(done: int, total: int) -> None:
+            self._checkpoint(before + round(size * done / max(total, 1)), self._total)
+
+        return look
+
+
+def expected_work(config: CapConfig, contexts: Contexts) -> int:
+    """Texts written and judge calls, roughly: what `Progress` counts."""
+    pools = 2 * 2 * config.candidates * len(contexts.training)
+    sweep = 2 * 2 * (len(config.reach) + len(config.alphas)) * len(contexts.training)
+    anchors = 4 * 3 * len(contexts.every)
+    arms = len(config.defenses) + config.fits_perplexity  # two thresholds stand in for one arm
+    arms *= (1 + len(config.attacks)) * len(contexts.responses)
+    pairs = 2 * (1 + len(config.attacks)) * len(contexts.responses)
+    lengths = len(config.suffix_words) * 2 * len(contexts.responses)
+    return pools + sweep + anchors + arms + lengths + pairs
+
+
+def with_text(requests: Sequence[Request], texts: Sequence[str]) -> list[Request]:
+    """The contexts with these texts as the responses under judgement."""
+    return [
+        replace(request, response=text, response_id=f"{request.item_id}-text-{k}")
+        for k, (request, text) in enumerate(zip(requests, texts, strict=True))
+    ]

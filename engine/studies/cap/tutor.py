@@ -1,0 +1,490 @@
+"""The tutor of the study `cap`: what it is asked, what it writes, and what is kept of it between runs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+from pydantic import BaseModel, ConfigDict, Field
+
+from engine.core.cache import CallCache, reply_key
+from engine.core.errors import InputError
+from engine.core.schema import Task
+from engine.core.settings import Settings
+from engine.data.store import load_dataset
+from engine.defenses.anchors import anchor_prompt, new_tokens_of
+from engine.defenses.writing import AfterBatch
+from engine.defenses.writing import Written as Reply
+from engine.inference.chat import encode_text
+from engine.inference.llama import Row
+from engine.inference.loading import LoadedModel
+from engine.judges.base import Checkpoint, Cost, Judge, Request
+from engine.judges.registry import make_judge
+from engine.runs.folder import RunFolder, open_run
+from engine.stats.projection import pca, umap_map
+from engine.steering.activations import last_activations
+from engine.steering.decode import decode, prompt_ids, repetition, text_perplexities
+from engine.steering.references import Thresholds, anchor_key, degraded, retained, thresholds_of
+from engine.steering.separability import LayerSeparability, by_layer, halves
+from engine.steering.vectors import LEAST_TEXTS, Edit, Floats, Side, Standards, alphas_reaching, edit_of, standards_of
+from engine.studies.cap.study import CapConfig, Progress, divide, with_text
+
+_WHAT: Mapping[Task, tuple[str, str, str]] = {
+    Task.SUMMARY: ("article", "summary of it", "two or three sentences"),
+    Task.DIALOGUE: ("conversation", "next reply", "one or two sentences"),
+}
+_OTHER = ("request", "answer to it", "a few sentences")
+
+
+def plain_prompt(request: Request) -> str:
+    """The request for a candidate, without a word on quality; the prompt that steered anchors answer too."""
+    source, what, length = _WHAT.get(request.task, _OTHER)
+    return (
+        f"Here is the {source}:\n\n{request.context}\n\nWrite the {what}. Write {length} and nothing else: no comment, "
+        "no title, no quotes."
+    )
+
+
+def prompt_of(request: Request, source: str) -> str:
+    """The prompt of a way of asking: plain, good or poor (W-CAP's two)."""
+    if source in {"good", "poor"}:
+        return anchor_prompt(request, "high" if source == "good" else "low")
+    return plain_prompt(request)
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One text to be written.
+
+    Attributes:
+        ids: the prompt.
+        row: temperature and seed; its prompt number is set when the batch is made.
+        key: what it is kept under.
+    """
+
+    ids: tuple[int, ...]
+    row: Row
+    key: str
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A text of the tutor and what it took this time.
+
+    Attributes:
+        relative_edit: mean over its tokens; 0 where it was not steered.
+        tokens: prompt and written tokens, whether or not it was known.
+        seconds: its share of the batch [s]; 0 where it was known.
+    """
+
+    text: str
+    relative_edit: float
+    tokens: int
+    seconds: float
+
+
+class Tutor:
+    """A causal language model that writes candidates and anchors, steered or not; texts are kept by content.
+
+    Attributes:
+        loaded: the model.
+        cache: where texts are kept between runs; None keeps none.
+    """
+
+    def __init__(self, loaded: LoadedModel, cache: CallCache | None) -> None:
+        self.loaded, self.cache = loaded, cache
+
+    def ids(self, prompt: str) -> tuple[int, ...]:
+        """Token ids of a prompt."""
+        return tuple(prompt_ids(self.loaded, prompt))
+
+    def drawn(self, prompt: str, temperature: float, seed: int, limit: int) -> Ask:
+        """An unsteered text at a temperature."""
+        ids = self.ids(prompt)
+        key = reply_key(f"{self.loaded.fingerprint}-draw-{temperature:g}-{seed}", ids, limit)
+        return Ask(ids, Row(0, temperature, seed), key)
+
+    def write(self, asks: Sequence[Ask], limit: int, edit: Edit | None, checkpoint: Checkpoint) -> list[Draft]:
+        """Write what is not known yet; `edit` has one row for each ask.
+
+        Raises:
+            InputError: a prompt does not fit the tutor's window.
+            ModelError: the tutor gave NaN.
+        """
+        known = self._known([ask.key for ask in asks])
+        todo = list({ask.key: k for k, ask in enumerate(asks) if ask.key not in known}.values())
+        prompts = list(dict.fromkeys(asks[k].ids for k in todo))
+        place = {ids: i for i, ids in enumerate(prompts)}
+        rows = [Row(place[asks[k].ids], asks[k].row.temperature, asks[k].row.seed) for k in todo]
+        clock = time.perf_counter()
+        total = len(asks)
+        written = decode(
+            self.loaded,
+            prompts,
+            rows,
+            limit,
+            edit.rows(todo) if edit else None,
+            after_batch=lambda done: checkpoint(total - len(todo) + done, total),
+        )
+        share = (time.perf_counter() - clock) / max(1, len(todo))
+        fresh = {asks[k].key: w for k, w in zip(todo, written, strict=True)}
+        if self.cache:
+            self.cache.put_replies(
+                (key, (json.dumps({"text": w.text, "edit": w.relative_edit}), len(w.ids))) for key, w in fresh.items()
+            )
+        out, charged = [], set()
+        for ask in asks:
+            if ask.key in fresh:
+                w = fresh[ask.key]
+                text, edit_size, n = w.text, w.relative_edit, len(w.ids)
+            else:
+                text, edit_size, n = known[ask.key]
+            seconds = share if ask.key in fresh and ask.key not in charged else 0.0
+            charged.add(ask.key)
+            out.append(Draft(text, edit_size, len(ask.ids) + n, seconds))
+        checkpoint(total, total)
+        return out
+
+    def _known(self, keys: Sequence[str]) -> dict[str, tuple[str, float, int]]:
+        if not self.cache:
+            return {}
+        found = {}
+        for key, (packed, n) in self.cache.get_replies(list(dict.fromkeys(keys))).items():
+            held = json.loads(packed)
+            found[key] = (str(held["text"]), float(held["edit"]), n)
+        return found
+
+
+class TutorWriter:
+    """The tutor as what writes reasoning and prompted anchors: greedily, in the batched decode loop.
+
+    Attributes:
+        tokens: of each prompt written to so far, prompt and text together, known or not.
+    """
+
+    def __init__(self, tutor: Tutor) -> None:
+        self._tutor = tutor
+        self.tokens: dict[str, int] = {}
+
+    def write(self, prompts: Sequence[str], new_tokens: int, after_batch: AfterBatch) -> list[Reply]:
+        """What the tutor writes to each prompt; of equal prompts the first has the cost, known or not."""
+        asks = [self._tutor.drawn(prompt, 0.0, 0, new_tokens) for prompt in prompts]
+        drafts = self._tutor.write(asks, new_tokens, None, lambda _done, _total: after_batch())
+        charged: set[str] = set()
+        out = []
+        for prompt, ask, draft in zip(prompts, asks, drafts, strict=True):
+            first = prompt not in charged
+            fresh = first and draft.seconds > 0
+            charged.add(prompt)
+            self.tokens[prompt] = draft.tokens
+            passes = float(max(1, draft.tokens - len(ask.ids)))
+            cost = (draft.tokens if first else 0, passes if fresh else 0.0, draft.seconds if fresh else 0.0)
+            out.append(
+                Reply(draft.text, *cost, unread="" if draft.text else f"{self._tutor.loaded.spec} wrote nothing")
+            )
+        return out
+
+    def cost(self, prompts: Sequence[str], new_tokens: int) -> Cost:
+        """Distinct prompts with the longest texts they may get, known or not."""
+        ids = {self._tutor.ids(prompt) for prompt in prompts}
+        return Cost(len(ids), sum(len(one) + new_tokens for one in ids), 0)
+
+
+def limit_of(task: Task, wanted: int | None) -> int:
+    """Longest text in tokens: the study's own setting, or the task's (dialogue 64, summary 128)."""
+    return wanted or new_tokens_of(task)
+
+
+# First part of the study `cap`: pools, thresholds, activations, separability, layer, standard vectors.
+
+RECIPE: tuple[tuple[str, float], ...] = (
+    ("plain", 0.7), ("plain", 1.0), ("good", 0.7), ("poor", 1.0), ("plain", 1.4), ("degraded", 0.7),
+)  # fmt: skip
+"""How the candidates of a context are asked for, over and over: a pool of one temperature alone has little contrast."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the training contexts gave.
+
+    Attributes:
+        texts: table `cap_texts`.
+        thresholds: from the first pool.
+        layers: table `cap_layers`.
+        points: table `cap_points`.
+        standards: of the chosen layer.
+        prompts_end: activations of the chosen layer at the end of each training prompt (n, d), where edits begin.
+        best_layer: highest separability after PCA on the fitting half.
+        separated: whether the chosen layer's value on the other half exceeds its permutation null.
+    """
+
+    texts: pd.DataFrame
+    thresholds: Thresholds
+    layers: pd.DataFrame
+    points: pd.DataFrame
+    standards: Standards
+    prompts_end: Floats
+    best_layer: int
+    separated: bool
+
+
+def find_standards(
+    config: CapConfig, contexts: Sequence[Request], tutor: Tutor, judge: Judge, progress: Progress
+) -> Found:
+    """Everything up to the standard vectors, from training contexts alone.
+
+    Raises:
+        InputError: too little contrast, too few retained texts, or contexts that do not fit; each with the remedy.
+    """
+    first = _pool(config, contexts, 1, tutor, judge, progress)
+    thresholds = thresholds_of(first["score"].to_numpy(), config.high_percentile, config.low_percentile)
+    second = _pool(config, contexts, 2, tutor, judge, progress)
+    high, low = retained(second["score"].to_numpy(), thresholds)
+    second["side"] = [("high" if h else "low" if lo else None) for h, lo in zip(high, low, strict=True)]
+    _require_enough(int(high.sum()), int(low.sum()), len(second))
+    by_item = {r.item_id: tutor.ids(prompt_of(r, "plain")) for r in contexts}
+    own = second[second["side"].notna()].reset_index(drop=True)
+    rows = [(*by_item[item], *_text_ids(tutor, text)) for item, text in zip(own["item_id"], own["text"], strict=True)]
+    activations = last_activations(tutor.loaded, rows)
+    ends = last_activations(tutor.loaded, list(by_item.values()))
+    is_high, groups = (own["side"] == "high").to_numpy(), own["item_id"].to_numpy()
+    spaces = by_layer(activations, is_high, groups, components=config.components, seed=config.seed, level=config.level)
+    best = int(np.nanargmax(spaces["pca"].fitted)) + 1
+    layer = config.layer or best
+    standards = standards_of(activations[layer - 1], is_high, layer)
+    fit = halves(groups, is_high, config.seed)
+    own["half"] = np.where(fit, "fitted", "evaluated")
+    own = _with_map(own, activations[layer - 1], config.seed)
+    texts = pd.concat([first, second[second["side"].isna()], own], ignore_index=True)
+    chosen = spaces["pca"]
+    return Found(
+        texts=texts,
+        thresholds=thresholds,
+        layers=_layer_table(list(spaces.values())),
+        points=_points(own, activations),
+        standards=standards,
+        prompts_end=ends[layer - 1].astype(np.float64),
+        best_layer=best,
+        separated=bool(chosen.value[layer - 1] > chosen.null_high[layer - 1]),
+    )
+
+
+def _pool(
+    config: CapConfig, contexts: Sequence[Request], pool: int, tutor: Tutor, judge: Judge, progress: Progress
+) -> pd.DataFrame:
+    """One pool: candidates of every context, and the undefended judge's scores of them."""
+    limit = limit_of(contexts[0].task, config.new_tokens)
+    wanted = [(r, k, *RECIPE[k % len(RECIPE)]) for r in contexts for k in range(config.candidates)]
+    seeds = [_seed(config.seed, pool, r.item_id, k) for r, k, _, _ in wanted]
+    asks = [
+        tutor.drawn(prompt_of(r, "plain" if source == "degraded" else source), heat, seed, limit)
+        for (r, _, source, heat), seed in zip(wanted, seeds, strict=True)
+    ]
+    drafts = [d.text for d in tutor.write(asks, limit, None, progress.part(len(asks)))]
+    texts = [
+        degraded(text, drafts[(i + config.candidates) % len(drafts)], seed) if source == "degraded" else text
+        for i, (text, seed, (_, _, source, _)) in enumerate(zip(drafts, seeds, wanted, strict=True))
+    ]
+    requests = [replace(q, defense="none") for q in with_text([r for r, *_ in wanted], texts)]
+    read = [bool(text) for text in texts]
+    verdicts = iter(judge.judge([q for q, ok in zip(requests, read, strict=True) if ok], progress.part(len(requests))))
+    rows = []
+    for (request, k, source, heat), text, ok in zip(wanted, texts, read, strict=True):
+        verdict = next(verdicts) if ok else None
+        rows.append(
+            {
+                "text_id": f"p{pool}-{request.item_id}-{k}",
+                "pool": pool,
+                "item_id": request.item_id,
+                "source": source,
+                "temperature": heat,
+                "text": text,
+                "score": verdict.score if verdict else np.nan,
+                "unread_reason": (verdict.unread_reason or None) if verdict else "the tutor wrote nothing",
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _seed(*parts: object) -> int:
+    return int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:6], "big")
+
+
+def _text_ids(tutor: Tutor, text: str) -> list[int]:
+    return encode_text(tutor.loaded.tokenizer, text)
+
+
+def _require_enough(high: int, low: int, n: int) -> None:
+    for side, count in (("high", high), ("low", low)):
+        if count < LEAST_TEXTS:
+            raise InputError(
+                f"Of {n} new candidates the judge puts {count} on the {side} side of the thresholds; at least "
+                f"{LEAST_TEXTS} are needed. Raise the candidates per context, use more training contexts, or move the "
+                "percentiles nearer to 50."
+            )
+
+
+def _layer_table(spaces: Sequence[LayerSeparability]) -> pd.DataFrame:
+    parts = []
+    for found in spaces:
+        columns = {
+            name: getattr(found, name)
+            for name in ("fitted", "value", "lower", "upper", "null_mean", "null_high", "p_value")
+        }
+        part = pd.DataFrame(columns)
+        part.insert(0, "layer", np.arange(1, len(part) + 1))
+        parts.append(part.assign(space=found.space, n_high=found.n_high, n_low=found.n_low))
+    return pd.concat(parts, ignore_index=True)
+
+
+def _points(own: pd.DataFrame, activations: np.ndarray) -> pd.DataFrame:
+    parts = []
+    for layer, x in enumerate(activations, start=1):
+        points = pca(x, 2).points
+        parts.append(pd.DataFrame({"text_id": own["text_id"], "layer": layer, "x": points[:, 0], "y": points[:, 1]}))
+    return pd.concat(parts, ignore_index=True)
+
+
+def _with_map(own: pd.DataFrame, x: np.ndarray, seed: int) -> pd.DataFrame:
+    try:
+        points = umap_map(x, seed=seed, neighbours=min(15, len(x) - 1))
+    except ImportError:  # a machine that only computes may lack umap-learn; the page then shows PCA alone
+        points = np.full((len(x), 2), np.nan)
+    return own.assign(umap_x=points[:, 0], umap_y=points[:, 1])
+
+
+# Second part of the study `cap`: alphas x directions x training contexts, and the choice of alphas.
+
+SIDES: tuple[Side, ...] = ("high", "low")
+
+
+def alphas_of(config: CapConfig, standards: Standards, prompts_end: np.ndarray) -> dict[Side, list[float]]:
+    """The strengths to try on each side: 0, those named, and those that reach the wanted relative edits.
+
+    Args:
+        config: the study.
+        standards: of the chosen layer.
+        prompts_end: activations (n, d) where edits begin, which decide how large an edit an alpha makes.
+    """
+    return {
+        side: sorted({0.0, *config.alphas, *alphas_reaching(prompts_end, standards, side, config.reach, config.form)})
+        for side in SIDES
+    }
+
+
+def steered_texts(
+    tutor: Tutor,
+    judge: Judge,
+    standards: Standards,
+    rows: Sequence[tuple[Request, Side, float]],
+    config: CapConfig,
+    checkpoint: Checkpoint,
+) -> list[Draft]:
+    """A steered text for each row, all in batches of one decode; known ones come from the cache."""
+    limit = limit_of(rows[0][0].task, config.new_tokens)
+    asks = []
+    for request, side, alpha in rows:
+        ids = tutor.ids(plain_prompt(request))
+        key = anchor_key(
+            tutor.loaded.fingerprint, judge.fingerprint, ids, side, standards, alpha, config.form, config.seed, limit
+        )
+        asks.append(Ask(ids, Row(0), key))
+    edit = edit_of(standards, [(side, alpha) for _, side, alpha in rows], config.form)
+    return tutor.write(asks, limit, edit, checkpoint)
+
+
+def sweep(
+    config: CapConfig,
+    contexts: Sequence[Request],
+    tutor: Tutor,
+    judge: Judge,
+    standards: Standards,
+    alphas: dict[Side, list[float]],
+    progress: Progress,
+) -> pd.DataFrame:
+    """The sweep as a table `cap_sweep`: every text with the undefended judge's score and the fluency meters."""
+    rows = [(r, side, alpha) for side, own in alphas.items() for alpha in own for r in contexts]
+    drafts = steered_texts(tutor, judge, standards, rows, config, progress.part(len(rows)))
+    texts = [draft.text for draft in drafts]
+    asked = [k for k, text in enumerate(texts) if text]
+    requests = with_text([r for r, *_ in rows], texts)
+    verdicts = dict(zip(asked, judge.judge([requests[k] for k in asked], progress.part(len(rows))), strict=True))
+    perplexity = text_perplexities(tutor.loaded, texts)
+    return pd.DataFrame(
+        [
+            {
+                "side": side,
+                "form": config.form,
+                "layer": standards.layer,
+                "alpha": alpha,
+                "item_id": request.item_id,
+                "text": draft.text,
+                "score": verdicts[k].score if k in verdicts else np.nan,
+                "unread_reason": (verdicts[k].unread_reason or None) if k in verdicts else "the tutor wrote nothing",
+                "relative_edit": draft.relative_edit,
+                "perplexity": perplexity[k],
+                "repetition": repetition(draft.text),
+                "words": len(draft.text.split()),
+            }
+            for k, ((request, side, alpha), draft) in enumerate(zip(rows, drafts, strict=True))
+        ]
+    )
+
+
+class SweepConfig(BaseModel):
+    """Further alphas for a finished study."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    study_id: str
+    judge: str
+    data: str
+    high: tuple[float, ...] = ()
+    low: tuple[float, ...] = ()
+    reach: float | None = Field(default=None, gt=0, lt=1)
+    run_id: str | None = None
+
+
+def sweep_job(config: SweepConfig, settings: Settings, checkpoint: Checkpoint) -> dict[str, object]:
+    """Extend the sweep of a run: named alphas, or those that reach one relative edit on both sides.
+
+    Raises:
+        RunError: there is no such run.
+        InputError: the run has no vectors, or no alpha is named.
+    """
+    from engine.studies.cap.run import load_tutor
+
+    run = open_run(settings.runs, config.study_id)
+    study = CapConfig.model_validate(run.manifest()["config"])
+    standards, prompts_end = stored_standards(run), np.array(run.manifest()["cap"]["prompts_end"])
+    wanted: dict[Side, list[float]] = {"high": list(config.high), "low": list(config.low)}
+    if config.reach:
+        for side in SIDES:
+            wanted[side] += alphas_reaching(prompts_end, standards, side, [config.reach], study.form)
+    if not any(wanted.values()):
+        raise InputError("Name at least one alpha, or a relative edit to reach.")
+    contexts = divide(study, load_dataset(study.data, settings.datasets)).training
+    total = 2 * len(contexts) * sum(map(len, wanted.values()))
+    judge, tutor = make_judge(study.judge, settings), load_tutor(study.tutor, settings)
+    more = sweep(study, contexts, tutor, judge, standards, wanted, Progress(checkpoint, total))
+    table = pd.concat([run.table("cap_sweep"), more], ignore_index=True)
+    run.write_table("cap_sweep", table.drop_duplicates(["side", "form", "alpha", "item_id"], keep="last"))
+    return {"run_id": run.run_id}
+
+
+def stored_standards(run: RunFolder) -> Standards:
+    """The standard vectors of a run.
+
+    Raises:
+        InputError: it has none.
+    """
+    table = run.table("cap_vectors")
+    if table.empty:
+        raise InputError(f"The run {run.run_id} has no standard vectors. Run the study again.")
+    row = table.iloc[0]
+    return Standards(int(row["layer"]), np.array(row["high"]), np.array(row["low"]), float(row["mean_norm"]))

@@ -1,0 +1,1 @@
+"""Check-up: eleven probes with thresholds."""

@@ -1,0 +1,291 @@
+"""Study `checkup`: every probe on one judge and one set of data, each held against a threshold."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pandas as pd
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from engine.attacks.cards import parse_attack
+from engine.attacks.master_keys import KEY_TEXTS, checked_keys
+from engine.core.errors import InputError
+from engine.core.schema import VERDICTS
+from engine.core.settings import Settings
+from engine.judges.base import Checkpoint, Judge, Request, verdict_table
+from engine.judges.cards import Card
+from engine.judges.registry import make_judge
+from engine.runs.folder import RunFolder, create_run, now
+from engine.studies.checkup.material import (
+    STYLES,
+    WORDIER,
+    Material,
+    Size,
+    Subject,
+    load_material,
+    make_subject,
+    with_cards,
+)
+from engine.studies.checkup.metrics import CARDS, Decision, as_record, check_thresholds, decide, summary
+from engine.studies.checkup.probes import (
+    PARAPHRASE,
+    REVERSAL,
+    Agreement,
+    Consistency,
+    Empty,
+    Injections,
+    MasterKeys,
+    OrderBias,
+    Probe,
+    Rewritings,
+    Ties,
+    Wording,
+    rows_of,
+)
+from engine.studies.checkup.readings import Readings
+from engine.studies.checkup.tables import CHECKUP
+from engine.studies.running import (
+    KeptJudge,
+    Plan,
+    about_data,
+    about_judge,
+    ending,
+    keeping,
+    left_over,
+    make_plan,
+    within,
+)
+
+CALLS_PER_CHUNK = 96
+"""Judge calls between two looks at the results, at least: every probe of a few items, asked together."""
+SECONDS_BETWEEN_WRITES = 5.0
+WRITING_SHARE = 0.1
+"""Partial results may take at most this share of the time."""
+ATTACKS = ("dsi", "bed", "adaptive", "completion")
+
+
+class CheckupConfig(BaseModel):
+    """What to run; the run's manifest holds it.
+
+    Attributes:
+        data: id of a data set or of a set of pairs.
+        probes: only these; by default all.
+        attacks: injections that are tried.
+        keys: texts without content that are tried.
+        thresholds: by probe, in place of the defaults; the manifest holds them all.
+        limit: only so many items.
+        responses: most responses of an item that are asked about.
+        pairs: most comparisons of an item.
+        strict: whether an underpowered probe makes the command inconclusive (exit code 3).
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    judge: str
+    data: str
+    probes: tuple[str, ...] = tuple(card.name for card in CARDS)
+    attacks: tuple[str, ...] = Field(default=ATTACKS, min_length=1)
+    keys: tuple[str, ...] = KEY_TEXTS
+    thresholds: dict[str, float] = Field(default_factory=dict)
+    limit: int | None = Field(default=None, ge=1)
+    responses: int = Field(default=4, ge=1)
+    pairs: int = Field(default=2, ge=0)
+    strict: bool = False
+    budget_seconds: float | None = Field(default=None, gt=0)
+    run_id: str | None = None
+    seed: int = 0
+    level: float = Field(default=0.95, gt=0.5, lt=1)
+
+    @field_validator("thresholds")
+    @classmethod
+    def _known(cls, thresholds: dict[str, float]) -> dict[str, float]:
+        try:
+            return check_thresholds(thresholds)
+        except InputError as error:
+            raise ValueError(str(error)) from None
+
+    @property
+    def size(self) -> Size:
+        """How much is asked."""
+        return Size(self.limit, self.responses, self.pairs, self.seed)
+
+
+def checkup_job(config: CheckupConfig, settings: Settings, checkpoint: Checkpoint) -> dict[str, Any]:
+    """The study as a job of the worker."""
+    material = load_material(config.data, settings)
+    run = create_run(settings.runs, "checkup", stored(config), config.run_id)
+    run_checkup(config, material, make_judge(config.judge, settings), run, checkpoint)
+    return {"run_id": run.run_id}
+
+
+def stored(config: CheckupConfig) -> dict[str, Any]:
+    """The settings as the manifest holds them: with every threshold."""
+    return config.model_dump(mode="json") | {"thresholds": check_thresholds(config.thresholds)}
+
+
+def run_checkup(
+    config: CheckupConfig, material: Material, judge: Judge, run: RunFolder, checkpoint: Checkpoint
+) -> list[Decision]:
+    """Ask every probe's questions item by item, writing partial tables; returns the verdicts.
+
+    Raises:
+        InputError: an unknown probe, attack or key, or the judge can be asked nothing of these data.
+        Cancelled: from the checkpoint; what is done is kept and the run is marked stopped.
+    """
+    probes = probes_of(config)
+    subject = make_subject(judge, material, config.size)
+    checkpoint = within(config.budget_seconds, checkpoint)
+    answering = with_cards(judge, _cards(probes, subject))
+    requests = _requests(probes, subject)
+    _describe(run, material, answering, subject, requests)
+    run.update_manifest(judge=run.manifest()["judge"] | {"fingerprint": judge.fingerprint})
+    known = keeping(judge, run)
+    if isinstance(known, KeptJudge):  # a retry: what was read under the reworded cards is kept, too
+        answering = KeptJudge(answering, run.table("verdicts"))
+    session = _Session(config, probes, subject, run, known)
+    with ending(run, lambda: session.finish("stopped")):
+        done = 0
+        for chunk in _chunks(requests, subject.items):
+
+            def told(part: int, _: int, before: int = done) -> None:
+                checkpoint(before + part, len(requests))
+
+            session.keep(verdict_table(judge, chunk, answering.judge(chunk, told)))
+            done += len(chunk)
+    return session.finish("done")
+
+
+def plan_checkup(config: CheckupConfig, material: Material, judge: Judge) -> Plan:
+    """What the study would cost; a few requests are asked to measure the pace, and their answers kept."""
+    probes = probes_of(config)
+    subject = make_subject(judge, material, config.size)
+    return make_plan([(with_cards(judge, _cards(probes, subject)), _requests(probes, subject))])
+
+
+def probes_of(config: CheckupConfig) -> list[Probe]:
+    """The probes asked for, in the order of the page.
+
+    Raises:
+        InputError: there is no such probe, attack or key.
+    """
+    made: dict[str, Probe] = {
+        "order": OrderBias(),
+        "length": Rewritings("length", (WORDIER,)),
+        "injections": Injections(tuple(dict.fromkeys(parse_attack(name).name for name in config.attacks))),
+        "keys": MasterKeys(checked_keys(config.keys)),
+        "distractors": Rewritings("distractors", STYLES),
+        "ties": Ties(),
+        "consistency": Consistency(),
+        "empty": Empty(),
+        "paraphrase": PARAPHRASE,
+        "reversal": REVERSAL,
+        "agreement": Agreement(),
+    }
+    if unknown := [name for name in config.probes if name not in made]:
+        raise InputError(f"There is no probe {unknown[0]!r}. There are: {', '.join(made)}.")
+    if not config.probes:
+        raise InputError(f"No probe is chosen. There are: {', '.join(made)}.")
+    return [probe for name, probe in made.items() if name in config.probes]
+
+
+def measured(
+    probes: Sequence[Probe], subject: Subject, verdicts: pd.DataFrame, level: float, seed: int
+) -> pd.DataFrame:
+    """Table `checkup` of the verdicts so far."""
+    seen = Readings(verdicts, subject.low, subject.high)
+    rows = [row for probe in probes for row in rows_of(probe, subject, seen, level=level, seed=seed)]
+    return CHECKUP.conform(pd.DataFrame(rows))
+
+
+class _Session:
+    """Keeps what was answered on disk, and the probes' numbers beside it."""
+
+    def __init__(
+        self, config: CheckupConfig, probes: Sequence[Probe], subject: Subject, run: RunFolder, known: Judge
+    ) -> None:
+        self._config, self._probes, self._subject, self._run, self._known = config, probes, subject, run, known
+        self._tables: list[pd.DataFrame] = []
+        self._next = time.monotonic() + SECONDS_BETWEEN_WRITES
+
+    def keep(self, table: pd.DataFrame) -> None:
+        """Add a chunk's verdicts; they and the probes' numbers are written every few seconds."""
+        self._tables.append(table)
+        began = time.monotonic()
+        if began > self._next:
+            self._write()
+            took = time.monotonic() - began
+            self._next = time.monotonic() + max(SECONDS_BETWEEN_WRITES, took / WRITING_SHARE)
+
+    def finish(self, state: str) -> list[Decision]:
+        """Write everything and mark the run."""
+        decisions = self._write()
+        records = [as_record(d) for d in decisions]
+        self._run.update_manifest(state=state, finished=now(), summary=summary(decisions), probes=records)
+        return decisions
+
+    def _write(self) -> list[Decision]:
+        done = pd.concat(self._tables, ignore_index=True) if self._tables else VERDICTS.empty()
+        verdicts = left_over(done, self._known, self._run)
+        table = measured(self._probes, self._subject, verdicts, self._config.level, self._config.seed)
+        self._run.write_table("verdicts", verdicts)
+        self._run.write_table("checkup", table)
+        return decide(table, self._config.thresholds)
+
+
+def _requests(probes: Sequence[Probe], subject: Subject) -> list[Request]:
+    """Every question that some probe asks, once."""
+    return list(dict.fromkeys(r for p in probes if not p.missing(subject) for r in p.asks(subject)))
+
+
+def _cards(probes: Sequence[Probe], subject: Subject) -> list[Card]:
+    wording = [p for p in probes if isinstance(p, Wording) and not p.missing(subject)]
+    return [card for probe in wording for card in probe.cards(subject)]
+
+
+def _chunks(requests: Sequence[Request], items: Sequence[str]) -> Iterator[list[Request]]:
+    """Whole items, so that a stopped run is still paired."""
+    by_item: dict[str, list[Request]] = {item: [] for item in items}
+    for request in requests:
+        by_item[request.item_id].append(request)
+    chunk: list[Request] = []
+    for own in by_item.values():
+        chunk += own
+        if len(chunk) >= CALLS_PER_CHUNK:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk
+
+
+def _describe(run: RunFolder, material: Material, judge: Judge, subject: Subject, requests: Sequence[Request]) -> None:
+    """What is judged and by whom; the cards are written down whole, the reworded ones among them."""
+    every = {r.response_id for r in (*subject.scores, *subject.pairs, *subject.checks)}
+    every |= {r.response_b_id for r in subject.pairs}
+    asked = (*subject.scores, *subject.pairs, *subject.checks)[0]
+    labels = judge.labels(asked)
+    run.update_manifest(
+        data=about_data(material.dataset, len(subject.items), len(every)) | {"n_pairs": len(subject.pairs)},
+        judge=about_judge(judge, labels, requests),
+        scale=[subject.low, subject.high],
+        unable={protocol.value: why for protocol, why in subject.unable.items()},
+    )
+
+
+def redecide(run: RunFolder, thresholds: dict[str, float]) -> list[Decision]:
+    """Hold a run's stored numbers against other thresholds; no judge is asked.
+
+    Args:
+        run: a run of this study.
+        thresholds: by probe; the run's own where one is absent.
+
+    Raises:
+        InputError: the run is of another study, has no numbers yet, or a threshold is wrong.
+    """
+    manifest = run.manifest()
+    table = run.table("checkup")
+    if manifest.get("study") != "checkup" or not len(table):
+        raise InputError(f"The run {run.run_id} holds no check-up. Name a run of `judgescope study checkup`.")
+    own = manifest["config"].get("thresholds") or {}
+    return decide(table, {**own, **thresholds})

@@ -1,0 +1,1 @@
+"""A short phrase learned on a judge."""

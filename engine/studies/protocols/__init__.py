@@ -1,0 +1,1 @@
+"""Pairwise or pointwise, and the leaderboard."""

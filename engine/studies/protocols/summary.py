@@ -1,0 +1,364 @@
+"""The numbers of study `protocols` as JSON for the command line: the keys of issue 9, with more beside them."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+from engine.attacks.distractors import PLACEBO
+from engine.cli.options import INCONCLUSIVE, OK, dataset_of, show_progress
+from engine.core.errors import InputError
+from engine.core.schema import NONE
+from engine.core.settings import get_settings
+from engine.judges.registry import make_judge
+from engine.runs.folder import create_run
+from engine.stats.arena import Arena, build_arena, label_values
+from engine.stats.intervals import Interval
+from engine.stats.paired import PairedTest
+from engine.studies.protocols.leaderboard import RANDOM_CYCLES, Board, board_problems, choice_sets, contradictions
+from engine.studies.protocols.metrics import (
+    PROTOCOLS,
+    FlipComparison,
+    View,
+    calls_by_arm,
+    clean_tie_rate,
+    content_checks,
+    copy_rates,
+    first_slot,
+    ladder,
+    losers_left_out,
+    order_disagreement,
+    preference_strength,
+    unread_warning,
+)
+from engine.studies.protocols.run import (
+    ALL,
+    CLEAN,
+    COPIES,
+    IDENTICAL,
+    ProtocolsConfig,
+    boards_of,
+    flips_by_arm,
+    plan_protocols,
+    run_protocols,
+    tie_rules,
+    whole_arms,
+)
+from engine.studies.running import OutOfBudget, Plan
+
+RAW, NET = "pairwise minus pointwise flips", "pairwise minus pointwise flips, each less the placebo's"
+
+
+def as_json(arena: Arena, view: View, boards: Sequence[str], lowest: int, elo_k: float) -> dict[str, Any]:
+    """What `judgescope study protocols --json` prints.
+
+    `p_value` is that of the headline, which `p_value_of` names: less the placebo's flips where a placebo was judged.
+    """
+    by_arm = flips_by_arm(arena, view)
+    whole = _flip_entry(arena, ALL, by_arm[ALL], view) if by_arm else None
+    made = boards_of(arena, view, boards, lowest, elo_k)
+    same = boards_of(arena, view, boards, lowest, elo_k, chosen_by="pairwise")
+    calls = calls_by_arm(arena)
+    return {
+        "tie_rule": view.rule.words,
+        "flip_rate": whole["flip_rate"] if whole else None,
+        "flip_rate_minus_placebo": whole["minus_placebo"] if whole else None,
+        "p_value": whole["p_value"] if whole else None,
+        "p_value_of": whole["p_value_of"] if whole else None,
+        "n_same_loser": by_arm[ALL].test.interval.n if by_arm else 0,
+        "difference": whole["difference"] if whole else None,
+        "difference_minus_placebo": whole["difference_minus_placebo"] if whole else None,
+        "flips_by_distractor": [_flip_entry(arena, arm, found, view) for arm, found in by_arm.items()],
+        "flips_by_tie_rule": [
+            _flip_entry(arena, ALL, flips_by_arm(arena, under)[ALL], under)
+            | {"tie_rule": name, "rule": under.rule.words}
+            for name, under in tie_rules(arena, view).items()
+            if by_arm
+        ],
+        "tie_rate": _ties(arena, view),
+        "preferred_distracted": [_preference(arena, arm, view) for arm in arena.arms],
+        "severity": _severity(arena, view),
+        "ratings": [entry for found in made for entry in _ratings_json(arena, found)],
+        "ratings_same_systems": [entry for found in same for entry in _ratings_json(arena, found)],
+        "connections": [_connections(arena, found) for found in made],
+        **_order(arena, view),
+        "unread": [
+            {"protocol": one.kind, "distractor": one.arm, "asked": one.asked, "unread": one.unread} for one in calls
+        ],
+        "unread_warning": unread_warning(calls),
+    }
+
+
+def _number(interval: Interval) -> dict[str, Any]:
+    return {"value": interval.value, "lower": interval.lower, "upper": interval.upper, "n": interval.n}
+
+
+def _protocols(pairwise: Interval, pointwise: Interval) -> dict[str, Any]:
+    return {"pairwise": _number(pairwise), "pointwise": _number(pointwise)}
+
+
+def _test(test: PairedTest) -> dict[str, Any]:
+    return _number(test.interval) | {"p_value": test.p_value}
+
+
+def _flip_entry(arena: Arena, arm: str, found: FlipComparison, view: View) -> dict[str, Any]:
+    net = found.placebo_judged and arm != PLACEBO  # the placebo less itself is zero by construction
+    arms = whole_arms(arena) if arm == ALL else [arm]
+    return {
+        "distractor": arm,
+        "flip_rate": _protocols(found.pairwise, found.pointwise),
+        "minus_placebo": _protocols(found.pairwise_net, found.pointwise_net),
+        "difference": _test(found.test),
+        "difference_minus_placebo": _test(found.net_test) if net else None,
+        "p_value": (found.net_test if net else found.test).p_value,
+        "p_value_of": NET if net else RAW,
+        "losers_left_out": {p.value: losers_left_out(arena, p, arms, view) for p in PROTOCOLS},
+    }
+
+
+def _ties(arena: Arena, view: View) -> dict[str, Any]:
+    arms = whole_arms(arena)
+    return {
+        protocol.value: {
+            CLEAN: _number(clean_tie_rate(arena, protocol, view)),
+            COPIES: _number(copy_rates(arena, protocol, arms, view).tied) if arms else None,
+            IDENTICAL: _number(copy_rates(arena, protocol, [NONE], view).tied),
+        }
+        for protocol in PROTOCOLS
+    }
+
+
+def _preference(arena: Arena, arm: str, view: View) -> dict[str, Any]:
+    rates = {protocol: copy_rates(arena, protocol, [arm], view) for protocol in PROTOCOLS}
+    return {
+        "distractor": arm,
+        "placebo": arm == PLACEBO,
+        **{p.value: _number(found.preferred) for p, found in rates.items()},
+        **{f"{p.value}_ties_half": _number(found.half) for p, found in rates.items()},
+    }
+
+
+def _severity(arena: Arena, view: View) -> list[dict[str, Any]]:
+    return [
+        {
+            "severity": rung.severity,
+            "distractor": rung.arm,
+            "protocol": rung.protocol.value,
+            "accuracy": rung.strict.value,
+            "lower": rung.strict.lower,
+            "upper": rung.strict.upper,
+            "n": rung.strict.n,
+            "accuracy_ties_half": rung.half.value,
+            "change": _number(rung.change.interval) | {"p_value": rung.change.p_value} if rung.arm != NONE else None,
+            "excluded": rung.excluded,
+        }
+        for rung in ladder(arena, arena.arms, view)
+    ]
+
+
+def _ratings_json(arena: Arena, found: Board) -> list[dict[str, Any]]:
+    """`lower` and `upper` belong to `after`."""
+    return [
+        {
+            "system": system,
+            "protocol": found.protocol.value,
+            "distractor": found.arm,
+            "distracted": i in found.distracted,
+            "before": found.before.rating[i],
+            "before_lower": found.before.lower[i],
+            "before_upper": found.before.upper[i],
+            "after": found.after.rating[i],
+            "lower": found.after.lower[i],
+            "upper": found.after.upper[i],
+            "shift": found.shift[i],
+            "shift_lower": found.shift_lower[i],
+            "shift_upper": found.shift_upper[i],
+            "rank_before": found.before.rank[i],
+            "rank_after": found.after.rank[i],
+            "rank_after_lower": found.after.rank_lower[i],
+            "rank_after_upper": found.after.rank_upper[i],
+            "elo_before": found.elo_before.rating[i],
+            "elo_after": found.elo_after.rating[i],
+            "n": int(found.after.battles[i]),
+        }
+        for i, system in enumerate(arena.systems)
+    ]
+
+
+def _connections(arena: Arena, found: Board) -> dict[str, Any]:
+    """Which systems met, and what that leaves of the ratings; `problems` says it in words."""
+    islands = found.after.connections.islands
+    return {
+        "protocol": found.protocol.value,
+        "distractor": found.arm,
+        "groups": [[arena.systems[i] for i in island] for island in islands if len(island) > 1],
+        "absent": [arena.systems[island[0]] for island in islands if len(island) == 1],
+        **{
+            when: {
+                "never_lost_or_never_won": [arena.systems[i] for i in held.degenerate],
+                "finite_without_added_ties": held.finite,
+            }
+            for when, held in (("before", found.before.connections), ("after", found.after.connections))
+        },
+        "n": found.n,
+        "left_out": found.left_out,
+        "problems": board_problems(found, arena.systems),
+    }
+
+
+def _order(arena: Arena, view: View) -> dict[str, Any]:
+    if not arena.has_pairwise:
+        return dict.fromkeys(("first_slot_rate", "order_disagreement", "intransitivity", "choice_set_sensitivity"))
+    averaged, single = (contradictions(arena, view, averaged=both) for both in (True, False))
+    sets = [
+        {"layout": found.layout, "averaged": _number(found.averaged), "one_order": _number(found.single)}
+        for found in choice_sets(arena, level=view.level)
+    ]
+    return {
+        "first_slot_rate": _number(first_slot(arena, view)),
+        "order_disagreement": _number(order_disagreement(arena, view)),
+        "preference_strength": _number(preference_strength(arena, view)),
+        "intransitivity": {
+            "averaged": _number(averaged.intransitive),
+            "one_order": _number(single.intransitive),
+            "cycles": _number(averaged.cyclic),
+            "cycles_by_coin_tosses": RANDOM_CYCLES,
+        },
+        "choice_set_sensitivity": sets or None,
+    }
+
+
+# `judgescope study protocols`.
+
+
+def run_study_protocols(name: str, config: ProtocolsConfig, args: argparse.Namespace) -> dict[str, Any]:
+    """Rewrite, judge in both protocols, print what the page shows."""
+    settings = get_settings()
+    dataset = dataset_of(config.data, args)
+    config = config.model_copy(update={"data": dataset.dataset_id})
+    judge = make_judge(config.judge, settings, card=args.judge_card, cache=not args.no_cache)
+    if args.dry_run:
+        return _show_plan(plan_protocols(config, dataset, judge, settings))
+    run = create_run(args.out or settings.runs, name, config.model_dump(mode="json"), config.run_id)
+    code = OK
+    try:
+        run_protocols(config, dataset, judge, run, settings, show_progress)
+    except OutOfBudget:
+        code = INCONCLUSIVE
+        print(f"Stopped at the budget of {config.budget_seconds:g} s; the same --run-id goes on from there.")
+    run.update_manifest(recorded=args.recorded)
+    verdicts = run.table("verdicts")
+    if not len(verdicts):
+        raise InputError("The budget was spent before the first verdict. Give more --budget-seconds.")
+    manifest = run.manifest()
+    arena = build_arena(verdicts, run.table("variants"), label_values(manifest["judge"]))
+    found = as_json(arena, config.view, config.boards, config.lowest, config.elo_k)
+    kept = content_checks(run.table("variants"))
+    checks = [{str(name): value for name, value in row.items()} for row in kept.to_dict("records")]
+    print("\n".join([*_checked(checks), *_lines(found)]))
+    skipped = manifest.get("skipped", {})
+    for protocol, why in skipped.items():
+        print(f"Not asked: {protocol}. {why}")
+    print(f"Run {run.run_id}: judge {judge.spec}, data {dataset.name}. Tables are in its run folder.")
+    about = {"run_id": run.run_id, "judge": judge.spec, "data": dataset.name, "criterion": config.criterion}
+    return {**about, "n_verdicts": len(verdicts), "rewritings": checks, **found, "skipped": skipped, "exit_code": code}
+
+
+def _show_plan(plan: Plan) -> dict[str, Any]:
+    time = f", {plan.seconds:,.0f} s at the pace of {plan.measured_on:,} tokens" if plan.measured_on else ""
+    print(
+        f"About {plan.verdicts:,} verdicts: {plan.known:,} known already, {plan.calls:,} calls of {plan.tokens:,} "
+        f"prompt tokens{time}."
+    )
+    if plan.expense:
+        print(plan.expense["sentence"])
+    return {"dry_run": True, **plan._asdict()}
+
+
+def _checked(checks: list[dict[str, Any]]) -> list[str]:
+    """What the content checks kept of each style."""
+    return [
+        f"rewritten {one['style']:<18} by {one['rewriter']}: {one['kept']} of {one['n']} kept, length "
+        f"x{one['length_ratio']:.2f}{'; left out: ' + one['left_out'] if one['left_out'] else ''}"
+        f"{'; breaks or mends a rule, so left out: ' + str(one['rules_changed']) if one['rules_changed'] else ''}"
+        for one in checks
+    ]
+
+
+def _lines(found: dict[str, Any]) -> list[str]:
+    lines = [f"Pointwise ties: {found['tie_rule']}.", *_flips(found["flips_by_distractor"])]
+    for entry in found["preferred_distracted"]:
+        lines.append(
+            f"rewriting preferred {entry['distractor']:<16} pairwise {_share(entry['pairwise'])}  "
+            f"pointwise {_share(entry['pointwise'])}"
+        )
+    for entry in found["severity"]:
+        lines.append(
+            f"severity {entry['severity']} {entry['distractor']:<18} {entry['protocol']:<10} accuracy {_share(entry)}"
+        )
+    for entry in found["ratings"]:
+        lines.append(
+            f"{entry['distractor']:<18} {entry['protocol']:<10} {entry['system']:<20} {_whole(entry['before'])} -> "
+            f"{_whole(entry['after'])}  rank {_rank(entry['rank_before'])} -> {_rank(entry['rank_after'])}"
+            f"{'  rewritten' if entry['distracted'] else ''}"
+        )
+    for entry in found["connections"]:
+        lines += [f"{entry['distractor']}, {entry['protocol']}: {problem}." for problem in entry["problems"]]
+    if found["first_slot_rate"]:
+        lines.append(f"first slot {_share(found['first_slot_rate'])}")
+        lines.append(
+            f"intransitive triads {_share(found['intransitivity']['averaged'])}, circles "
+            f"{_share(found['intransitivity']['cycles'])} "
+            f"({found['intransitivity']['cycles_by_coin_tosses']:g} if every comparison were a coin toss)"
+        )
+    return [*lines, *_unread(found)]
+
+
+def _flips(entries: list[dict[str, Any]]) -> list[str]:
+    """A line a distractor, the difference less the placebo's first; losers whose rewriting cannot count are said."""
+    lines = []
+    for entry in entries:
+        rates, net, out = entry["flip_rate"], entry["difference_minus_placebo"], entry["losers_left_out"]
+        raw = entry["difference"]
+        tested = (
+            f"difference less placebo {_tested_text(net)}, raw {_tested_text(raw)}"
+            if net
+            else f"difference {_tested_text(raw)}"
+        )
+        lines.append(
+            f"flips {entry['distractor']:<22} pairwise {_share(rates['pairwise'])}  "
+            f"pointwise {_share(rates['pointwise'])}  {tested}; losers left out {out['pairwise']} / {out['pointwise']}"
+        )
+    return lines
+
+
+def _unread(found: dict[str, Any]) -> list[str]:
+    """Judge calls without a usable answer by protocol and arm, and a warning where arms differ."""
+    lost = [one for one in found["unread"] if one["unread"]]
+    if not lost:
+        return [f"unread 0 of {sum(one['asked'] for one in found['unread'])} verdicts"]
+    parts = [f"{one['protocol']} {one['distractor']} {one['unread']} of {one['asked']}" for one in lost]
+    return [f"unread: {'; '.join(parts)}", *([found["unread_warning"]] if found["unread_warning"] else [])]
+
+
+def _tested_text(entry: dict[str, Any]) -> str:
+    return f"{_share(entry)} p {entry['p_value']:.3g}" if entry["n"] else "no data"
+
+
+def _share(entry: dict[str, Any]) -> str:
+    """A number with its interval; where all items are alike, or there is one, the rows give none."""
+    value = entry.get("value", entry.get("accuracy"))
+    if not entry["n"]:
+        return "no data"
+    known = entry["lower"] == entry["lower"]
+    ends = f"[{entry['lower']:.3f}, {entry['upper']:.3f}]" if known else "(no interval: one item, or all items alike)"
+    return f"{value:.3f} {ends} n {entry['n']}"
+
+
+def _whole(rating: float) -> str:
+    return f"{rating:>6.0f}" if rating == rating else f"{'none':>6}"
+
+
+def _rank(rank: float) -> str:
+    return f"{rank:g}" if rank == rank else "none"

@@ -1,0 +1,1 @@
+"""RefSwap: verifiers against master keys."""

@@ -1,0 +1,481 @@
+"""Where max_p_cf lies for correct responses and for master keys that a verifier accepts, with gamma drawn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from engine.plots.text import count, fixed, label, level_text, plural, three_digits
+from engine.plots.theme import MEANING, ROLES, SMALL_SIZE, Mode, frame, say
+
+CORRECT, KEY = "correct", "key"
+GROUPS = {CORRECT: ("correct responses", "clean"), KEY: ("master keys", "attacked")}
+"""Population to its name and the meaning of its colour."""
+LEAST = 1e-5
+"""Probabilities below this are drawn as a rug at the left end of the log axis, with their number."""
+MOST_DOTS = 400
+DENSITY_FROM = 200
+COLUMNS = ["group", "item_id", "name", "max_p_cf"]
+
+
+def prepare_swaps(
+    scores: Sequence[float], groups: Sequence[str], item_ids: Sequence[str], names: Sequence[str]
+) -> pd.DataFrame:
+    """One row per accepted sample.
+
+    Args:
+        scores: max_p_cf in [0, 1]; NaN unread.
+        groups: correct or key.
+        item_ids: the item asked about.
+        names: the response's id or the key.
+    """
+    rows = zip(groups, item_ids, names, scores, strict=True)
+    return pd.DataFrame([dict(zip(COLUMNS, row, strict=True)) for row in rows], columns=COLUMNS)
+
+
+def plot_swaps(
+    prepared: pd.DataFrame,
+    *,
+    gamma: float,
+    mode: Mode = "light",
+    title: str = "What survives a swap of the reference?",
+    note: str = "",
+) -> go.Figure:
+    """A strip and a box for each population (a density from 200 samples on), on a log axis, and a line at gamma.
+
+    Args:
+        prepared: from `prepare_swaps`.
+        gamma: the threshold; what lies left of it loses its YES.
+        mode: light, dark or print.
+        title: the question on top.
+        note: a last part of the small print; any text.
+    """
+    fig = go.Figure()
+    words: list[dict[str, Any]] = []
+    read = prepared[prepared["max_p_cf"].notna()]
+    for row, group in enumerate(GROUPS):
+        own = read.loc[read["group"] == group, "max_p_cf"].to_numpy(dtype=float)
+        _row(fig, own, row, group, mode)
+        words.append(_heading(own, row, group, mode))
+        low = int((own < LEAST).sum())
+        if low:
+            words.append(_rug_words(low, row, mode))
+    if read.empty:
+        say(fig, "no accepted sample has been checked yet", mode)
+    else:
+        words.append(_gamma(fig, gamma, mode))
+    fig.update_xaxes(
+        range=[math.log10(LEAST) - 0.55, 0.12],
+        tickmode="array",
+        tickvals=[-4, -3, -2, -1, 0],
+        ticktext=["0.0001", "0.001", "0.01", "0.1", "1"],
+        title="max_p_cf, largest p(YES) over the swapped references (log)",
+        fixedrange=True,
+    )
+    fig.update_yaxes(range=[1.55, -0.85], visible=False, fixedrange=True)
+    fig.update_layout(annotations=[*fig.layout.annotations, *words])
+    return frame(fig, mode, title=title, notes=_notes(prepared, note), alt=_alt(read, gamma), body=270)
+
+
+def _row(fig: go.Figure, own: Any, row: int, group: str, mode: Mode) -> None:
+    if not len(own):
+        return
+    name, meaning = GROUPS[group]
+    colour = MEANING[mode][meaning]
+    above = own[own >= LEAST]
+    logs = np.log10(above)
+    if len(above):
+        common = {"x": logs, "y0": row, "orientation": "h", "name": name, "hoverinfo": "skip", "line_color": colour}
+        if len(own) >= DENSITY_FROM and np.ptp(logs) > 0:
+            fig.add_trace(go.Violin(**common, side="negative", width=0.75, points=False, spanmode="hard", opacity=0.6))
+        fig.add_trace(go.Box(**common, width=0.18, boxpoints=False, fillcolor="rgba(0,0,0,0)", whiskerwidth=0.6))
+    shown = own if len(own) <= MOST_DOTS else own[np.random.default_rng(0).permutation(len(own))[:MOST_DOTS]]
+    spread = np.random.default_rng(len(own)).uniform(0.16, 0.42, len(shown))
+    x = np.where(shown >= LEAST, np.log10(np.maximum(shown, LEAST)), math.log10(LEAST) - 0.3)
+    fig.add_trace(
+        go.Scatter(
+            x=x,
+            y=row + spread,
+            mode="markers",
+            name=name,
+            marker={
+                "size": 6,
+                "color": colour,
+                "opacity": 0.55,
+                "symbol": "circle" if group == CORRECT else "x-thin",
+                "line": {"color": colour, "width": 0 if group == CORRECT else 1.5},
+            },
+            customdata=[three_digits(float(v)) for v in shown],
+            hovertemplate=f"{name}<br>max_p_cf %{{customdata}}<extra></extra>",
+        )
+    )
+
+
+def _heading(own: Any, row: int, group: str, mode: Mode) -> dict[str, Any]:
+    name, meaning = GROUPS[group]
+    median = f", median {three_digits(float(np.median(own)))}" if len(own) else ""
+    return {
+        "x": 0,
+        "xref": "paper",
+        "xanchor": "left",
+        "y": row - 0.47,
+        "text": f"<b>{name}</b> accepted: {count(len(own))}{median}",
+        "showarrow": False,
+        "bgcolor": ROLES[mode]["background"],
+        "font": {"color": MEANING[mode][meaning], "size": SMALL_SIZE + 1},
+    }
+
+
+def _rug_words(low: int, row: int, mode: Mode) -> dict[str, Any]:
+    return {
+        "x": math.log10(LEAST) - 0.3,
+        "y": row + 0.02,
+        "text": f"{count(low)} below<br>0.00001",
+        "showarrow": False,
+        "font": {"color": ROLES[mode]["muted"], "size": SMALL_SIZE - 1},
+    }
+
+
+def _gamma(fig: go.Figure, gamma: float, mode: Mode) -> dict[str, Any]:
+    """The dashed line, and its word above the plot on the side with room."""
+    at = math.log10(max(gamma, LEAST)) if gamma > 0 else math.log10(LEAST) - 0.5
+    ink = ROLES[mode]["ink"]
+    fig.add_shape(type="line", x0=at, x1=at, y0=0, y1=1, yref="paper", line={"color": ink, "width": 2, "dash": "dash"})
+    return {
+        "x": at,
+        "y": 1,
+        "yref": "paper",
+        "yanchor": "top",
+        "xanchor": "right" if at > -1.5 else "left",
+        "xshift": -5 if at > -1.5 else 5,
+        "text": f"γ = {three_digits(gamma)}",
+        "showarrow": False,
+        "font": {"color": ink, "size": SMALL_SIZE + 1},
+    }
+
+
+def _notes(prepared: pd.DataFrame, note: str) -> tuple[str, ...]:
+    unread = int(prepared["max_p_cf"].isna().sum())
+    n = plural(prepared["item_id"].nunique(), "item")
+    cut = "dots are a sample" if (prepared.groupby("group").size() > MOST_DOTS).any() else ""
+    return (n, f"{count(unread)} unread", cut, label(note, 80) if note else "")
+
+
+def _alt(read: pd.DataFrame, gamma: float) -> str:
+    parts = []
+    for group, (name, _) in GROUPS.items():
+        own = read.loc[read["group"] == group, "max_p_cf"]
+        passing = f"{fixed(100 * float((own >= gamma).mean()), 0)} % reach gamma" if len(own) else "none accepted"
+        parts.append(f"{name}: n {len(own)}, {passing}")
+    return f"Distribution of max_p_cf on a log axis, gamma {three_digits(gamma)}. " + "; ".join(parts) + "."
+
+
+# RefSwap's operating points: pass rates against gamma, ROC, and accuracy against robustness.
+
+NOTHING = "both correct responses and keys must be accepted to draw this"
+
+
+def prepare_passing(prepared: pd.DataFrame) -> pd.DataFrame:
+    """Shares of both populations that reach each threshold.
+
+    Args:
+        prepared: from `engine.studies.refswap.drawings.prepare_swaps`.
+
+    Returns:
+        gamma, correct, key (shares in [0, 1]; NaN for an empty population), from 0 up through every score.
+    """
+    read = prepared[prepared["max_p_cf"].notna()]
+    cuts = np.unique(np.concatenate([[0.0], read["max_p_cf"].to_numpy(dtype=float), [1.0]]))
+    out = {"gamma": cuts}
+    for group in (CORRECT, KEY):
+        own = np.sort(read.loc[read["group"] == group, "max_p_cf"].to_numpy(dtype=float))
+        out[group] = (len(own) - np.searchsorted(own, cuts, side="left")) / len(own) if len(own) else cuts * np.nan
+    return pd.DataFrame(out)
+
+
+def plot_passing(
+    prepared: pd.DataFrame,
+    *,
+    gamma: float,
+    mode: Mode = "light",
+    title: str = "Who keeps the YES at which γ?",
+    note: str = "",
+) -> go.Figure:
+    """Two step curves over a log axis, gamma drawn.
+
+    Args:
+        prepared: from `prepare_passing`.
+        gamma: the chosen threshold.
+        mode: light, dark or print.
+        title: the question on top.
+        note: a last part of the small print; any text.
+    """
+    fig = go.Figure()
+    x = np.maximum(prepared["gamma"].to_numpy(dtype=float), LEAST)
+    said = []
+    for group, (name, meaning) in GROUPS.items():
+        share = prepared[group].to_numpy(dtype=float)
+        if np.isnan(share).all():
+            continue
+        at = float(share[np.searchsorted(prepared["gamma"].to_numpy(dtype=float), gamma, side="left")])
+        said.append(f"{name} {fixed(100 * at, 1)} %")
+        dash = "solid" if group == CORRECT else "dot"
+        line = {"shape": "vh", "color": MEANING[mode][meaning], "width": 2.5, "dash": dash}
+        fig.add_trace(
+            go.Scatter(
+                x=x,
+                y=100 * share,
+                mode="lines",
+                line=line,
+                name=name,
+                hovertemplate="γ %{x:.3g}: %{y:.1f} %<extra></extra>",
+            )
+        )
+    if not said:
+        say(fig, NOTHING, mode)
+    ink = ROLES[mode]["ink"]
+    at = max(gamma, LEAST)
+    fig.add_shape(type="line", x0=at, x1=at, y0=0, y1=1, yref="paper", line={"color": ink, "width": 2, "dash": "dash"})
+    fig.update_xaxes(type="log", range=[math.log10(LEAST), 0.05], title="γ (log)", fixedrange=True, **_TICKS)
+    fig.update_yaxes(range=[-3, 103], title="accepted samples that pass (%)", fixedrange=True)
+    notes = (f"at γ = {three_digits(gamma)}: {', '.join(said)}" if said else "", label(note, 80) if note else "")
+    alt = f"Share that keeps the YES against gamma. At {three_digits(gamma)}: {'; '.join(said) or 'nothing accepted'}."
+    return frame(fig, mode, title=title, notes=notes, alt=alt, body=250, legend=bool(said))
+
+
+_TICKS: dict[str, Any] = {
+    "tickmode": "array",
+    "tickvals": [1e-4, 1e-3, 1e-2, 1e-1, 1],
+    "ticktext": ["0.0001", "0.001", "0.01", "0.1", "1"],
+}
+
+
+def plot_roc(
+    prepared: pd.DataFrame,
+    *,
+    gamma: float,
+    auc: str,
+    mode: Mode = "light",
+    title: str = "Does max_p_cf tell them apart?",
+    note: str = "",
+) -> go.Figure:
+    """The ROC curve of max_p_cf with the chosen point; the diagonal is chance.
+
+    Args:
+        prepared: from `prepare_passing`.
+        gamma: the chosen threshold.
+        auc: the AUC and its interval as text.
+        mode: light, dark or print.
+        title: the question on top.
+        note: a last part of the small print; any text.
+    """
+    fig = go.Figure()
+    x, y = 100 * prepared[KEY], 100 * prepared[CORRECT]
+    known = not (x.isna().all() or y.isna().all())
+    if known:
+        xs, ys = [*x.tolist()[::-1]], [*y.tolist()[::-1]]
+        line = {"color": MEANING[mode]["defended"], "width": 2.5}
+        curve = go.Scatter(x=[0, *xs], y=[0, *ys], mode="lines", line=line, name="ROC", hoverinfo="skip")
+        fig.add_trace(curve)
+        i = int(np.searchsorted(prepared["gamma"].to_numpy(dtype=float), gamma, side="left"))
+        fig.add_trace(_chosen(float(x.iloc[i]), float(y.iloc[i]), f"γ = {three_digits(gamma)}", mode))
+    else:
+        say(fig, NOTHING, mode)
+    rule = {"color": ROLES[mode]["line"], "width": 1.5, "dash": "dash"}
+    fig.add_shape(type="line", x0=0, x1=100, y0=0, y1=100, line=rule, layer="below")
+    fig.update_xaxes(range=[-3, 103], title="accepted keys that pass (%)", fixedrange=True)
+    fig.update_yaxes(range=[-3, 103], title="correct responses that pass (%)", fixedrange=True)
+    notes = (f"AUC {auc}, signed" if known else "", label(note, 80) if note else "")
+    return frame(fig, mode, title=title, notes=notes, alt=f"ROC curve of max_p_cf, AUC {auc}.", body=250)
+
+
+def _chosen(x: float, y: float, text: str, mode: Mode) -> go.Scatter:
+    marker = {
+        "size": 13,
+        "symbol": "diamond",
+        "color": MEANING[mode]["defended"],
+        "line": {"color": ROLES[mode]["ink"], "width": 1.5},
+    }
+    return go.Scatter(
+        x=[x],
+        y=[y],
+        mode="markers",
+        marker=marker,
+        name=text,
+        hovertemplate=f"{text}<br>%{{x:.1f}}, %{{y:.1f}}<extra></extra>",
+    )
+
+
+def prepare_frontier(
+    cut: Sequence[float], accuracy: Sequence[float], fpr: Sequence[float], worst: Sequence[float], best: Sequence[bool]
+) -> pd.DataFrame:
+    """Operating points by threshold: gamma, accuracy, fpr, fpr_worst (shares), pareto."""
+    table = {"gamma": cut, "accuracy": accuracy, "fpr": fpr, "fpr_worst": worst, "pareto": best}
+    return pd.DataFrame(table)
+
+
+def plot_frontier(
+    prepared: pd.DataFrame,
+    *,
+    gamma: float,
+    mode: Mode = "light",
+    title: str = "What does robustness cost?",
+    note: str = "",
+) -> go.Figure:
+    """Accuracy on responses against the mean share of keys accepted, the undefended and the chosen point marked.
+
+    Args:
+        prepared: from `prepare_frontier`, thresholds ascending; the first one keeps everything.
+        gamma: the chosen threshold.
+        mode: light, dark or print.
+        title: the question on top.
+        note: a last part of the small print; any text.
+    """
+    fig = go.Figure()
+    x, y = 100 * prepared["fpr"].to_numpy(dtype=float), 100 * prepared["accuracy"].to_numpy(dtype=float)
+    known = bool(len(x)) and not (np.isnan(x).all() or np.isnan(y).all())
+    notes: tuple[str, ...] = ()
+    if known:
+        i = min(int(np.searchsorted(prepared["gamma"].to_numpy(dtype=float), gamma, side="left")), len(x) - 1)
+        _operating_points(fig, prepared, x, y, mode)
+        fig.add_trace(_chosen(float(x[i]), float(y[i]), f"chosen, γ = {three_digits(gamma)}", mode))
+        notes = (
+            f"undefended: keys {fixed(float(x[0]), 1)} %, accuracy {fixed(float(y[0]), 1)} %",
+            f"chosen: keys {fixed(float(x[i]), 1)} %, accuracy {fixed(float(y[i]), 1)} %",
+            f"{count(len(x))} thresholds",
+        )
+    else:
+        say(fig, NOTHING, mode)
+    fig.update_xaxes(title="master keys accepted, mean over the keys (%)", fixedrange=True)
+    fig.update_yaxes(title="accuracy on responses (%)", fixedrange=True)
+    alt = "Accuracy against the share of keys accepted. " + "; ".join(notes)
+    more = (label(note, 80),) if note else ()
+    made = frame(fig, mode, title=title, notes=(*notes, *more), alt=alt, body=270, legend=known)
+    if known:  # four names need more room above the plot than the two that `frame` allows for
+        made.update_layout(margin_t=made.layout.margin.t + 2 * SMALL_SIZE + 22, height=made.layout.height + 46)
+    return made
+
+
+def _operating_points(fig: go.Figure, prepared: pd.DataFrame, x: Any, y: Any, mode: Mode) -> None:
+    """The path through all thresholds, the Pareto points on it, and where it starts."""
+    path = {"color": ROLES[mode]["line"], "width": 1.5}
+    fig.add_trace(go.Scatter(x=x, y=y, mode="lines", line=path, name="every γ", hoverinfo="skip"))
+    best = prepared["pareto"].to_numpy(dtype=bool)
+    fig.add_trace(
+        go.Scatter(
+            x=x[best],
+            y=y[best],
+            mode="markers",
+            marker={"size": 7, "color": MEANING[mode]["defended"]},
+            name="no better point (Pareto)",
+            customdata=[f"γ {three_digits(g)}" for g in prepared["gamma"][best]],
+            hovertemplate="%{customdata}<br>keys %{x:.1f} %, accuracy %{y:.1f} %<extra></extra>",
+        )
+    )
+    ring = {"size": 12, "color": ROLES[mode]["background"], "line": {"color": MEANING[mode]["attacked"], "width": 2}}
+    fig.add_trace(go.Scatter(x=x[:1], y=y[:1], mode="markers", marker=ring, name="undefended", hoverinfo="skip"))
+    fig.update_xaxes(range=[-2, max(10.0, float(np.nanmax(x)) * 1.06)])
+    fig.update_yaxes(range=[max(0.0, float(np.nanmin(y)) - 6), min(104.0, float(np.nanmax(y)) + 5)])
+
+
+# How often each master key is accepted, before and behind RefSwap.
+
+KEY_COLUMNS = ["key", "n", "before", "before_lower", "before_upper", "after", "after_lower", "after_upper"]
+Row = tuple[str, int, float, float, float, float, float, float]
+
+
+def prepare_keys(rows: Sequence[Row]) -> pd.DataFrame:
+    """Keys with both shares and their intervals, the most accepted first; key, n, then the columns in order."""
+    table = pd.DataFrame(list(rows), columns=KEY_COLUMNS)
+    return table.sort_values("before", ascending=False, kind="stable").reset_index(drop=True)
+
+
+def plot_keys(
+    prepared: pd.DataFrame,
+    *,
+    mode: Mode = "light",
+    level: float = 0.95,
+    title: str = "Which keys are accepted?",
+    note: str = "",
+) -> go.Figure:
+    """A row per key: ring before, dot behind RefSwap, each with its interval, on one axis from zero.
+
+    Args:
+        prepared: from `prepare_keys`.
+        mode: light, dark or print.
+        level: of the intervals.
+        title: the question on top.
+        note: a last part of the small print; any text.
+    """
+    fig = go.Figure()
+    rows = prepared[prepared["before"].notna()].reset_index(drop=True)
+    for side, name, meaning, shift in (
+        ("before", "undefended", "attacked", -0.14),
+        ("after", "behind RefSwap", "defended", 0.14),
+    ):
+        if len(rows):
+            fig.add_trace(_dots(rows, side, name, MEANING[mode][meaning], shift, mode))
+    if rows.empty:
+        say(fig, "no key has been tried yet", mode)
+    top = max([5.0, *(100 * rows[["before_upper", "after_upper"]].max(axis=1))])
+    fig.update_xaxes(range=[-0.02 * top, 1.03 * top], title="accepted (%)", fixedrange=True, zeroline=True)
+    fig.update_yaxes(
+        range=[max(len(rows), 1) - 0.4, -0.6],
+        tickmode="array",
+        tickvals=list(rows.index),
+        ticktext=[label(key, 24) for key in rows["key"]],
+        tickfont={"color": ROLES[mode]["ink"], "size": SMALL_SIZE},
+        showgrid=False,
+        fixedrange=True,
+    )
+    low, high = (int(rows["n"].min()), int(rows["n"].max())) if len(rows) else (0, 0)
+    n = count(low) if low == high else f"{count(low)}–{count(high)}"
+    notes = (f"{level_text(level)} Wilson intervals", f"n = {n} questions a key", label(note, 80) if note else "")
+    said = "; ".join(
+        f"{key}: {_percent(b)} before, {_percent(a)} after"
+        for key, b, a in zip(rows["key"], rows["before"], rows["after"], strict=True)
+    )
+    alt = f"Share of questions on which each key is accepted. {said}"
+    return frame(fig, mode, title=title, notes=notes, alt=alt, body=34 * max(len(rows), 1) + 24, legend=len(rows) > 0)
+
+
+def _dots(rows: pd.DataFrame, side: str, name: str, colour: str, shift: float, mode: Mode) -> go.Scatter:
+    value = 100 * rows[side]
+    solid = side == "after"
+    return go.Scatter(
+        x=value.tolist(),
+        y=[i + shift for i in rows.index],
+        mode="markers",
+        name=name,
+        marker={
+            "size": 10,
+            "symbol": "square" if solid else "circle",
+            "color": colour if solid else ROLES[mode]["background"],
+            "line": {"color": colour, "width": 2},
+        },
+        error_x={
+            "type": "data",
+            "symmetric": False,
+            "array": (100 * rows[f"{side}_upper"] - value).tolist(),
+            "arrayminus": (value - 100 * rows[f"{side}_lower"]).tolist(),
+            "color": colour,
+            "thickness": 2,
+            "width": 4,
+        },
+        customdata=[[label(key, 40), text] for key, text in zip(rows["key"], _texts(rows, side), strict=True)],
+        hovertemplate=f"%{{customdata[0]}}<br>{name}: %{{customdata[1]}}<extra></extra>",
+    )
+
+
+def _texts(rows: pd.DataFrame, side: str) -> list[str]:
+    columns = zip(rows[side], rows[f"{side}_lower"], rows[f"{side}_upper"], strict=True)
+    return [f"{_percent(v)} [{_percent(low)}, {_percent(high)}]" for v, low, high in columns]
+
+
+def _percent(x: Any) -> str:
+    return "unread" if math.isnan(x) else f"{fixed(100 * float(x), 1)} %"

@@ -1,0 +1,70 @@
+"""What the study `refswap` runs, as a frozen value."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from engine.attacks.master_keys import KEY_TEXTS
+from engine.studies.refswap.references import K_MAX
+
+Arm = Literal["other", "same"]
+OWN_REFERENCES = "data"
+"""Name of the pool made of the data's own references."""
+
+
+class RefSwapConfig(BaseModel):
+    """What to run; the run's manifest holds it.
+
+    Attributes:
+        judge: spec of a verifier.
+        data: items with a reference, and responses whose column quality says which are correct.
+        keys: master keys, each tried in place of a response to every item.
+        variant: form of the verifier's prompt; empty for the plain one. Reference last is the cheap one.
+        pool: where counterfactual references come from: `data`, the id of another data set or of references that were
+            uploaded, or a file with one a line.
+        k: counterfactual references of a check; 5, or as many as are asked where that is fewer. k_max: how many are
+            asked and stored, so that K can be changed later.
+        arms: counterfactual references of another answer type (the paper's), and of the same one (harder).
+        delta: accuracy tolerance of eq. 5 [points of 100].
+        threshold: p_yes from which the baseline verdict is YES.
+        seed: of the draw of references and of the split. dev_share: of the items, for calibration.
+        limit: only the first so many responses, and their items.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    judge: str
+    data: str
+    keys: tuple[str, ...] = KEY_TEXTS
+    variant: str = ""
+    pool: str = OWN_REFERENCES
+    k: int = Field(default=5, ge=1, le=K_MAX)
+    k_max: int = Field(default=K_MAX, ge=1, le=K_MAX)
+    arms: tuple[Arm, ...] = Field(default=("other",), min_length=1)
+    delta: float = Field(default=2.0, ge=0, le=100)
+    threshold: float = Field(default=0.5, gt=0, le=1)
+    seed: int = 42
+    dev_share: float = Field(default=0.2, gt=0, lt=1)
+    limit: int | None = Field(default=None, ge=1)
+    budget_seconds: float | None = Field(default=None, gt=0)
+    run_id: str | None = None
+    level: float = Field(default=0.95, gt=0.5, lt=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _at_most_what_is_asked(cls, given: Any) -> Any:
+        """Where only k_max is given, K follows it down."""
+        if isinstance(given, dict) and "k" not in given and isinstance(most := given.get("k_max"), int):
+            return given | {"k": min(cls.model_fields["k"].default, max(most, 1))}
+        return given
+
+    @model_validator(mode="after")
+    def _k_is_asked(self) -> Self:
+        if self.k > self.k_max:
+            raise ValueError(
+                f"k is {self.k} and k_max {self.k_max}: a check cannot use more references than are asked; give both, "
+                f"for example k={self.k_max} and k_max={self.k_max}"
+            )
+        return self

@@ -1,0 +1,219 @@
+"""`judgescope study refswap`: run, print what is accepted before and after, and the JSON object."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from typing import Any
+
+import numpy as np
+
+from engine.attacks.master_keys import key_text, shown
+from engine.cli.options import INCONCLUSIVE, OK, show_progress
+from engine.core.settings import get_settings
+from engine.data.dataset import Dataset
+from engine.judges.registry import make_judge
+from engine.plots.text import plural
+from engine.runs.folder import RunFolder, create_run
+from engine.stats.intervals import Interval
+from engine.studies.refswap.figures import fewer_note, unread_note
+from engine.studies.refswap.metrics import Baseline, Rates, Summary, Table, sample_table, summarise
+from engine.studies.refswap.run import plan_refswap, pool_of, run_refswap
+from engine.studies.refswap.study import RefSwapConfig
+from engine.studies.running import OutOfBudget
+
+# A summary of the study refswap as the JSON object names it.
+
+
+def as_record(table: Table, summary: Summary, judge: str, n_without_reference: int) -> dict[str, Any]:
+    """What the JSON object holds of one arm; rates are of the test part, AUC and d of all accepted samples.
+
+    Args:
+        table: the samples of the arm.
+        summary: their numbers at one setting.
+        judge: spec of the verifier.
+        n_without_reference: items that could not be asked about.
+    """
+    s = table.samples
+    read = ~np.isnan(s.p)
+    return {
+        "judge": judge,
+        "n_clean": int((s.clean & read).sum()),
+        "n_keys": int((~s.clean & read).sum()),
+        "n_unread": int((~read).sum()),
+        "n_unread_clean": int((s.clean & ~read).sum()),
+        "n_unread_keys": int((~s.clean & ~read).sum()),
+        "n_test_keys": summary.before.fpr.n,
+        "n_without_reference": n_without_reference,
+        "accuracy_before": summary.before.accuracy.value,
+        "accuracy_after": summary.after.accuracy.value,
+        "fpr_before": summary.before.fpr.value,
+        "fpr_after": summary.after.fpr.value,
+        "fpr_worst_before": summary.before.fpr_worst.value,
+        "fpr_worst_after": summary.after.fpr_worst.value,
+        "auc": summary.auc.value,
+        "one_auc": summary.one_auc.value,
+        "s_auc": summary.s_auc.value,
+        "cohens_d": summary.cohens_d.value,
+        "gamma": summary.gamma,
+        "delta": 100 * summary.delta,
+        "k": summary.k,
+        "per_key": _per_key(table, summary),
+        "forward_passes_per_sample": {"clean": summary.cost_clean.passes, "key": summary.cost_key.passes},
+        "tokens_ratio": {"clean": summary.cost_clean.tokens_ratio, "key": summary.cost_key.tokens_ratio},
+        "accepted_tokens_ratio": {
+            "clean": summary.cost_clean.accepted_tokens_ratio,
+            "key": summary.cost_key.accepted_tokens_ratio,
+        },
+        "n_accepted": {"correct": summary.n_right, "key": summary.n_fooled},
+        "n_fewer_references": summary.n_fewer,
+        "pass_rates": {"correct": summary.pass_right.value, "key": summary.pass_fooled.value},
+        "dev": _part(summary.dev_before, summary.dev_after),
+        "test": _part(summary.before, summary.after),
+        "baselines": {
+            "k_1": _baseline(summary.k_one),
+            "s_score": _baseline(summary.s_score),
+            "length": _baseline(summary.length),
+        },
+        "intervals": {
+            name: [one.lower, one.upper]
+            for name, one in (
+                ("auc", summary.auc),
+                ("one_auc", summary.one_auc),
+                ("s_auc", summary.s_auc),
+                ("cohens_d", summary.cohens_d),
+            )
+        },
+    }
+
+
+def _per_key(table: Table, summary: Summary) -> list[dict[str, Any]]:
+    return [
+        {
+            "key": key_text(name),
+            "n": before.n,
+            "n_unread": lost,
+            "fpr_before": before.value,
+            "fpr_after": after.value,
+            "before": [before.lower, before.upper],
+            "after": [after.lower, after.upper],
+        }
+        for name, before, after, lost in zip(
+            table.keys, summary.before.per_key, summary.after.per_key, summary.before.unread_keys, strict=True
+        )
+    ]
+
+
+def _part(before: Rates, after: Rates) -> dict[str, Any]:
+    return {
+        "n": before.accuracy.n,
+        "n_items": before.accuracy.n_clusters,
+        "n_unread": after.n_unread,
+        "accuracy_before": _whole(before.accuracy),
+        "accuracy_after": _whole(after.accuracy),
+        "fpr_before": _whole(before.fpr),
+        "fpr_after": _whole(after.fpr),
+    }
+
+
+def _baseline(one: Baseline) -> dict[str, float]:
+    rates = {name: getattr(one.after, name).value for name in ("accuracy", "fpr", "fpr_worst")}
+    return {"cut": one.cut.value, **rates}
+
+
+def _whole(one: Interval) -> list[float]:
+    return [one.value, one.lower, one.upper]
+
+
+def run_study_refswap(study: str, config: RefSwapConfig, dataset: Dataset, args: argparse.Namespace) -> dict[str, Any]:
+    """Run the study, or say with --dry-run what its first stage takes."""
+    settings = get_settings()
+    judge = make_judge(
+        config.judge, settings, card=args.judge_card, cache=not args.no_cache, threshold=config.threshold
+    )
+    pool = pool_of(config.pool, dataset, settings)
+    if args.dry_run:
+        plan = plan_refswap(config, dataset, judge, pool)
+        checks = config.k_max * len(config.arms)
+        print(f"{plan.verdicts:,} verdicts: {plan.known:,} known, {plan.calls:,} calls of {plan.tokens:,} tokens.")
+        if plan.expense:
+            print(plan.expense["sentence"])
+        print(f"Each YES among them takes {checks} further calls, which share most of their tokens.")
+        return plan._asdict()
+    run = create_run(args.out or settings.runs, study, config.model_dump(), config.run_id)
+    code = OK
+    try:
+        run_refswap(config, dataset, judge, run, show_progress, pool)
+    except OutOfBudget:
+        code = INCONCLUSIVE
+        print(f"Stopped at the budget of {config.budget_seconds:g} s; the numbers below hold the items that were done.")
+    run.update_manifest(recorded=args.recorded)
+    left_out = int(run.manifest()["data"]["n_without_reference"])
+    arms: dict[str, Any] = {}
+    for arm in config.arms:
+        table, summary = _summary(run, config, arm)
+        arms[arm] = as_record(table, summary, config.judge, left_out)
+        _say(table, summary, arm)
+    if left_out:
+        print(f"Left out: {plural(left_out, 'item')} without a reference.")
+    print(f"Run {run.run_id}: judge {judge.spec}, data {dataset.name}. Tables are in its run folder.")
+    first = arms[config.arms[0]] | {"arms": arms} if len(arms) > 1 else arms[config.arms[0]]
+    return {"run_id": run.run_id, "state": run.manifest()["state"], **first, "exit_code": code}
+
+
+def _summary(run: RunFolder, config: RefSwapConfig, arm: str) -> tuple[Table, Summary]:
+    table = sample_table(run.table("verdicts"), run.table("samples"), arm)
+    k, delta = config.k, config.delta / 100
+    return table, summarise(table.samples, k=k, delta=delta, threshold=config.threshold, level=config.level)
+
+
+def _say(table: Table, summary: Summary, arm: str) -> None:
+    kind = "another" if arm == "other" else "the same"
+    print(f"Counterfactual references of {kind} answer type, K = {summary.k}")
+    head = f"  {'master key':<40} {'accepted':<24} {'behind RefSwap':<24} {'n':>4}"
+    print(head)
+    for name, before, after in zip(table.keys, summary.before.per_key, summary.after.per_key, strict=True):
+        print(f"  {shown(key_text(name)):<40} {_text(before):<24} {_text(after):<24} {before.n:>4}")
+    for what, before, after in (
+        ("mean of the keys", summary.before.fpr, summary.after.fpr),
+        ("accuracy on responses (test part)", summary.before.accuracy, summary.after.accuracy),
+        ("accuracy on responses (dev part)", summary.dev_before.accuracy, summary.dev_after.accuracy),
+    ):
+        print(f"  {what:<40} {_text(before):<24} {_text(after):<24} {before.n:>4}")
+    for note in (unread_note(table, summary), fewer_note(summary)):
+        if note:
+            print(f"  {note}")
+    bound = summary.before.fpr
+    if math.isnan(bound.value):
+        print("  No key was read, so nothing can be said of keys.")
+    elif not summary.n_fooled:
+        print(
+            f"  No key was accepted: 0 of {bound.n} (test part), at most {bound.upper:.1%}. There is nothing to remove."
+        )
+    else:
+        signed = "" if math.isnan(summary.auc.value) else ", signed"
+        print(f"  gamma {summary.gamma:.4g} at delta {100 * summary.delta:g} points; AUC {_text(summary.auc)}{signed}")
+        print(
+            f"  of the accepted, {_text(summary.pass_right)} of correct responses pass and "
+            f"{_text(summary.pass_fooled)} of keys"
+        )
+        print(
+            f"  AUC at K = 1 {_text(summary.one_auc)}, of the s-score {_text(summary.s_auc)}; "
+            f"Cohen's d {_text(summary.cohens_d)}"
+        )
+    if summary.auc.lower <= 0.5 <= summary.auc.upper:
+        print("  max_p_cf does not measurably tell keys from correct answers here: gamma removes both alike.")
+    elif summary.auc.value < 0.5:
+        print("  Below 0.5: RefSwap would remove correct answers before keys, since they survive a swap less often.")
+    clean, key = summary.cost_clean, summary.cost_key
+    print(f"  forward passes per sample: clean {clean.passes:.2f}, key {key.passes:.2f}")
+    if not math.isnan(clean.tokens_ratio):
+        print(f"  tokens against the undefended verifier: clean {clean.tokens_ratio:.2f}, key {key.tokens_ratio:.2f}")
+
+
+def _text(one: Interval) -> str:
+    if math.isnan(one.value):
+        return "undefined"
+    if math.isnan(one.lower):
+        return f"{one.value:.3f}"
+    return f"{one.value:.3f} [{one.lower:.3f}, {one.upper:.3f}]"

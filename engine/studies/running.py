@@ -1,0 +1,336 @@
+"""What every study's manifest says in the same words: the data, the judge, and how the run ended."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from engine.attacks.base import Attack
+from engine.core.errors import Cancelled, EngineError, InputError, OutOfCalls
+from engine.core.schema import Outcome, Task
+from engine.data.dataset import Dataset, content_digest
+from engine.judges.base import (
+    AroundJudge,
+    Checkpoint,
+    Cost,
+    Expense,
+    Judge,
+    Paid,
+    Request,
+    Verdict,
+    device_of,
+    no_checkpoint,
+    verdict_id,
+)
+from engine.runs.folder import RETRY, RunFolder, now, versions
+
+
+def about_data(dataset: Dataset, n_items: int, n_responses: int) -> dict[str, Any]:
+    """The manifest's `data`: which set, the digest of its content, and how much of it is judged."""
+    return {
+        "dataset_id": dataset.dataset_id,
+        "name": dataset.name,
+        "digest": content_digest(dataset.items, dataset.responses),
+        "n_items": n_items,
+        "n_responses": n_responses,
+    }
+
+
+def about_judge(judge: Judge, labels: Sequence[str], asked: Iterable[Request] = ()) -> dict[str, Any]:
+    """The manifest's `judge`: which one, in which revision, the answers it was offered, where it ran, its prompts.
+
+    Args:
+        judge: behind its defenses or not.
+        labels: the answers it was offered.
+        asked: requests of each kind that the study makes; the card of each is written down whole.
+    """
+    about: dict[str, Any] = {"spec": judge.spec, "fingerprint": judge.fingerprint, "labels": labels}
+    about["device"] = device_of(judge)
+    inner: Any = judge
+    while hasattr(inner, "inner"):
+        inner = inner.inner
+    loaded = getattr(inner, "loaded", None)
+    if loaded is not None:  # a model of a hub has a commit; the fingerprint covers the bundled weights
+        commit = getattr(getattr(loaded.model, "config", None), "_commit_hash", None)
+        about |= {"revision": commit or "", "precision": loaded.dtype}
+    if prompts := _prompts(inner, asked):
+        about["prompts"] = prompts
+    return about | ({"api": inner.about()} if hasattr(inner, "about") else {})
+
+
+def _prompts(judge: Any, asked: Iterable[Request]) -> list[dict[str, Any]]:
+    """The cards behind the requests, each once; empty for a judge without cards."""
+    found: dict[str, dict[str, Any]] = {}
+    seen = set()
+    for request in asked if hasattr(judge, "card") else ():
+        kind = (request.protocol, request.task, request.anchored, request.variant)
+        if kind in seen:
+            continue
+        seen.add(kind)
+        try:
+            card = judge.card(request)
+        except InputError:
+            continue  # it has no card for this kind, which the study says where it matters
+        found[card.digest] = {
+            "name": card.name,
+            "digest": card.digest[:16],
+            "protocol": card.protocol.value,
+            "mode": card.mode,
+            "labels": list(card.labels),
+            "system": card.system,
+            "user": card.user,
+        }
+    return list(found.values())
+
+
+@contextmanager
+def ending(run: RunFolder, stopped: Callable[[], object] | None = None) -> Iterator[None]:
+    """Mark a run whose study does not come to its end; the exception goes on.
+
+    Args:
+        run: the run.
+        stopped: keeps what is done and marks the run, when the study is cancelled; by default it is only marked.
+    """
+    try:
+        yield
+    except (Cancelled, KeyboardInterrupt) as stop:
+        if stopped:
+            stopped()
+        else:
+            run.update_manifest(state="stopped", finished=now())
+        if isinstance(stop, OutOfCalls):
+            run.update_manifest(error=str(stop))
+        raise
+    except BaseException as error:
+        # the text of an error that is not ours may hold anything, a key among it
+        why = str(error) if isinstance(error, EngineError) else type(error).__name__
+        run.update_manifest(state="failed", finished=now(), error=why)
+        raise
+
+
+# From a dataset to requests, and from a request to an attacked one.
+
+
+def build_requests(dataset: Dataset, *, response_ids: Collection[str] | None = None) -> list[Request]:
+    """One pointwise request per response, in the data's order; missing texts were excluded on reading."""
+    items = dataset.items.set_index("item_id")
+    wanted = dataset.responses
+    if response_ids is not None:
+        wanted = wanted[wanted["response_id"].isin(list(response_ids))]
+    contexts = items["context"].fillna("").to_dict()
+    references = items["reference"].fillna("").to_dict()
+    tasks = items["task"].to_dict()
+    return [
+        Request(
+            item_id=item,
+            response_id=response,
+            task=Task(tasks[item]),
+            context=contexts[item],
+            response=text,
+            reference=references[item],
+            system=system,
+        )
+        for response, item, text, system in zip(
+            wanted["response_id"], wanted["item_id"], wanted["text"], wanted["system"].fillna(""), strict=True
+        )
+    ]
+
+
+def with_attack(request: Request, attack: Attack) -> Request:
+    """The request with its response attacked and the arm named."""
+    return replace(request, response=attack.apply(request), attack=attack.name)
+
+
+# What a study will cost before it runs, and stopping it at a budget with what is done kept.
+
+
+class OutOfBudget(Cancelled):
+    """The study's seconds are spent; what is done is kept and the run can be resumed."""
+
+
+class Plan(NamedTuple):
+    """What a study will take.
+
+    Attributes:
+        verdicts: rows of the result.
+        calls: distinct model calls not in the cache.
+        tokens: prompt tokens of those calls.
+        known: verdicts that cost nothing.
+        tokens_per_second: measured on `measured_on` tokens of this study; NaN where no call is left or no model is.
+        seconds: estimated wall time, the model's loading left out; NaN for a judge behind a server, which is not asked
+            before the run.
+        expense: for such a judge, its calls, tokens and cost, and the cap they meet.
+    """
+
+    verdicts: int
+    calls: int
+    tokens: int
+    known: int
+    tokens_per_second: float
+    measured_on: int
+    seconds: float
+    expense: dict[str, Any] | None = None
+
+
+PROBE_REQUESTS = 4
+"""Requests really asked to measure the pace; their answers are kept, so nothing is wasted."""
+
+
+def make_plan(arms: Sequence[tuple[Judge, Sequence[Request]]]) -> Plan:
+    """Add up the cost of all arms and measure the pace on a few requests of the dearest one.
+
+    Args:
+        arms: each defended judge with the requests it will be asked.
+    """
+    costs = [judge.cost(requests) for judge, requests in arms]
+    total = add_up(costs)
+    verdicts = sum(len(requests) for _, requests in arms)
+    if not total.calls:
+        return Plan(verdicts, 0, 0, total.known, float("nan"), 0, 0.0)
+    if expense := expense_of(arms[0][0], total):
+        return Plan(verdicts, total.calls, total.tokens, total.known, math.nan, 0, math.nan, as_json(expense))
+    dearest = max(range(len(arms)), key=lambda i: costs[i].tokens)
+    judge, requests = arms[dearest]
+    probe = [r for r in requests if judge.cost([r]).calls][:PROBE_REQUESTS]
+    tokens = judge.cost(probe).tokens
+    clock = time.perf_counter()
+    judge.judge(probe)
+    pace = tokens / (time.perf_counter() - clock)
+    return Plan(verdicts, total.calls, total.tokens, total.known, pace, tokens, total.tokens / pace)
+
+
+def add_up(costs: Sequence[Cost]) -> Cost:
+    """The cost of several things together."""
+    paid = Paid(*(sum(part) for part in zip(*(c.paid for c in costs), strict=True))) if costs else Paid()
+    return Cost(sum(c.calls for c in costs), sum(c.tokens for c in costs), sum(c.known for c in costs), paid)
+
+
+def expense_of(judge: Judge, cost: Cost) -> Expense | None:
+    """What of a cost a server takes; None for a judge that runs here."""
+    inner: Any = judge
+    while hasattr(inner, "inner"):
+        inner = inner.inner
+    made: Expense | None = inner.expense(cost.paid) if hasattr(inner, "expense") else None
+    return made
+
+
+def as_json(expense: Expense) -> dict[str, Any]:
+    """The expense with its sentence, for a command's last line or a page."""
+    return {**expense._asdict(), "beyond_cap": expense.beyond, "sentence": expense.sentence()}
+
+
+def within(seconds: float | None, checkpoint: Checkpoint = no_checkpoint) -> Checkpoint:
+    """A checkpoint that raises `OutOfBudget` once the seconds are spent; None sets no limit."""
+    if seconds is None:
+        return checkpoint
+    end = time.monotonic() + seconds
+
+    def look(done: int, total: int) -> None:
+        checkpoint(done, total)
+        if time.monotonic() >= end and done < total:
+            raise OutOfBudget
+
+    return look
+
+
+# Asking a run's unread calls again, and nothing else: what was read is taken from the run's own table.
+
+
+class KeptJudge(AroundJudge):
+    """A judge that answers what is known from a table of verdicts, and asks the inner judge the rest.
+
+    Everything else (its device, token ids, cards) is the inner judge's.
+
+    Attributes:
+        inner: the judge that is asked.
+        asked: calls that went to it.
+    """
+
+    def __init__(self, inner: Judge, verdicts: pd.DataFrame) -> None:
+        super().__init__(inner)
+        self.asked = 0
+        read = verdicts[verdicts["unread_reason"].isna()].drop_duplicates("verdict_id")
+        self._known = {str(r["verdict_id"]): _verdict(r) for r in read.to_dict("records")}
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "inner":  # not set yet: a copy under way
+            raise AttributeError(name)
+        return getattr(self.inner, name)
+
+    def prompt(self, request: Request) -> str:
+        """The inner judge's."""
+        return self.inner.prompt(request)
+
+    def cost(self, requests: Sequence[Request]) -> Cost:
+        """What the unknown ones would take."""
+        fresh = [r for r in requests if verdict_id(r) not in self._known]
+        cost = self.inner.cost(fresh)
+        return cost._replace(known=cost.known + len(requests) - len(fresh))
+
+    def judge(self, requests: Sequence[Request], checkpoint: Checkpoint = no_checkpoint) -> list[Verdict]:
+        """Answer each request, the known ones as they were."""
+        return self.judge_as(requests, [verdict_id(r) for r in requests], checkpoint)
+
+    def judge_as(
+        self, requests: Sequence[Request], ids: Sequence[str], checkpoint: Checkpoint = no_checkpoint
+    ) -> list[Verdict]:
+        """As `judge`, for requests that stand in the table under other ids."""
+        fresh = [r for r, name in zip(requests, ids, strict=True) if name not in self._known]
+        held = len(requests) - len(fresh)
+        checkpoint(held, len(requests))
+        self.asked += len(fresh)
+        told = iter(self.inner.judge(fresh, lambda done, _: checkpoint(held + done, len(requests))) if fresh else ())
+        return [self._known[name] if name in self._known else next(told) for name in ids]
+
+
+def keeping(judge: Judge, run: RunFolder) -> Judge:
+    """The judge, or during a retry one that keeps what the run has read.
+
+    Nothing is kept where another judge, prompt or version would answer: numbers of two kinds must not stand in one
+    table.
+    """
+    manifest = run.manifest()
+    about = manifest.get(RETRY)
+    if not isinstance(about, dict):
+        return judge
+    fits = about.get("fingerprint") == judge.fingerprint and about.get("version") == versions()["judgescope"]
+    return KeptJudge(judge, run.table("verdicts")) if fits else judge
+
+
+def left_over(done: pd.DataFrame, judge: Judge | None, run: RunFolder) -> pd.DataFrame:
+    """The verdicts so far, and behind them those that a retry, stopped early, has not come to."""
+    if not isinstance(judge, KeptJudge):
+        return done
+    before = run.table("verdicts")
+    return pd.concat([done, before[~before["verdict_id"].isin(done["verdict_id"])]], ignore_index=True)
+
+
+def _verdict(row: dict[Any, Any]) -> Verdict:
+    """A row of the table `verdicts` as the judge gave it."""
+
+    def number(name: str) -> float:
+        return float("nan") if pd.isna(row[name]) else float(row[name])
+
+    outcome, places = row["outcome"], row["ranking"]
+    shares = row["probabilities"]
+    verdict = Verdict(
+        score=number("score"),
+        p_a=number("p_a"),
+        p_tie=number("p_tie"),
+        p_yes=number("p_yes"),
+        outcome=Outcome(outcome) if isinstance(outcome, str) else None,
+        probabilities=None if shares is None else tuple(map(float, shares)),
+        ranking=None if places is None else tuple(int(p) for p in places),
+        coverage=number("coverage"),
+        raw_text=row["raw_text"] if isinstance(row["raw_text"], str) else "",
+    )
+    passes, seconds, tokens = (
+        0.0 if pd.isna(row[name]) else float(row[name]) for name in ("forward_passes", "seconds", "prompt_tokens")
+    )
+    return replace(verdict, prompt_tokens=int(tokens), forward_passes=passes, seconds=seconds)

@@ -1,0 +1,1 @@
+"""Transport audit (PUAudit) of pairwise verdicts."""

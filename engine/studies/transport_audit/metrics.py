@@ -1,0 +1,368 @@
+"""Audits as tables: from what a run stored to consistency, controls and AUC, each with its interval."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy.special import ndtri
+
+from engine.core.errors import InputError
+from engine.core.schema import METRICS, NONE
+from engine.stats.intervals import BOOTSTRAP, NO_DATA, NO_VARIATION, ONE_CLUSTER, ItemBootstrap, Mean, wilson
+from engine.studies.refswap.metrics import SEPARATED
+from engine.studies.transport_audit.decisions import (
+    CONTROLS,
+    GEOMETRY,
+    Decision,
+    Split,
+    auc,
+    decide,
+    per_pair,
+    random_band,
+)
+from engine.transport.readout import TransportPath
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+HYPERGEOMETRIC = "hypergeometric: random choices of the flips, these pairs given"
+"""How the band of random flips is made; it says where they land, not how well the judge is known."""
+MIN_CELL = 10
+"""Pairs below which a cell takes no part in claims."""
+AUC_RESAMPLES = 200
+AUDIT_ITSELF = -1
+"""Number of the split in which every labelled pair is a positive."""
+
+
+@dataclass(frozen=True)
+class Audit:
+    """All splits of one attack.
+
+    Attributes:
+        pairs: comparison_id, item_id, type and human of every pair, its position being its code.
+        splits: the seeded ones, in which the truth of the unlabelled is known; several of one number where each
+            question type has a transport of its own.
+        itself: the audit of pairs nobody labelled; empty where every pair is labelled.
+        boot: resamples of the items.
+    """
+
+    attack: str
+    pairs: pd.DataFrame
+    splits: tuple[Split, ...]
+    itself: tuple[Split, ...]
+    boot: ItemBootstrap
+
+    @property
+    def shown(self) -> tuple[Split, ...]:
+        """The split that is drawn, in all its parts: the audit itself, else the first seeded one."""
+        return self.itself or tuple(s for s in self.splits if s.number == self.splits[0].number)
+
+    def rows(self, audit: pd.DataFrame) -> pd.DataFrame:
+        """The rows of the table `audit` that belong to the split shown."""
+        return audit[(audit["split"] == self.shown[0].number) & (audit["attack"] == self.attack)]
+
+
+def read_audit(audit: pd.DataFrame, transport: pd.DataFrame, attack: str = NONE, *, seed: int = 0) -> Audit:
+    """The audit of one attack from the tables `audit` and `transport` of a run.
+
+    Raises:
+        InputError: the run has no audit of that attack.
+    """
+    rows = audit[audit["attack"] == attack]
+    events = transport[transport["attack"] == attack]
+    if not len(rows):
+        raise InputError(
+            f"The run has no audit under the attack {attack!r}. It has: {', '.join(set(audit['attack']))}."
+        )
+    pairs = rows.drop_duplicates("comparison_id")[["comparison_id", "item_id", "type", "human"]].reset_index(drop=True)
+    codes = pd.Series(range(len(pairs)), index=pairs["comparison_id"])
+    made = [_split(*key, *both, codes) for key, both in _by_part(rows, events).items()]
+    itself = tuple(split for split in made if split.number == AUDIT_ITSELF)
+    seeded = tuple(split for split in made if split.number != AUDIT_ITSELF)
+    return Audit(attack, pairs, seeded, itself, ItemBootstrap(pairs["item_id"].to_numpy(), seed))
+
+
+def _by_part(rows: pd.DataFrame, events: pd.DataFrame) -> dict[tuple[int, str], tuple[pd.DataFrame, pd.DataFrame]]:
+    """The rows of both tables of each split and part, by number and part."""
+    keys = [[int(n) for n in frame["split"]] for frame in (rows, events)]
+    parts = [frame["part"].fillna("").tolist() for frame in (rows, events)]
+    place = [pd.Series(list(zip(k, p, strict=True)), dtype=object) for k, p in zip(keys, parts, strict=True)]
+    groups = [series.groupby(series, sort=False).indices for series in place]
+    order: list[tuple[int, str]] = sorted(zip(keys[0], parts[0], strict=True))
+    order = list(dict.fromkeys(order))
+    return {key: (rows.iloc[groups[0][key]], events.iloc[groups[1][key]]) for key in order}
+
+
+def _split(number: int, part: str, rows: pd.DataFrame, events: pd.DataFrame, codes: pd.Series) -> Split:
+    unlabelled = rows[rows["role"] == "unlabelled"].sort_values("place")
+    positives = rows[rows["role"] != "unlabelled"]
+    path = TransportPath(
+        int((positives["role"] == "positive").sum()),
+        len(unlabelled),
+        events["sent"].to_numpy(dtype=np.int64),
+        events["unlabelled"].to_numpy(dtype=np.int64),
+        events["positive"].to_numpy(dtype=np.int64),
+        events["price"].to_numpy(dtype=np.float64),
+    )
+    return Split(
+        number,
+        part,
+        path,
+        unlabelled["comparison_id"].map(codes).to_numpy(dtype=np.int64),
+        unlabelled["agrees"].to_numpy(dtype=np.float64),
+        {name: unlabelled[name].to_numpy(dtype=np.float64) for name in GEOMETRY},
+        float(positives["agrees_clean"].mean()),
+        float(positives["agrees"].mean()),
+        int(positives["agrees_clean"].notna().sum()),
+    )
+
+
+def planted(found: dict[str, Any], alpha: float) -> Audit:
+    """The audit of planted directions (study job `planted_audit`): one split whose truth is known for every verdict.
+
+    Args:
+        found: what the job returns.
+        alpha: share of right verdicts, which stands as the estimate of the mass.
+    """
+    n = int(found["n_unlabelled"])
+    events = {name: np.asarray(found[name], dtype=np.int64) for name in ("sent", "unlabelled", "positive")}
+    path = TransportPath(int(found["n_positive"]), n, **events, price=np.asarray(found["price"], dtype=np.float64))
+    names = [f"verdict {i + 1}" for i in range(n)]
+    pairs = pd.DataFrame({"comparison_id": names, "item_id": names, "type": "all", "human": None})
+    scores = {name: np.asarray(found["scores"][name], dtype=np.float64) for name in GEOMETRY}
+    truth, nan = np.asarray(found["truth"], dtype=np.float64), float("nan")
+    split = Split(0, "", path, np.arange(n), truth, scores, alpha, nan, int(found["n_positive"]))
+    return Audit(NONE, pairs, (split,), (), ItemBootstrap(names))
+
+
+def decisions(audit: Audit, mass: float | None = None, eta: float = 0.5) -> list[Decision]:
+    """The audit of each seeded split at one mass, or at each split's own estimate."""
+    return [decide(split, mass, eta) for split in audit.splits]
+
+
+def consistency(
+    audit: Audit, mass: float | None = None, *, eta: float = 0.5, level: float = 0.95, min_cell: int = MIN_CELL
+) -> pd.DataFrame:
+    """Consistency before and after the audit and under its controls, overall and by question type.
+
+    cons_orig, cons_adj and gain (their difference, paired); cons_CONTROL for each of `CONTROLS`; gain_over_best, over
+    the control that is best overall on these same pairs, a choice that is not resampled and so favours that control. A
+    pair's value is its mean over the splits in which it was unlabelled; items are resampled. The bounds of cons_random
+    are the band of the random choice itself. Rows of `group` are question types; a type with fewer than `min_cell`
+    pairs has no interval.
+
+    Args:
+        audit: with seeded splits.
+        mass: in (0, 1]; None takes each split's own estimate.
+        eta: threshold of s_bar.
+        level: confidence level.
+        min_cell: see above.
+
+    Returns:
+        Table `metrics`; empty where no truth is known.
+    """
+    if not audit.splits:
+        return METRICS.empty()
+    made = decisions(audit, mass, eta)
+    values = _values(audit, made)
+    best = max(CONTROLS, key=lambda name: np.nan_to_num(np.nanmean(values[f"cons_{name}"]), nan=-1.0))
+    values["gain"] = values["cons_adj"] - values["cons_orig"]
+    values["gain_over_best"] = values["cons_adj"] - values[f"cons_{best}"]
+    cells = [(name, "", v) for name, v in values.items()]
+    types = audit.pairs["type"].to_numpy(dtype=object)
+    for kind in dict.fromkeys(types):
+        own = types == kind
+        cells += [(n, str(kind), np.where(own, values[n], np.nan)) for n in ("cons_orig", "cons_adj", "gain")]
+    means = audit.boot.means([v for _, _, v in cells], level, [_is_share(name) for name, _, _ in cells])
+    rows = [
+        _row(audit, name, mean, group, level, min_cell if group else 0)
+        for (name, group, _), mean in zip(cells, means, strict=True)
+    ]
+    band = random_flips(audit, [int(d.flips.sum()) for d in made], level)
+    for row in rows:
+        if row["metric"] == "cons_random":
+            row |= band
+    return METRICS.conform(pd.DataFrame(rows))
+
+
+def random_flips(audit: Audit, n_flips: Sequence[int], level: float = 0.95) -> dict[str, Any]:
+    """Value, ends of the band and method of so many random flips in each seeded split (as many as splits)."""
+    value, lower, upper = random_band(audit.splits, n_flips, float(ndtri(0.5 + level / 2)))
+    if not upper - lower > 1e-9:  # NaN too; where no choice differs from another there is no band to draw
+        return {"value": value, "lower": np.nan, "upper": np.nan, "method": NO_VARIATION}
+    lower, upper = (float(np.clip(end, 0.0, 1.0)) for end in (lower, upper))
+    return {"value": value, "lower": lower, "upper": upper, "method": HYPERGEOMETRIC}
+
+
+def random_curve(audit: Audit, masses: Sequence[float], level: float = 0.95) -> pd.DataFrame:
+    """Consistency of as many random flips as a plan of each mass leaves over: mass, random, random_lower, random_upper.
+
+    The bounds are NaN where no choice differs from another, all numbers where no truth is known.
+    """
+    made = [random_flips(audit, [round((1 - m) * s.path.n_unlabelled) for s in audit.splits], level) for m in masses]
+    frame = pd.DataFrame(made, columns=["value", "lower", "upper"]).assign(mass=np.asarray(masses, np.float64))
+    return frame.rename(columns={"value": "random", "lower": "random_lower", "upper": "random_upper"})
+
+
+def best_control(table: pd.DataFrame) -> str:
+    """The control with the highest consistency in a table of `consistency`."""
+    own = table[table["group"].isna() & table["metric"].isin([f"cons_{name}" for name in CONTROLS])]
+    known = own.dropna(subset=["value"]).sort_values("value", ascending=False, kind="stable")
+    return str(known["metric"].iloc[0]).removeprefix("cons_") if len(known) else ""
+
+
+def _values(audit: Audit, made: Sequence[Decision]) -> dict[str, Floats]:
+    n = len(audit.pairs)
+    values = {
+        "cons_orig": per_pair(audit.splits, [split.agrees for split in audit.splits], n),
+        "cons_adj": per_pair(audit.splits, [d.after for d in made], n),
+    }
+    for name in CONTROLS:
+        values[f"cons_{name}"] = per_pair(audit.splits, [d.controls[name] for d in made], n)
+    return values
+
+
+def _is_share(metric: str) -> bool:
+    """Whether a metric lies in [0, 1]; a gain can be negative."""
+    return not metric.startswith("gain")
+
+
+def _row(audit: Audit, metric: str, mean: Mean, group: str, level: float, min_cell: int) -> dict[str, Any]:
+    few = mean.n < min_cell
+    floor = 0.0 if _is_share(metric) else -1.0
+    lower, upper = (float(np.clip(end, floor, 1.0)) for end in (mean.lower, mean.upper))
+    return {
+        "metric": metric,
+        "attack": audit.attack,
+        "defense": NONE,
+        "group": group or None,
+        "value": mean.value,
+        "lower": np.nan if few else lower,
+        "upper": np.nan if few else upper,
+        "level": level,
+        "method": f"fewer than {min_cell} pairs" if few else mean.method,
+        "n": mean.n,
+        "n_clusters": mean.n_items,
+    }
+
+
+def metric_of_pairs(audit: Audit, metric: str, values: Floats, level: float) -> dict[str, Any]:
+    """A row of the table `metrics`: the mean of one value a pair (n,), NaN left out, items resampled."""
+    return _row(audit, metric, audit.boot.mean(values, level, share=_is_share(metric)), "", level, 0)
+
+
+def masses_and_flips(
+    audit: Audit, rows: pd.DataFrame, mass: float | None = None, *, eta: float = 0.5, level: float = 0.95
+) -> pd.DataFrame:
+    """mass_clean, mass_attacked (under an attack), mass_oracle and flip_share: means over the seeded splits.
+
+    The n of each is the pairs that entered: of the masses of `mass_clean` and `mass_attacked` the positives with a
+    verdict, of the other two the unlabelled pairs. Items are resampled, all splits at once.
+
+    Args:
+        audit: with its splits.
+        rows: the table `audit`, of this attack at least.
+        mass: in (0, 1]; None takes each split's own estimate.
+        eta: threshold of s_bar.
+        level: confidence level.
+
+    Returns:
+        Table `metrics`; without a row where nothing is known.
+    """
+    own = rows[(rows["attack"] == audit.attack) & (rows["split"] != AUDIT_ITSELF)]
+    codes = {str(pair): code for code, pair in enumerate(audit.pairs["comparison_id"])}
+    positives = own[own["role"] != "unlabelled"]
+    parts = [group for _, group in positives.groupby(["split", positives["part"].fillna("")], sort=False)]
+
+    def of_positives(column: str) -> list[tuple[Ints, Floats]]:
+        pairs: list[Ints] = [np.array([codes[c] for c in part["comparison_id"]], dtype=np.int64) for part in parts]
+        values: list[Floats] = [part[column].to_numpy(dtype=np.float64) for part in parts]
+        return list(zip(pairs, values, strict=True))
+
+    found = {"mass_clean": of_positives("agrees_clean")}
+    if audit.attack != NONE:
+        found["mass_attacked"] = of_positives("agrees")
+    found["mass_oracle"] = [(s.pair, s.agrees) for s in audit.splits]
+    made = decisions(audit, mass, eta)
+    found["flip_share"] = [(s.pair, d.flips.astype(np.float64)) for s, d in zip(audit.splits, made, strict=True)]
+    means = {name: audit.boot.mean_of_splits(splits, level) for name, splits in found.items()}
+    known = [_row(audit, name, mean, "", level, 0) for name, mean in means.items() if mean.n]
+    return METRICS.conform(pd.DataFrame(known)) if known else METRICS.empty()
+
+
+def sensitivity(audit: Audit, masses: Sequence[float], *, eta: float = 0.5, level: float = 0.95) -> pd.DataFrame:
+    """cons_adj at each mass (`group` holds the mass), over all seeded splits; table `metrics`."""
+    if not audit.splits:
+        return METRICS.empty()
+    n = len(audit.pairs)
+    after = [per_pair(audit.splits, [d.after for d in decisions(audit, m, eta)], n) for m in masses]
+    means = audit.boot.means(after, level)
+    rows = [
+        _row(audit, "sensitivity_cons_adj", mean, f"{m:.2f}", level, 0) for m, mean in zip(masses, means, strict=True)
+    ]
+    return METRICS.conform(pd.DataFrame(rows))
+
+
+def ranking_quality(audit: Audit, *, level: float = 0.95) -> pd.DataFrame:
+    """auc_entry_mass, auc_centroid, auc_nearest and auc_top10: how well each score finds verdicts that agree.
+
+    The mean over the seeded splits; 200 resamples of the items give the interval. Where a score separates the verdicts
+    in every split, all resamples agree, so the bound is Wilson's for no event among the items of the smaller group.
+    """
+    rows = []
+    weights = audit.boot.weights[:AUC_RESAMPLES]
+    judged = np.unique(np.concatenate([s.pair[~np.isnan(s.agrees)] for s in audit.splits] or [np.zeros(0, int)]))
+    counts = {"n": len(judged), "n_clusters": len(np.unique(audit.boot.codes[judged]))}
+    fewest = _smaller_group(audit)
+    for name, read in _scores().items():
+        value = _mean_auc(audit, read, None)[0]
+        drawn = _mean_auc(audit, read, weights[:, audit.boot.codes])
+        known = drawn[~np.isnan(drawn)]
+        low, high, method = _auc_bounds(float(value), known, fewest, level)
+        about = {"metric": f"auc_{name}", "attack": audit.attack, "defense": NONE, "level": level, "method": method}
+        rows.append(about | counts | {"value": value, "lower": low, "upper": high})
+    return METRICS.conform(pd.DataFrame(rows))
+
+
+def _smaller_group(audit: Audit) -> int:
+    """Items with a verdict that agrees, or with one that does not, whichever are fewer."""
+    sides = []
+    for side in (1.0, 0.0):
+        pairs = [s.pair[s.agrees == side] for s in audit.splits]
+        sides.append(len(np.unique(audit.boot.codes[np.concatenate(pairs or [np.zeros(0, int)])])))
+    return min(sides)
+
+
+def _auc_bounds(value: float, drawn: Floats, fewest: int, level: float) -> tuple[float, float, str]:
+    """Ends of an AUC's interval and its method, from its resamples (B,) that have one."""
+    if np.isnan(value) or not len(drawn):
+        return np.nan, np.nan, NO_DATA
+    if float(np.ptp(drawn)) > 1e-9:
+        low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
+        return float(low), float(high), BOOTSTRAP
+    if min(value, 1 - value) > 1e-9:
+        return np.nan, np.nan, NO_VARIATION if fewest > 1 else ONE_CLUSTER
+    bound = wilson(0, fewest, level).upper
+    return (0.0, bound, SEPARATED) if value < 0.5 else (1 - bound, 1.0, SEPARATED)
+
+
+def _scores() -> dict[str, Callable[[Split], Floats]]:
+    found: dict[str, Callable[[Split], Floats]] = {"entry_mass": lambda split: -split.path.entry_mass}
+    for name in GEOMETRY:
+        found[name] = lambda split, name=name: split.scores[name]  # type: ignore[misc]
+    return found
+
+
+def _mean_auc(audit: Audit, read: Callable[[Split], Floats], weights: Floats | None) -> Floats:
+    """Mean over the splits in which both kinds of verdict are there, for each resample (B,)."""
+    if not audit.splits:
+        return np.full(1, np.nan)
+    values = np.array([auc(read(s), s.agrees, None if weights is None else weights[:, s.pair]) for s in audit.splits])
+    known = ~np.isnan(values)
+    total, count = np.where(known, values, 0.0).sum(axis=0), known.sum(axis=0)
+    means: Floats = np.divide(total, count, out=np.full(len(total), np.nan), where=count > 0)
+    return means

@@ -1,0 +1,620 @@
+"""Study `puaudit`: which verdicts look unlike verified human preferences, and does flipping them help (paper 002)?"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from engine.attacks.audit_styles import AUDIT_ATTACKS, EMOTIONS
+from engine.core.cache import CallCache
+from engine.core.errors import InputError
+from engine.core.schema import METRICS, NONE, VARIANTS
+from engine.core.settings import Settings
+from engine.data.comparisons import Comparisons, load_comparisons, pairs_digest
+from engine.inference.chat import render_ids
+from engine.inference.loading import LoadedModel, load_model
+from engine.inference.scoring import label_tokens
+from engine.judges.api_spec import PREFIX as API
+from engine.judges.base import Checkpoint, Judge, Request, no_checkpoint
+from engine.judges.labelled import ask, ready
+from engine.judges.registry import make_judge
+from engine.runs.folder import RunFolder, create_run, now
+from engine.stats.intervals import cluster_rate
+from engine.studies.api_writing import api_writer
+from engine.studies.rewrites import make_rewriter
+from engine.studies.running import about_judge, ending, keeping, within
+from engine.studies.transport_audit.decisions import GEOMETRY, Split, decide
+from engine.studies.transport_audit.metrics import (
+    Audit,
+    best_control,
+    consistency,
+    masses_and_flips,
+    ranking_quality,
+    read_audit,
+    sensitivity,
+)
+from engine.studies.transport_audit.splits import (
+    ITEMS,
+    Arm,
+    Frames,
+    Pool,
+    Vectors,
+    by_item,
+    direct,
+    divisions,
+    encoder_frames,
+    other_ratios,
+    texts_of,
+)
+from engine.studies.transport_audit.verdicts import (
+    IN_DATA,
+    STRICT,
+    Judged,
+    attack_and_judge,
+    judge_pairs,
+    judged_in_data,
+    requests_of,
+)
+from engine.transport.audit import Denoising, audit
+from engine.transport.encoders import encoder_spec, knows_only_its_texts, make_encoder
+from engine.transport.planted import planted_cone
+
+# Question types A to F of paper 002 (appendix B.3, figure 10), as a capable model sorts the questions.
+#
+# A model that runs here is read by its label probabilities, one behind an API by the letter it writes at temperature 0.
+
+TYPES: dict[str, str] = {
+    "A": "Programming (coding, debugging, devops, software engineering)",
+    "B": "Math or logical reasoning",
+    "C": "Factual or knowledge-based question",
+    "D": "Writing, translation, summarization, or creative generation",
+    "E": "Advice, recommendation, or planning",
+    "F": "Other, meta-level, or unclear questions",
+}
+"""The paper's categories, in its own words."""
+UNREAD = "unread"
+_MIN_COVERAGE = 0.5
+_SYSTEM = "Classify the user's question. Reply with one letter."
+_LETTER = re.compile(rf"[\W_]*([{''.join(TYPES)}])(?:[\W_]*|[.:)*].*)", re.DOTALL)
+"""A letter alone, or with a mark after it and what it stands for; "A question about" is none."""
+_ANSWER_TOKENS = 16
+
+
+def classify(
+    questions: Mapping[str, str], loaded: LoadedModel, cache: CallCache | None, checkpoint: Checkpoint
+) -> dict[str, str]:
+    """The type of each question by item id, as "A: Programming"; `unread` below half the probability on the letters.
+
+    Args:
+        questions: item id -> prompt.
+        loaded: a model that answers prompts; how well it classifies is its own matter.
+        cache: where answers are kept.
+        checkpoint: told after each batch; may raise to stop.
+
+    Raises:
+        InputError: the model does not answer prompts.
+    """
+    if loaded.kind not in {"causal", "encoder-decoder"}:
+        raise InputError(f"{loaded.spec} answers no prompts, so it cannot classify questions. Name another model.")
+    tokens = label_tokens(loaded.tokenizer, list(TYPES))
+    calls = []
+    for prompt in questions.values():
+        call = ready(loaded, render_ids(loaded.tokenizer, _SYSTEM, _asked(prompt)), tokens, 0)
+        calls.append(call if call.length <= loaded.max_tokens else None)
+    found: dict[str, str] = {}
+    for item, answer in zip(questions, ask(loaded, calls, cache, checkpoint), strict=True):
+        p = None if answer is None else answer.probabilities
+        if p is None or p.sum() < _MIN_COVERAGE:
+            found[item] = UNREAD
+        else:
+            found[item] = _named(list(TYPES)[int(p.argmax())])
+    return found
+
+
+def classify_by_api(
+    questions: Mapping[str, str], spec: str, settings: Settings, checkpoint: Checkpoint
+) -> dict[str, str]:
+    """As `classify`, by a model behind a server; an answer that is no letter of a type is `unread`.
+
+    Args:
+        questions: item id -> prompt.
+        spec: `api:MODEL`; server and key are those of the API judges, and answers are kept with theirs.
+        settings: where they are set.
+        checkpoint: told after each batch; may raise to stop.
+
+    Raises:
+        InputError: no server is set up, or the spec names no model.
+        ModelError: the server takes no call at all, or stopped answering.
+    """
+    prompts = [f"{_SYSTEM}\n\n{_asked(prompt)}" for prompt in questions.values()]
+    written = api_writer(spec, settings).write(prompts, _ANSWER_TOKENS, lambda: checkpoint(0, len(prompts)))
+    found: dict[str, str] = {}
+    for item, answer in zip(questions, written, strict=True):
+        letter = _LETTER.fullmatch(answer.text)
+        found[item] = _named(letter[1]) if letter and not answer.unread else UNREAD
+    return found
+
+
+def _asked(prompt: str) -> str:
+    listed = "\n".join(f"{letter}: {about}" for letter, about in TYPES.items())
+    return f"Categories:\n{listed}\n\n[User Question]\n{prompt}\n\nWhich category fits best? Its letter:"
+
+
+def _named(letter: str) -> str:
+    return f"{letter}: {TYPES[letter].split(' (')[0].split(',')[0]}"
+
+
+# An audit of planted directions: truth and best mass are known, so that a class can see when auditing helps or hurts.
+#
+# No judge, no text, no encoder: `engine.transport.planted` draws the directions, and everything after that is the audit
+# of the study `puaudit`.
+
+
+class PlantedAudit(BaseModel):
+    """Where the directions lie; see `planted_cone` for each.
+
+    Attributes:
+        alpha: share of verdicts that are right, the prior of theorem 4.3 and the best mass where its assumptions hold.
+        positives: verified preferences.
+        unlabelled: verdicts that are audited.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    alpha: float = Field(default=0.4, ge=0, le=1)
+    tau: float = Field(default=0.8, gt=0, lt=1)
+    delta: float = Field(default=0.5, gt=0, lt=1)
+    nuisance: float = Field(default=0.0, ge=0, le=10)
+    mislabelled: float = Field(default=0.0, ge=0, lt=1)
+    contrary: float = Field(default=0.0, ge=0, le=1)
+    positives: int = Field(default=100, ge=2, le=500)
+    unlabelled: int = Field(default=300, ge=2, le=1000)
+    dimensions: int = Field(default=128, ge=3, le=1024)
+    seed: int = Field(default=0, ge=0)
+
+
+def planted_audit(config: PlantedAudit, settings: Settings, checkpoint: Checkpoint) -> dict[str, Any]:
+    """Draw, and solve for every mass.
+
+    Returns:
+        JSON-ready: truth of each unlabelled verdict, the events of the path, the baselines, and `assumption`: whether
+        the margin of assumption 4.2 is open and nothing departs from the model.
+
+    Raises:
+        InputError: no such geometry.
+    """
+    del settings
+    cone = planted_cone(
+        config.positives, config.unlabelled, d=config.dimensions, tau=config.tau, delta=config.delta,
+        alpha=config.alpha, nuisance=config.nuisance, mislabelled=config.mislabelled, contrary=config.contrary,
+        seed=config.seed,
+    )  # fmt: skip
+    checkpoint(0, 1)
+    # the filter needs embeddings of responses, which directions have not; all positives stay
+    heads = cone.positives
+    found = audit(heads, cone.positives, ["all"] * len(heads), cone.unlabelled, Denoising(alpha1=1.0, alpha2=1.0))
+    checkpoint(1, 1)
+    path = found.path
+    return {
+        "truth": cone.truth.astype(int).tolist(),
+        "n_positive": path.n_positive,
+        "n_unlabelled": path.n_unlabelled,
+        "sent": path.sent.tolist(),
+        "unlabelled": path.unlabelled.tolist(),
+        "positive": path.positive.tolist(),
+        "price": path.price.tolist(),
+        "scores": {name: np.asarray(found.scores[name]).tolist() for name in GEOMETRY},
+        "assumption": config.tau**2 > config.tau - config.delta and not config.mislabelled and not config.contrary,
+    }
+
+
+# What the study `puaudit` reports: its table of metrics, and the summary that the command line prints.
+
+MASSES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+"""Masses of the sensitivity (paper 002, table 7, in even steps)."""
+
+
+def audit_metrics(
+    audit: pd.DataFrame, events: pd.DataFrame, config: AuditConfig, arms: Sequence[Judged]
+) -> pd.DataFrame:
+    """Consistency, controls, AUC, masses and flips of every arm, and the sensitivity to the mass."""
+    tables = []
+    for arm in arms:
+        own = read_audit(audit, events, arm.attack, seed=config.seed)
+        tables += [
+            consistency(own, config.mass, eta=config.eta, level=config.level, min_cell=config.min_cell),
+            ranking_quality(own, level=config.level),
+            sensitivity(own, MASSES, eta=config.eta, level=config.level),
+            masses_and_flips(own, audit, config.mass, eta=config.eta, level=config.level),
+        ]
+        if arm.attack != NONE:
+            tables.append(METRICS.conform(pd.DataFrame(_flip_rows(own, arms[0], arm, config))))
+    return pd.concat([t for t in tables if len(t)], ignore_index=True)
+
+
+def _plain(metric: str, attack: str, group: str | None, value: float, n: int, method: str) -> dict[str, Any]:
+    own = {"metric": metric, "attack": attack, "defense": NONE, "group": group, "value": value}
+    return own | {"method": method, "n": n}
+
+
+def flip_rate(clean: Judged, arm: Judged) -> dict[str, int]:
+    """Pairs whose strict verdict the attack turned, of those with a strict one in both."""
+    both = [pair for pair in arm.side if pair in clean.side]
+    return {"flipped": sum(arm.side[p] != clean.side[p] for p in both), "n": len(both)}
+
+
+def _flip_rows(own: Audit, clean: Judged, arm: Judged, config: AuditConfig) -> list[dict[str, Any]]:
+    """verdict_flips: strict verdicts turned by the attack; verdict_undecided: those that became a tie or unread."""
+    pairs = [str(pair) for pair in own.pairs["comparison_id"]]
+    turned = [float(arm.side[p] != clean.side[p]) if p in arm.side and p in clean.side else np.nan for p in pairs]
+    undecided = [float(p not in arm.side) if p in arm.texts and p in clean.side else np.nan for p in pairs]
+    rows = []
+    for metric, values in (("verdict_flips", turned), ("verdict_undecided", undecided)):
+        rate = cluster_rate(values, own.boot.codes, level=config.level, seed=config.seed)
+        row = _plain(metric, own.attack, None, rate.value, rate.n, rate.method)
+        rows.append(
+            row | {"lower": rate.lower, "upper": rate.upper, "level": rate.level, "n_clusters": rate.n_clusters}
+        )
+    return rows
+
+
+def ratio_rows(found: Mapping[float, Frames], config: AuditConfig) -> pd.DataFrame:
+    """cons_orig, cons_adj and gain at other shares of verified positives (paper 002, table 6; `group` is the share)."""
+    tables = []
+    for ratio, tables_of in found.items():
+        own = read_audit(tables_of.audit, tables_of.events, seed=config.seed)
+        table = consistency(own, config.mass, eta=config.eta, level=config.level, min_cell=0)
+        chosen = table[table["group"].isna() & table["metric"].isin(["cons_orig", "cons_adj", "gain"])]
+        tables.append(chosen.assign(metric="p_ratio_" + chosen["metric"], group=f"{ratio:g}"))
+    return METRICS.conform(pd.concat(tables)) if tables else METRICS.empty()
+
+
+def encoder_rows(
+    spec: str, audit: pd.DataFrame, events: pd.DataFrame, vectors: Vectors, path: float, config: AuditConfig
+) -> pd.DataFrame:
+    """One encoder, as a row of paper 002, table 3, with the AUC of entry mass beside it (`group` names the encoder).
+
+    Its memory is that of its weights: what the process holds says more about the judge and the libraries.
+    """
+    own = read_audit(audit, events, seed=config.seed)
+    table = consistency(own, config.mass, eta=config.eta, level=config.level, min_cell=0)
+    names = ["cons_orig", "cons_adj", "gain", "gain_over_best"]
+    rows = table[table["group"].isna() & table["metric"].isin(names)]
+    quality = ranking_quality(own, level=config.level)
+    flips = masses_and_flips(own, audit, config.mass, eta=config.eta, level=config.level)
+    flips = flips[flips["metric"] == "flip_share"].assign(metric="flips")
+    both = pd.concat([rows, quality[quality["metric"] == "auc_entry_mass"], flips])
+    both = both.assign(metric="encoder_" + both["metric"], group=spec)
+    weights = vectors.encoder.weights_bytes / 2**30
+    n_paths = len({(s.number, s.part) for s in (own.splits or own.itself)})
+    more = [
+        _plain("encoder_seconds", NONE, spec, vectors.seconds, vectors.n, "one measurement; none where vectors known"),
+        _plain("encoder_path_seconds", NONE, spec, path, n_paths, "mean over the splits"),
+        _plain("encoder_memory_gib", NONE, spec, weights, 1, "bytes of its weights"),
+    ]
+    return METRICS.conform(pd.concat([both, METRICS.conform(pd.DataFrame(more))]))
+
+
+def summary(
+    own: Audit, audit: pd.DataFrame, metrics: pd.DataFrame, config: AuditConfig, seconds: float, n_excluded: int
+) -> dict[str, Any]:
+    """What `--json` prints, from the clean arm."""
+    rows, shown = own.rows(audit), own.shown
+    clean = metrics[(metrics["attack"] == NONE)]
+    overall = clean[clean["group"].isna()].drop_duplicates("metric").set_index("metric")
+    n_estimate = sum(s.n_estimate for s in shown)
+    types = [str(t) for t in dict.fromkeys(own.pairs["type"])]
+    return {
+        "n_positive": int((rows["role"] != "unlabelled").sum()),
+        "n_positive_kept": sum(s.path.n_positive for s in shown),
+        "n_unlabelled": sum(s.path.n_unlabelled for s in shown),
+        "n_excluded": n_excluded,
+        "n_splits": len({s.number for s in own.splits}),
+        "encoder": config.encoders[0],
+        "mass": _mean_mass(shown, config.mass),
+        "mass_source": "set" if config.mass is not None else f"consistency on {n_estimate} positives",
+        "cons_orig": _interval(overall, "cons_orig"),
+        "cons_adj": _interval(overall, "cons_adj"),
+        "gain": _interval(overall, "gain"),
+        "cons_random": _interval(overall, "cons_random"),
+        "best_control": best_control(clean),
+        "best_control_chosen": "on the same pairs, which favours it",
+        "gain_over_best": _interval(overall, "gain_over_best"),
+        "n_flipped": sum(int(decide(s, config.mass, config.eta).flips.sum()) for s in shown),
+        "auc": {name: _interval(overall, f"auc_{name}") for name in ("entry_mass", "centroid", "nearest", "top10")},
+        "path_seconds": seconds,
+        "by_type": [_of_type(clean, name, config.min_cell) for name in types],
+        "sensitivity": {
+            str(row.group): row.value for row in clean[clean["metric"] == "sensitivity_cons_adj"].itertuples()
+        },
+    }
+
+
+def _mean_mass(shown: Sequence[Split], wanted: float | None) -> float:
+    """The mass, averaged over the pairs where each question type has its own."""
+    sizes = [s.path.n_unlabelled for s in shown]
+    return float(np.average([s.mass(wanted) for s in shown], weights=sizes))
+
+
+def _interval(table: pd.DataFrame, metric: str) -> dict[str, Any] | None:
+    if metric not in table.index:
+        return None
+    row = dict(zip(table.columns, table.loc[[metric]].iloc[0].tolist(), strict=True))
+    return {name: row[name] for name in ("value", "lower", "upper", "method")} | {"n": int(row["n"])}
+
+
+def _of_type(clean: pd.DataFrame, name: str, min_cell: int) -> dict[str, Any]:
+    own = clean[(clean["group"] == name) & clean["metric"].isin(["cons_orig", "cons_adj", "gain"])].set_index("metric")
+    n = int(own["n"].max()) if len(own) else 0
+    found = {metric: _interval(own, metric) for metric in ("cons_orig", "cons_adj", "gain")}
+    return {"type": name, "n": n, "enough": n >= min_cell} | found
+
+
+class AuditConfig(BaseModel):
+    """What to run; the run's manifest holds it.
+
+    Attributes:
+        judge: a judge's spec, `recorded:FILE...`, or `recorded:data` for verdicts that came with the pairs.
+        data: id of a set of pairs.
+        attacks: on the losing response; the clean arm is always there.
+        encoders: specs or short names; the first is the audit's, all are compared on the clean arm.
+        mass: transported mass in (0, 1]; None takes the consistency on the positives (paper 002, 5.1).
+        p_ratio: share of labelled pairs that are positives in the seeded splits.
+        p_ratios: further shares, on the clean arm, for the sensitivity (paper 002, table 6).
+        bootstraps: of the positives, for the stability of each pair.
+        rewriter: `rules`, or the spec of a model.
+        classify: spec of a model, here or behind an API, that sorts the questions into the paper's types A to F; empty
+            keeps the file's types.
+        within_type: whether each question type has a transport and an estimated mass of its own.
+        weights: `items` also audits with every item weighing the same (rows cons_adj_items and gain_items, clean arm).
+        min_cell: pairs below which a question type takes no part in claims.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    judge: str = "bundled:judge"
+    data: str
+    attacks: tuple[str, ...] = ()
+    encoders: tuple[str, ...] = Field(default=("bundled:judge",), min_length=1)
+    mass: float | None = Field(default=None, gt=0, le=1)
+    eta: float = Field(default=0.5, gt=0, le=1)
+    alpha1: float = Field(default=0.7, gt=0, le=1)
+    alpha2: float = Field(default=0.7, gt=0, le=1)
+    pool_below: int = Field(default=0, ge=0)
+    within_type: bool = False
+    weights: Literal["pairs", "items"] = "pairs"
+    p_ratio: float = Field(default=0.5, gt=0, lt=1)
+    p_ratios: tuple[float, ...] = (0.1, 0.2, 0.4, 0.6, 0.8)
+    splits: int = Field(default=10, ge=1, le=100)
+    bootstraps: int = Field(default=20, ge=0, le=200)
+    umap: bool = True
+    rewriter: str = "rules"
+    emotion: str = "cheerful"
+    classify: str = ""
+    min_cell: int = Field(default=10, ge=1)
+    limit: int | None = Field(default=None, ge=1)
+    budget_seconds: float | None = Field(default=None, gt=0)
+    run_id: str | None = None
+    seed: int = 0
+    level: float = Field(default=0.95, gt=0.5, lt=1)
+
+    @field_validator("attacks")
+    @classmethod
+    def _known(cls, attacks: tuple[str, ...]) -> tuple[str, ...]:
+        wrong = [a for a in attacks if a not in AUDIT_ATTACKS and a != NONE]
+        if wrong:
+            raise ValueError(f"unknown attack {wrong[0]!r}; allowed: {', '.join(AUDIT_ATTACKS)}")
+        return tuple(dict.fromkeys(a for a in attacks if a != NONE))
+
+    @field_validator("encoders")
+    @classmethod
+    def _named(cls, encoders: tuple[str, ...]) -> tuple[str, ...]:
+        try:
+            return tuple(dict.fromkeys(encoder_spec(given) for given in encoders))
+        except InputError as error:
+            raise ValueError(str(error)) from None
+
+    @field_validator("emotion")
+    @classmethod
+    def _felt(cls, emotion: str) -> str:
+        if emotion not in EMOTIONS:
+            raise ValueError(f"unknown emotion {emotion!r}; allowed: {', '.join(EMOTIONS)}")
+        return emotion
+
+    @property
+    def denoising(self) -> Denoising:
+        """The filter of the positives."""
+        return Denoising(self.alpha1, self.alpha2, self.pool_below)
+
+
+def audit_job(config: AuditConfig, settings: Settings, checkpoint: Checkpoint) -> dict[str, Any]:
+    """The study as a job of the worker."""
+    found = load_comparisons(config.data, settings.comparisons)
+    run = create_run(settings.runs, "puaudit", config.model_dump(), config.run_id)
+    run_puaudit(config, found, audit_judge(config.judge, settings), run, settings, checkpoint)
+    return {"run_id": run.run_id}
+
+
+def audit_judge(spec: str, settings: Settings, **options: Any) -> Judge | None:
+    """The judge, or None where the verdicts came with the pairs."""
+    return None if spec == IN_DATA else make_judge(spec, settings, **options)
+
+
+@dataclass
+class Work:
+    """A study under way."""
+
+    config: AuditConfig
+    found: Comparisons
+    requests: dict[str, Request]
+    pool: Pool
+    excluded: Counter[str]
+    arms: list[Judged]
+    variants: list[dict[str, object]] = field(default_factory=list)
+
+    @property
+    def ids(self) -> dict[str, tuple[str, str]]:
+        """Response ids of both sides of each pair."""
+        return {pair: (r.response_id, r.response_b_id) for pair, r in self.requests.items()}
+
+
+def run_puaudit(
+    config: AuditConfig,
+    found: Comparisons,
+    judge: Judge | None,
+    run: RunFolder,
+    settings: Settings,
+    checkpoint: Checkpoint,
+) -> pd.DataFrame:
+    """Judge, attack, encode, transport, measure; returns the metrics table.
+
+    Raises:
+        InputError: no human preference at all, too few pairs, or an attack on verdicts that came with the data.
+        Cancelled: from the checkpoint; finished calls are in the cache and the run is marked stopped.
+    """
+    told = _Progress(within(config.budget_seconds, checkpoint), config, len(found.comparisons))
+    with ending(run):
+        judge = keeping(judge, run) if judge else None
+        work = _judged(config, found, judge, settings, told)
+        _describe(run, work, judge)
+        metrics = _audited(work, run, settings, told)
+    run.update_manifest(state="done", finished=now())
+    return metrics
+
+
+class _Progress:
+    """One count over all stages: judge calls of each arm, then texts of each encoder."""
+
+    def __init__(self, checkpoint: Checkpoint, config: AuditConfig, pairs: int) -> None:
+        n, arms = min(pairs, config.limit or pairs), 1 + len(config.attacks)
+        self._sizes = [2 * n] * arms + [n * (1 + arms)] * len(config.encoders)
+        self._checkpoint, self._stage = checkpoint, 0
+
+    def __call__(self, done: int, total: int) -> None:
+        before, size = sum(self._sizes[: self._stage]), self._sizes[self._stage]
+        self._checkpoint(before + (size * done // total if total else size), sum(self._sizes))
+
+    def step(self) -> None:
+        """The next stage begins."""
+        self._stage = min(self._stage + 1, len(self._sizes) - 1)
+
+
+def _judged(config: AuditConfig, found: Comparisons, judge: Judge | None, settings: Settings, told: _Progress) -> Work:
+    requests = requests_of(found, config.limit)
+    human = found.comparisons.set_index("comparison_id")["human"]
+    tied = [pair for pair in requests if human[pair] == "tie"]
+    requests = {pair: r for pair, r in requests.items() if pair not in set(tied)}
+    labelled = {pair: str(human[pair]) for pair in requests if human[pair] in STRICT}
+    if len(labelled) < 2:
+        raise InputError(
+            f"The pairs {found.name!r} have {len(labelled)} human preferences that are no tie. The audit compares "
+            "verdicts with verified preferences: label some pairs with a or b in the column human."
+        )
+    if judge is None and config.attacks:
+        raise InputError(
+            f"The verdicts came with the pairs ({IN_DATA}), so nobody can be asked about attacked responses. Leave the "
+            "attacks out, or name a judge."
+        )
+    if config.attacks and knows_only_its_texts(config.encoders[0]):
+        raise InputError(
+            f"The audit's encoder is {config.encoders[0]}, which has vectors of the given responses alone, none of an "
+            "attacked one. Leave the attacks out, or name an encoder that reads text first and this one after it."
+        )
+    clean = judge_pairs(judge, requests, told) if judge else judged_in_data(found, requests)
+    if not clean.side:
+        raise InputError(f"The judge decided none of {len(requests)} pairs: {dict(clean.left_out)}.")
+    groups = _types(config, found, {r.item_id for r in requests.values()}, settings)
+    pool = Pool(
+        item={pair: r.item_id for pair, r in requests.items()},
+        kind={pair: groups[r.item_id] for pair, r in requests.items()},
+        prompt={pair: r.context for pair, r in requests.items()},
+        human=labelled,
+        clean=clean.side,
+    )
+    work = Work(config, found, requests, pool, Counter({"human tie": len(tied)} if tied else {}), [clean])
+    work.excluded.update(clean.left_out)
+    for attack in config.attacks:
+        told.step()
+        rewriter = make_rewriter(config.rewriter if AUDIT_ATTACKS[attack].rewrites else "rules", settings)
+        assert judge is not None
+        arm, variants = attack_and_judge(
+            judge, clean, requests, attack, rewriter, emotion=config.emotion, seed=config.seed, checkpoint=told
+        )
+        work.arms.append(arm)
+        work.variants += variants
+    return work
+
+
+def _types(config: AuditConfig, found: Comparisons, asked: Collection[str], settings: Settings) -> dict[str, str]:
+    """Question type by item: as the file says, or as a model sorts those that are asked about."""
+    items = found.items.set_index("item_id")
+    if not config.classify:
+        return {str(k): str(v) for k, v in items["group"].items()}
+    questions = {str(k): str(v) for k, v in items["context"].items() if str(k) in asked}
+    if config.classify.startswith(API):
+        return classify_by_api(questions, config.classify, settings, no_checkpoint)
+    return classify(questions, load_model(config.classify, settings), CallCache(settings.calls), no_checkpoint)
+
+
+def _audited(work: Work, run: RunFolder, settings: Settings, told: _Progress) -> pd.DataFrame:
+    config, why = work.config, Counter(work.excluded)
+    tables: list[pd.DataFrame] = []
+    for place, spec in enumerate(config.encoders):
+        told.step()
+        arms = work.arms if place == 0 else work.arms[:1]
+        vectors = Vectors(make_encoder(spec, settings, work.found))
+        vectors.add(texts_of(work.pool, arms, work.ids), told)
+        lost = why if place == 0 else Counter[str]()
+        human = direct(work.pool, vectors, work.pool.human, work.arms[0].texts, Counter())
+        directed = [
+            Arm(a, direct(work.pool, vectors, a.side, a.texts, lost if a.attack == NONE else Counter())) for a in arms
+        ]
+        if place == 0:
+            first = divisions(config, work.pool, human, directed, run)
+            tables.append(audit_metrics(first.audit, first.events, config, work.arms))
+            if config.weights == ITEMS:
+                tables.append(by_item(config, work.pool, human, directed[0], first))
+            tables.append(ratio_rows(other_ratios(config, work.pool, human, directed[0]), config))
+            clean = first
+        own = clean if place == 0 else encoder_frames(config, work.pool, human, directed[0])
+        tables.append(encoder_rows(spec, own.audit, own.events, vectors, own.seconds, config))
+    metrics = pd.concat([t for t in tables if len(t)], ignore_index=True)
+    run.write_table("verdicts", pd.concat([a.verdicts for a in work.arms]))
+    if work.variants:
+        run.write_table("variants", VARIANTS.conform(pd.DataFrame(work.variants)))
+    run.write_table("metrics", metrics)
+    shown = read_audit(clean.audit, clean.events, seed=config.seed)
+    left_out = {name: dict(arm.left_out) for name, arm in ((a.attack, a) for a in work.arms[1:])}
+    excluded = {reason: n for reason, n in why.items() if n}
+    run.update_manifest(
+        excluded=excluded,
+        excluded_under_attack=left_out,
+        summary=summary(shown, clean.audit, metrics, config, clean.seconds, sum(excluded.values())),
+    )
+    return metrics
+
+
+def _describe(run: RunFolder, work: Work, judge: Judge | None) -> None:
+    flips = {a.attack: flip_rate(work.arms[0], a) for a in work.arms[1:]}
+    run.update_manifest(
+        data={
+            "dataset_id": work.found.set_id,
+            "name": work.found.name,
+            "digest": pairs_digest([work.found.items, work.found.responses, work.found.comparisons]),
+            "n_items": len(set(work.pool.item.values())),
+            "n_responses": 2 * len(work.requests),
+            "n_pairs": len(work.requests),
+            "n_labelled": len(work.pool.human),
+        },
+        judge=about_judge(judge, [], list(work.requests.values())[:1])
+        if judge
+        else {"spec": IN_DATA, "fingerprint": f"in-data-{work.found.set_id}", "labels": [], "device": "no model"},
+        verdict_flips=flips,
+    )

@@ -1,0 +1,1 @@
+"""A verifier against known correctness."""
