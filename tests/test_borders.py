@@ -33,7 +33,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "engine.stats": CORE,
     "engine.plots": CORE,
     "engine.data": CORE,
-    "engine.runs": CORE | {"engine.stats", "engine.data"},  # comparing two runs: their tests, their rows matched
+    # comparing two runs: their tests, their rows matched; the registry knows the tables of each study
+    "engine.runs": CORE | {"engine.stats", "engine.data", "engine.studies.registry"},
     "engine.inference": CORE,
     "engine.judges": MODELS | {"engine.data"},  # data: recorded verdict files
     "engine.attacks": MODELS | {"engine.judges"},  # inference: a phrase is learned on a model

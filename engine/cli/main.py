@@ -14,8 +14,17 @@ from typing import Any
 
 from engine import __version__
 from engine.cli import bench, convert, dashboard, doctor, figures, recorded, runs, score, study
-from engine.cli.options import INCONCLUSIVE, OK, OUR_FAULT, STOPPED, USER_INPUT
-from engine.core.errors import Cancelled, EngineError, InputError, OutOfCalls
+from engine.core.errors import (
+    INCONCLUSIVE,
+    OK,
+    OUR_FAULT,
+    STOPPED,
+    USER_INPUT,
+    Cancelled,
+    EngineError,
+    InputError,
+    OutOfCalls,
+)
 from engine.core.json import dumps
 
 

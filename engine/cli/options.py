@@ -9,13 +9,14 @@ from pathlib import Path
 from engine.core.errors import InputError
 from engine.core.schema import Task
 from engine.core.settings import get_settings
+from engine.data.comparisons import Comparisons, load_comparisons, read_comparisons, save_comparisons
 from engine.data.dataset import Dataset, build_dataset
 from engine.data.encodings import CHOICES
 from engine.data.formats.base import Imported
 from engine.data.formats.hub import HUB, fetch
 from engine.data.formats.opening import open_source
 from engine.data.formats.registry import FORMATS, TABLE, read_known, read_source, recognise
-from engine.data.formats.use import as_dataset
+from engine.data.formats.use import as_comparisons, as_dataset
 from engine.data.mapping import suggest_mapping
 from engine.data.raw import DELIMITERS, group_problems
 from engine.data.reading import read_table
@@ -134,8 +135,6 @@ def dataset_of(data: str, args: argparse.Namespace) -> Dataset:
 
 # What several commands share: exit codes, common options, progress.
 
-OK, OUR_FAULT, USER_INPUT, INCONCLUSIVE, THRESHOLD_FAILED, STOPPED = 0, 1, 2, 3, 4, 130
-
 
 def add_json(parser: argparse.ArgumentParser) -> None:
     """The option that makes the last line one strict JSON object."""
@@ -146,3 +145,72 @@ def show_progress(done: int, total: int) -> None:
     """One line that counts up, on a terminal only."""
     if sys.stderr.isatty():
         print(f"\r{done} of {total} judge calls", end="\n" if done == total else "", file=sys.stderr, flush=True)
+
+
+def pairs_of(data: str, args: argparse.Namespace) -> Comparisons:
+    """A saved set of pairs by its id, or a file read, checked and saved.
+
+    Raises:
+        InputError: no such set, or a file that cannot be used; the message names what is wrong.
+    """
+    path, root = Path(data), get_settings().comparisons
+    if not path.suffix and not data.startswith(HUB):
+        return load_comparisons(data, root)
+    if known := known_of(data, args):
+        found = as_comparisons(known)
+        save_comparisons(found, root)
+        return found
+    chosen: dict[str, str] = {}
+    for pair in args.map:
+        field, equals, column = pair.partition("=")
+        if not equals:
+            raise InputError(f"--map {pair}: write FIELD=COLUMN, for example verdict=gpt35_judge.")
+        chosen[field] = column
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}.") from None
+    found = read_comparisons(path.name, content, chosen)
+    save_comparisons(found, root)
+    return found
+
+
+class Files:
+    """Opens data for a command: saved data by id, a file, or a set of the Hub. Each is read once.
+
+    Args:
+        args: the command's options: encoding, sheet, columns, format.
+    """
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self._args = args
+        self._datasets: dict[str, Dataset] = {}
+        self._comparisons: dict[str, Comparisons] = {}
+
+    def dataset(self, name: str) -> Dataset:
+        """Responses with their items.
+
+        Raises:
+            InputError: no such data, or rows with errors.
+        """
+        if name not in self._datasets:
+            found = dataset_of(name, self._args)
+            self._datasets |= {name: found, found.dataset_id: found}
+        return self._datasets[name]
+
+    def comparisons(self, name: str) -> Comparisons:
+        """Pairs of responses; what was read, left out and which label is which side go to stderr.
+
+        Raises:
+            InputError: no such set, or a file that cannot be used.
+        """
+        if name not in self._comparisons:
+            found = pairs_of(name, self._args)
+            print(f"{found.name}: {found.counts()}.", file=sys.stderr)
+            for reason, n in found.left_out.items():
+                print(f"left out: {n} ({reason})", file=sys.stderr)
+            if found.spellings:
+                sides = ", ".join(f"{label} is {side}" for label, side in found.spellings.items())
+                print(f"labels: {sides}", file=sys.stderr)
+            self._comparisons |= {name: found, found.set_id: found}
+        return self._comparisons[name]

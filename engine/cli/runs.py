@@ -10,8 +10,8 @@ from typing import Any
 
 import pandas as pd
 
-from engine.cli.options import INCONCLUSIVE, OK, add_json, show_progress
-from engine.core.errors import InputError, RunError
+from engine.cli.options import add_json, show_progress
+from engine.core.errors import INCONCLUSIVE, OK, InputError, RunError
 from engine.core.settings import Settings, get_settings
 from engine.runs import library as runs_kept
 from engine.runs.archive import MAX_ZIP, export_run, import_run

@@ -10,7 +10,8 @@ from typing import Any
 import pandas as pd
 
 from engine.catalog import ATTACKS, DEFENSES, JUDGES
-from engine.cli.options import INCONCLUSIVE, OK, add_file_options, add_json, dataset_of, show_progress
+from engine.cli.options import add_file_options, add_json, dataset_of, show_progress
+from engine.core.errors import INCONCLUSIVE, OK
 from engine.core.schema import NONE
 from engine.core.settings import get_settings
 from engine.data.dataset import Dataset
@@ -19,7 +20,7 @@ from engine.judges.registry import make_judge
 from engine.runs.folder import create_run
 from engine.studies.attack_grid.run import ScoreConfig, plan_score, run_score
 from engine.studies.registry import settings_of
-from engine.studies.running import OutOfBudget, Plan
+from engine.studies.running import OutOfBudget, Plan, plan_text
 
 # The arms of a run as the command line prints them and as its JSON names them.
 
@@ -137,11 +138,5 @@ def run_arms(study: str, config: ScoreConfig, dataset: Dataset, args: argparse.N
 
 def say_plan(plan: Plan) -> dict[str, Any]:
     """Print what a study would take; what the JSON object holds."""
-    print(f"{plan.verdicts:,} verdicts: {plan.known:,} known already, {plan.calls:,} calls of {plan.tokens:,} tokens.")
-    if plan.expense:
-        print(plan.expense["sentence"])
-        print(f"Prompt tokens are {plan.expense['rule']}; nothing was sent.")
-    elif plan.calls:
-        pace = f"{plan.tokens_per_second:,.0f} tokens/s, measured on {plan.measured_on:,} tokens of it"
-        print(f"About {plan.seconds:,.0f} s at {pace}. Screening defenses are counted roughly.")
+    print(plan_text(plan))
     return plan._asdict()

@@ -7,31 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from engine.catalog import ENCODERS
-from engine.cli.options import add_file_options, dataset_of, show_progress
-from engine.cli.score import add_run_options, run_arms, say_plan
-from engine.core.errors import InputError
+from engine.cli.options import Files, add_file_options, show_progress
+from engine.cli.score import add_run_options
+from engine.core.errors import INCONCLUSIVE, OK, InputError
 from engine.core.settings import get_settings
-from engine.data.dataset import Dataset
 from engine.judges.card_files import judge_given
-from engine.judges.registry import make_judge
-from engine.runs.folder import create_run
-from engine.studies.attack_grid.run import ScoreConfig
-from engine.studies.cap.study import CapConfig
-from engine.studies.cap.summary import run_study_cap
-from engine.studies.checkup.run import CheckupConfig
-from engine.studies.checkup.summary import add_options as add_checkup_options
-from engine.studies.checkup.summary import run_study_checkup
-from engine.studies.learned_suffix.run import SuffixConfig
-from engine.studies.learned_suffix.summary import run_study_detection, run_study_suffix
-from engine.studies.perplexity_threshold.run import DetectionConfig
-from engine.studies.protocols.run import ProtocolsConfig
-from engine.studies.protocols.summary import run_study_protocols
-from engine.studies.refswap.study import RefSwapConfig
-from engine.studies.refswap.summary import run_study_refswap
 from engine.studies.registry import read_study, settings_given
-from engine.studies.transport_audit.run import AuditConfig
-from engine.studies.transport_audit.summary import run_study_puaudit
-from engine.studies.verify.run import VerifyConfig, plan_verify, run_verify
+from engine.studies.running import OutOfBudget
+from engine.studies.study import Context, Study
+
+EXTRA = ("embeddings", "encoder", "threshold", "redecide")
+"""Options that not every study reads; they reach it through its context."""
 
 
 def add(commands: Any) -> None:
@@ -54,7 +40,12 @@ def add(commands: Any) -> None:
     study.add_argument(
         "--embeddings", type=Path, metavar="FILE", help="for puaudit: your own vectors (npy, parquet, csv)"
     )
-    add_checkup_options(study)
+    study.add_argument(
+        "--threshold", action="append", default=[], metavar="PROBE=VALUE", help="of a check-up, for example order=0.05"
+    )
+    study.add_argument(
+        "--redecide", metavar="RUN", help="hold a check-up's stored numbers against thresholds; no judge is asked"
+    )
     add_file_options(study)
     add_run_options(study)
     study.set_defaults(run=run)
@@ -76,43 +67,50 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         "run_id": args.run_id,
         **settings_given(args.set),
     }
-    name, config = read_study(args.name, get_settings().assets / "studies", changes)
-    if args.judge_card and hasattr(config, "judge"):
-        spec = judge_given(args.judge, args.judge_card, get_settings().cards, config.judge)
-        config = config.model_copy(update={"judge": spec})
-    if args.embeddings and not isinstance(config, AuditConfig):
-        raise InputError(f"--embeddings belongs to the study puaudit; {name} takes none.")
-    if isinstance(config, AuditConfig):
-        return run_study_puaudit(name, config, args)
-    if isinstance(config, ProtocolsConfig):
-        return run_study_protocols(name, config, args)
-    if isinstance(config, CheckupConfig):
-        return run_study_checkup(name, config, args)
-    assert isinstance(config, ScoreConfig | VerifyConfig | CapConfig | RefSwapConfig | SuffixConfig | DetectionConfig)
-    dataset = dataset_of(config.data, args)
-    config = config.model_copy(update={"data": dataset.dataset_id})
-    if isinstance(config, CapConfig):
-        return run_study_cap(name, config, dataset, args)
-    if isinstance(config, RefSwapConfig):
-        return run_study_refswap(name, config, dataset, args)
-    if isinstance(config, SuffixConfig):
-        return run_study_suffix(config, dataset, args)
-    if isinstance(config, DetectionConfig):
-        return run_study_detection(config, dataset, args)
-    if isinstance(config, VerifyConfig):
-        return _run_verify(name, config, dataset, args)
-    return run_arms(name, config, dataset, args)
-
-
-def _run_verify(name: str, config: VerifyConfig, dataset: Dataset, args: argparse.Namespace) -> dict[str, Any]:
     settings = get_settings()
-    judge = make_judge(config.judge, settings, card=args.judge_card, cache=not args.no_cache)
+    name, study, config = read_study(args.name, settings.assets / "studies", changes)
+    if args.judge_card and hasattr(config, "judge"):
+        spec = judge_given(args.judge, args.judge_card, settings.cards, config.judge)
+        config = config.model_copy(update={"judge": spec})
+    context = Context(
+        settings, show_progress, Files(args), card=args.judge_card, cache=not args.no_cache, local_files=True,
+        extra=_extra(study, args),
+    )  # fmt: skip
+    if extra := study.instead(config, context, args.out or settings.runs):
+        print(extra.text)
+        return {**extra.record, "exit_code": extra.exit_code}
+    config = study.prepare(config, context)
     if args.dry_run:
-        return say_plan(plan_verify(config, dataset, judge))
-    run_folder = create_run(args.out or settings.runs, name, config.model_dump(), config.run_id)
-    metrics = run_verify(config, dataset, judge, run_folder, show_progress)
-    run_folder.update_manifest(recorded=args.recorded)
-    for row in metrics.itertuples():
-        print(f"{row.metric:<16} {row.value:.3f} [{row.lower:.3f}, {row.upper:.3f}]  n {row.n}, unread {row.n_unread}")
-    print(f"Run {run_folder.run_id}: judge {judge.spec}, data {dataset.name}. Tables are in its run folder.")
-    return {"run_id": run_folder.run_id, "judge": judge.spec, "metrics": metrics.to_dict("records")}
+        plan, words = study.plan(config, context)
+        print(words)
+        return plan
+    folder = study.begin(config, args.out or settings.runs, name)
+    code = OK
+    try:
+        study.run(config, context, folder)
+    except OutOfBudget:
+        code = INCONCLUSIVE
+        print(f"Stopped at the budget of {config.budget_seconds:g} s; the same --run-id goes on from the calls made.")
+    folder.update_manifest(recorded=args.recorded)
+    manifest = folder.manifest()
+    found = study.summary(config, folder)
+    print(found.text)
+    judge = str(manifest["judge"].get("spec") or getattr(config, "judge", ""))
+    data = str(manifest["data"].get("name") or getattr(config, "data", ""))
+    print(f"Run {folder.run_id}: judge {judge}, data {data}. Tables are in its run folder.")
+    head = {"run_id": folder.run_id, "kind": study.kind, "judge": judge, "state": manifest["state"]}
+    head |= {"fingerprint": manifest["judge"].get("fingerprint", "")}
+    return {**head, **found.record, "exit_code": code or found.exit_code}
+
+
+def _extra(study: Study, args: argparse.Namespace) -> dict[str, Any]:
+    """The options of this study alone.
+
+    Raises:
+        InputError: one was given that this study does not read.
+    """
+    given = {option: getattr(args, option) for option in EXTRA if getattr(args, option)}
+    for option in given.keys() - study.options:
+        reads = ", ".join(f"--{o}" for o in sorted(study.options)) or "none of this kind"
+        raise InputError(f"--{option} is no option of the study {study.names[0]}; it takes {reads}.")
+    return given

@@ -31,3 +31,7 @@ class Cancelled(Exception):  # noqa: N818 - an outcome, not an error
 
 class OutOfCalls(EngineError, Cancelled):  # noqa: N818 - an outcome, not an error
     """The cap on an API judge's calls or cost is reached: the run stops like one that was stopped, and says why."""
+
+
+OK, OUR_FAULT, USER_INPUT, INCONCLUSIVE, THRESHOLD_FAILED, STOPPED = 0, 1, 2, 3, 4, 130
+"""Exit codes of the command line."""

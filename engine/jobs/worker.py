@@ -25,41 +25,42 @@ from engine.core.settings import Settings, get_settings
 from engine.jobs.judge_preview import ApiTest, CardPreview, api_test, card_preview
 from engine.judges.base import Checkpoint
 from engine.runs.folder import broke_off
-from engine.studies.attack_grid.run import AttackOne, ScoreConfig, attack_one, score_job
-from engine.studies.cap.run import cap_job
-from engine.studies.cap.study import CapConfig
-from engine.studies.cap.tutor import SweepConfig, sweep_job
-from engine.studies.checkup.run import CheckupConfig, checkup_job
-from engine.studies.learned_suffix.run import SuffixConfig, suffix_job
-from engine.studies.perplexity_threshold.run import DetectionConfig, detection_job
-from engine.studies.protocols.run import DistractOne, ProtocolsConfig, distract_one, protocols_job
-from engine.studies.refswap.run import VerifyOne, refswap_job, verify_one
-from engine.studies.refswap.study import RefSwapConfig
+from engine.studies.registry import all_studies
 from engine.studies.retry import RetryConfig, retry_job
-from engine.studies.transport_audit.run import AuditConfig, PlantedAudit, audit_job, planted_audit
-from engine.studies.verify.run import VerifyConfig, verify_job
+from engine.studies.study import Context, Study
 
 Run = Callable[[Any, Settings, Checkpoint], dict[str, Any]]
-KINDS: dict[str, tuple[type[BaseModel], Run]] = {
-    "attack_one": (AttackOne, attack_one),
+OWN_JOBS: dict[str, tuple[type[BaseModel], Run]] = {
     "api_test": (ApiTest, api_test),
     "card_preview": (CardPreview, card_preview),
-    "score": (ScoreConfig, score_job),
-    "distract_one": (DistractOne, distract_one),
-    "protocols": (ProtocolsConfig, protocols_job),
-    "verify_one": (VerifyOne, verify_one),
-    "refswap": (RefSwapConfig, refswap_job),
-    "puaudit": (AuditConfig, audit_job),
-    "planted_audit": (PlantedAudit, planted_audit),
-    "suffix": (SuffixConfig, suffix_job),
-    "detection": (DetectionConfig, detection_job),
-    "cap": (CapConfig, cap_job),
-    "checkup": (CheckupConfig, checkup_job),
-    "verify": (VerifyConfig, verify_job),
     "retry": (RetryConfig, retry_job),
-    "cap_sweep": (SweepConfig, sweep_job),
 }
-"""The only jobs there are: each kind with its parameters and its function."""
+"""Jobs that belong to no study."""
+
+
+def job_of(kind: str) -> tuple[type[BaseModel], Run]:
+    """Parameters and function of a job: one of our own, a study by its name, or a quick job of a study's page.
+
+    Raises:
+        InputError: there is no such job.
+    """
+    if kind in OWN_JOBS:
+        return OWN_JOBS[kind]
+    for study in all_studies():
+        if kind == study.kind or kind in study.names:
+            return study.config, _runner(study, kind)
+        if found := study.quick_jobs().get(kind):
+            return found
+    raise InputError(f"There is no job {kind!r}.")
+
+
+def _runner(study: Study, name: str) -> Run:
+    def run(config: Any, settings: Settings, checkpoint: Checkpoint) -> dict[str, Any]:
+        name_of_run = name if name in study.names else ""
+        return study.job(config, Context(settings, checkpoint), settings.runs, name_of_run)
+
+    return run
+
 
 Message = dict[str, Any]
 
@@ -124,7 +125,7 @@ class Worker:
 
         self._send(event="started", job_id=job)
         try:
-            model, run = KINDS[message["kind"]]
+            model, run = job_of(message["kind"])
             result = run(_validated(model, message["params"]), self._settings, checkpoint)
         except OutOfCalls as error:
             self._close(message, "stopped", str(error))

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 
 from engine.core.errors import EngineError, RunError
 from engine.core.json import dumps
-from engine.runs.folder import FORMAT, TABLES, RunFolder, now
+from engine.runs.folder import FORMAT, RunFolder, known_tables, now
 from engine.runs.library import MAX_TAG, MAX_TAGS, MAX_TITLE, free_id, numbered
 
 MAX_ZIP = 200 * 2**20
@@ -71,7 +71,7 @@ def export_run(run: RunFolder) -> bytes:
     """
     run.manifest()
     out = io.BytesIO()
-    names = [*_JSON, *(f"{name}.parquet" for name in sorted(TABLES))]
+    names = [*_JSON, *(f"{name}.parquet" for name in sorted(known_tables()))]
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in names:
             file = run.path / name
@@ -151,7 +151,7 @@ def _checked_names(entries: list[zipfile.ZipInfo]) -> dict[str, zipfile.ZipInfo]
     if sum(e.file_size for e in files) > MAX_UNPACKED:
         size = sum(e.file_size for e in files) / 2**20
         raise RunError(f"The zip unpacks to {size:,.0f} MB; at most {MAX_UNPACKED / 2**20:,.0f} MB are taken.")
-    allowed = {*_JSON, *(f"{name}.parquet" for name in TABLES)}
+    allowed = {*_JSON, *(f"{name}.parquet" for name in known_tables())}
     found: dict[str, zipfile.ZipInfo] = {}
     folders = set()
     for entry in files:
@@ -270,7 +270,7 @@ def _digest(folder: Path) -> str:
     """SHA-256 over the manifest without its id, and the tables; the notes are the user's and do not count."""
     digest = hashlib.sha256()
     for file in sorted(folder.iterdir()):
-        if file.suffix == ".parquet" and file.stem in TABLES:
+        if file.suffix == ".parquet" and file.stem in known_tables():
             digest.update(f"{file.name} {hashlib.sha256(file.read_bytes()).hexdigest()}\n".encode())
     try:
         manifest = RunFolder(folder).manifest()

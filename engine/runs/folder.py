@@ -21,13 +21,10 @@ import pandas as pd
 from engine.core.errors import RunError
 from engine.core.json import dumps, plain
 from engine.core.schema import TABLES as SHARED_TABLES
+from engine.core.schema import Table
 from engine.core.settings import get_settings
-from engine.studies.cap.tables import CAP_TABLES
-from engine.studies.checkup.tables import CHECKUP_TABLES
-from engine.studies.refswap.tables import REFSWAP_TABLES
-from engine.studies.transport_audit.tables import AUDIT_TABLES
 
-TABLES = SHARED_TABLES | AUDIT_TABLES | CAP_TABLES | CHECKUP_TABLES | REFSWAP_TABLES
+_TABLES: dict[str, Table] = dict(SHARED_TABLES)
 FORMAT = 1
 """Layout of a run folder; a higher number is refused on import."""
 RETRY = "retry"
@@ -37,10 +34,21 @@ LEARNED = "learned"
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 _FREE = frozenset({"run_id", "budget_seconds"})
 """Settings that may differ when a run goes on."""
-_ALIKE = {"grid": "score"}
-"""A study by another name, and the one that it is."""
 _NOTES = "notes.json"
 _VERSIONS = ("judgescope", "torch", "transformers", "peft", "numpy", "pandas", "plotly", "streamlit")
+
+
+def add_tables(tables: Iterable[Table]) -> None:
+    """Make the tables of a study known; the registry of studies calls this."""
+    _TABLES.update({table.name: table for table in tables})
+
+
+def known_tables() -> dict[str, Table]:
+    """Every table a run folder may hold, by name; those of the studies are added by their registry."""
+    from engine.studies.registry import all_studies
+
+    all_studies()
+    return dict(_TABLES)
 
 
 @dataclass(frozen=True)
@@ -96,16 +104,23 @@ class RunFolder:
         """
         file = self.path / f"{name}.parquet"
         if not file.is_file():
-            return TABLES[name].empty()
+            return _schema(name).empty()
         try:
-            return TABLES[name].conform(pd.read_parquet(file))
+            return _schema(name).conform(pd.read_parquet(file))
         except (OSError, ValueError) as error:
             raise RunError(f"The table {name} of run {self.run_id} is unreadable: {error}.") from None
 
     def write_table(self, name: str, frame: pd.DataFrame) -> None:
         """Validate and replace a table in one step."""
-        data = TABLES[name].conform(frame).to_parquet(index=False)
+        data = _schema(name).conform(frame).to_parquet(index=False)
         _write_atomically(self.path / f"{name}.parquet", data)
+
+
+def _schema(name: str) -> Table:
+    found = _TABLES.get(name) or known_tables().get(name)
+    if found is None:
+        raise RunError(f"{name!r} is no table of a run. Known: {', '.join(_TABLES)}.")
+    return found
 
 
 def _write_atomically(path: Path, data: bytes) -> None:
@@ -124,8 +139,24 @@ def new_run_id(study: str) -> str:
     return f"{study}-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
 
 
-def create_run(root: Path, study: str, config: dict[str, Any], run_id: str | None = None) -> RunFolder:
+def create_run(
+    root: Path,
+    study: str,
+    config: dict[str, Any],
+    run_id: str | None = None,
+    *,
+    kind: str = "",
+    alike: Iterable[str] = (),
+) -> RunFolder:
     """A new run folder, or the same one again when a stopped run is resumed: it keeps when it was begun.
+
+    Args:
+        root: where runs live.
+        study: the study's name.
+        config: its settings.
+        run_id: name of the folder; by default a new one.
+        kind: the study's kind.
+        alike: other names of the same study; a run of one of them goes on under its own name.
 
     Raises:
         RunError: the id is not a plain name.
@@ -136,6 +167,7 @@ def create_run(root: Path, study: str, config: dict[str, Any], run_id: str | Non
         "format": FORMAT,
         "run_id": run.run_id,
         "study": study,
+        **({"kind": kind} if kind else {}),
         "state": "running",
         "created": now(),
         "finished": None,
@@ -146,19 +178,17 @@ def create_run(root: Path, study: str, config: dict[str, Any], run_id: str | Non
         "versions": versions(),
         "recorded": False,
     }
-    run.write_manifest(manifest | _from_before(run, study, config))
+    run.write_manifest(manifest | _from_before(run, {study, *alike}, config))
     return run
 
 
-def _from_before(run: RunFolder, study: str, config: dict[str, Any]) -> dict[str, Any]:
+def _from_before(run: RunFolder, names: set[str], config: dict[str, Any]) -> dict[str, Any]:
     """What the manifest of the same study with the same settings hands on; empty for a new run."""
     try:
         before = run.manifest()
     except RunError:
         return {}
-    if _ALIKE.get(str(before.get("study")), before.get("study")) != study or _settled(
-        before.get("config", {})
-    ) != _settled(plain(config)):
+    if before.get("study") not in names or _settled(before.get("config", {})) != _settled(plain(config)):
         return {}
     kept = {
         "study": before["study"],

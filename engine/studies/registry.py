@@ -1,7 +1,8 @@
-"""Which figures a run has: by the kind of study that made it."""
+"""The studies, each named here once; studies by name or by run; their figures; the runs that ship with the project."""
 
 from __future__ import annotations
 
+import importlib
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,46 +12,95 @@ from pydantic import BaseModel, ValidationError
 
 from engine.core.errors import InputError
 from engine.core.settings import Settings, get_settings
-from engine.runs import library as runs_kept
-from engine.runs.folder import RunFolder
+from engine.runs import library
+from engine.runs.folder import RunFolder, add_tables
 from engine.runs.library import RECORDED
-from engine.studies.attack_grid import figures as score
-from engine.studies.attack_grid.run import ScoreConfig
-from engine.studies.cap import figures as cap
-from engine.studies.cap.study import CapConfig
-from engine.studies.checkup import figures as checkup
-from engine.studies.checkup.run import CheckupConfig
 from engine.studies.figure import Entry, Source, as_source
-from engine.studies.learned_suffix import figures as suffix
-from engine.studies.learned_suffix.run import SuffixConfig
-from engine.studies.perplexity_threshold import figures as detection
-from engine.studies.perplexity_threshold.run import DetectionConfig
-from engine.studies.protocols import figures as protocols
-from engine.studies.protocols.run import ProtocolsConfig
-from engine.studies.refswap import figures as refswap
-from engine.studies.refswap.study import RefSwapConfig
-from engine.studies.transport_audit import figures as puaudit
-from engine.studies.transport_audit.run import AuditConfig
-from engine.studies.verify import figures as verify
-from engine.studies.verify.run import VerifyConfig
+from engine.studies.study import Study
+
+BUILT_IN = (
+    "attack_grid",
+    "cap",
+    "refswap",
+    "transport_audit",
+    "protocols",
+    "checkup",
+    "learned_suffix",
+    "perplexity_threshold",
+    "verify",
+    "recorded",
+)
+"""Folders under `engine/studies`; the module `study` of each holds its `STUDY`."""
+_STUDIES: dict[str, Study] = {}
+
+
+def register(study: Study) -> Study:
+    """Make a study known by its kind and its names.
+
+    Raises:
+        ValueError: its kind or one of its names is taken by another study.
+    """
+    for other in _STUDIES.values():
+        taken = {other.kind, *other.names} & {study.kind, *study.names}
+        if taken and type(other) is not type(study):
+            raise ValueError(f"The study name {min(taken)!r} is taken by {other.kind}.")
+    _STUDIES[study.kind] = study
+    add_tables(study.tables)
+    return study
+
+
+def unregister(kind: str) -> None:
+    """Forget a study that was registered; tests and plugins use it."""
+    _STUDIES.pop(kind, None)
+
+
+def all_studies() -> tuple[Study, ...]:
+    """Every study, the built-in ones first."""
+    for kind in BUILT_IN:
+        if kind not in _STUDIES:
+            register(importlib.import_module(f"engine.studies.{kind}.study").STUDY)
+    return tuple(_STUDIES.values())
+
+
+def find_study(name: str) -> Study | None:
+    """The study of this kind or name; None where there is none."""
+    return next((s for s in all_studies() if name == s.kind or name in s.names), None)
+
+
+def study_named(name: str) -> Study:
+    """The study of this kind or name.
+
+    Raises:
+        InputError: there is none; the message lists those there are.
+    """
+    if found := find_study(name):
+        return found
+    known = ", ".join(n for s in all_studies() for n in s.names)
+    raise InputError(f"There is no study {name!r}. Known: {known}.")
+
+
+def study_of(run: RunFolder | Source) -> Study | None:
+    """The study that made a run: by the manifest's kind, else by its name or by a setting that only one study has.
+
+    Raises:
+        RunError: the manifest is unreadable.
+    """
+    return study_of_manifest(as_source(run).manifest)
+
+
+def study_of_manifest(manifest: dict[str, Any]) -> Study | None:
+    """As `study_of`, from the manifest."""
+    for named in (manifest.get("kind"), manifest.get("study")):
+        if named and (found := find_study(str(named))):
+            return found
+    config = manifest.get("config") or {}
+    return next((s for s in all_studies() if s.marks and s.marks <= set(config)), None)
+
 
 # Study files: a TOML with the study's name and its settings; those in assets/studies are known by name.
 
-CONFIGS: dict[str, type[BaseModel]] = {
-    "grid": ScoreConfig,
-    "verify": VerifyConfig,
-    "refswap": RefSwapConfig,
-    "puaudit": AuditConfig,
-    "cap": CapConfig,
-    "checkup": CheckupConfig,
-    "protocols": ProtocolsConfig,
-    "suffix": SuffixConfig,
-    "detection": DetectionConfig,
-}
-"""Each study with its settings."""
 
-
-def read_study(name: str, folder: Path, changes: dict[str, Any]) -> tuple[str, BaseModel]:
+def read_study(name: str, folder: Path, changes: dict[str, Any]) -> tuple[str, Study, BaseModel]:
     """The study a name or a file stands for.
 
     Args:
@@ -59,7 +109,7 @@ def read_study(name: str, folder: Path, changes: dict[str, Any]) -> tuple[str, B
         changes: settings that replace those of the file; None leaves the file's.
 
     Returns:
-        The study's name and its settings.
+        The name as the file says it, the study, its settings.
 
     Raises:
         InputError: no such study or file, or a setting is wrong; the message names it.
@@ -72,11 +122,13 @@ def read_study(name: str, folder: Path, changes: dict[str, Any]) -> tuple[str, B
         settings = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path.name} is not valid TOML: {error}.") from None
-    study = settings.pop("study", "")
-    if study not in CONFIGS:
-        raise InputError(f"{path.name} has study = {study!r}; allowed: {', '.join(CONFIGS)}.")
+    named = str(settings.pop("study", ""))
+    study = find_study(named)
+    if study is None:
+        allowed = ", ".join(n for s in all_studies() for n in s.names)
+        raise InputError(f"{path.name} has study = {named!r}; allowed: {allowed}.")
     settings |= {key: value for key, value in changes.items() if value is not None}
-    return study, settings_of(CONFIGS[study], settings, path.name)
+    return named, study, settings_of(study.config, settings, path.name)
 
 
 def settings_given(pairs: Sequence[str]) -> dict[str, Any]:
@@ -112,47 +164,9 @@ def settings_of(model: type[BaseModel], settings: dict[str, Any], where: str) ->
 
 def _study_of(path: Path) -> bool:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8")).get("study") in CONFIGS
+        return find_study(str(tomllib.loads(path.read_text(encoding="utf-8")).get("study"))) is not None
     except (OSError, ValueError):
         return False
-
-
-STUDIES: dict[str, tuple[Entry, ...]] = {
-    score.STUDY: score.ENTRIES,
-    verify.STUDY: verify.ENTRIES,
-    refswap.STUDY: refswap.ENTRIES,
-    protocols.STUDY: protocols.ENTRIES,
-    puaudit.STUDY: puaudit.ENTRIES,
-    cap.STUDY: cap.ENTRIES,
-    suffix.STUDY: suffix.ENTRIES,
-    detection.STUDY: detection.ENTRIES,
-    checkup.STUDY: checkup.ENTRIES,
-}
-"""The figures of each kind of study, in the order in which they are read."""
-_SIGNS = (
-    ("own_text", score.STUDY),
-    ("k_max", refswap.STUDY),
-    ("distractors", protocols.STUDY),
-    ("p_ratio", puaudit.STUDY),
-    ("high_percentile", cap.STUDY),
-    ("guided", suffix.STUDY),
-    ("suffixes", detection.STUDY),
-    ("thresholds", checkup.STUDY),
-)
-"""A setting that only one kind of study has; runs are named after their study file, which may be called anything."""
-
-
-def study_of(run: RunFolder | Source) -> str:
-    """The kind of study that made a run; its own word for it where no figure is known for that kind.
-
-    Raises:
-        RunError: the manifest is unreadable.
-    """
-    manifest = as_source(run).manifest
-    named, config = str(manifest.get("study", "")), manifest.get("config") or {}
-    if named in STUDIES:
-        return named
-    return next((study for key, study in _SIGNS if key in config), named)
 
 
 def entries(run: RunFolder | Source) -> list[Entry]:
@@ -162,7 +176,8 @@ def entries(run: RunFolder | Source) -> list[Entry]:
         RunError: the run is unreadable.
     """
     source = as_source(run)
-    return [entry for entry in STUDIES.get(study_of(source), ()) if not entry.missing(source)]
+    study = study_of(source)
+    return [entry for entry in (study.figures() if study else ()) if not entry.missing(source)]
 
 
 def entry_of(run: RunFolder | Source, name: str) -> Entry:
@@ -172,10 +187,11 @@ def entry_of(run: RunFolder | Source, name: str) -> Entry:
         InputError: the study has no figure of that name; the message lists those it has.
     """
     study = study_of(run)
-    found = {entry.name: entry for entry in STUDIES.get(study, ())}
+    found = {entry.name: entry for entry in (study.figures() if study else ())}
     if name not in found:
         known = ", ".join(found) or "none"
-        raise InputError(f"A run of the study {study!r} has no figure {name!r}. It has: {known}.")
+        named = study.names[0] if study else str(as_source(run).manifest.get("study", ""))
+        raise InputError(f"A run of the study {named!r} has no figure {name!r}. It has: {known}.")
     return found[name]
 
 
@@ -194,13 +210,13 @@ def find_run(name: str, settings: Settings | None = None) -> RunFolder:
         RunError: there is none, or it is no name of a run.
     """
     held = settings or get_settings()
-    return runs_kept.find_run(held.runs, held.assets / "demo", name)
+    return library.find_run(held.runs, held.assets / "demo", name)
 
 
 def recorded_runs(settings: Settings | None = None) -> list[RunFolder]:
     """Every run that ships with the project, by its place."""
     held = settings or get_settings()
-    return [find_run(row.run_id, held) for row in runs_kept.recorded_runs(held.assets / "demo")]
+    return [find_run(row.run_id, held) for row in library.recorded_runs(held.assets / "demo")]
 
 
 def run_at(name: str, settings: Settings | None = None) -> RunFolder:

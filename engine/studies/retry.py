@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -13,33 +12,9 @@ from engine.judges.base import Checkpoint
 from engine.judges.registry import make_judge
 from engine.runs.folder import RETRY, RunFolder, now, open_run, state_of, versions
 from engine.runs.library import unread_of
-from engine.studies.attack_grid.run import ScoreConfig, score_job
-from engine.studies.cap.run import cap_job
-from engine.studies.cap.study import CapConfig
-from engine.studies.checkup.run import CheckupConfig, checkup_job
-from engine.studies.learned_suffix.run import SuffixConfig, suffix_job
-from engine.studies.perplexity_threshold.run import DetectionConfig, detection_job
-from engine.studies.protocols.run import ProtocolsConfig, protocols_job
-from engine.studies.refswap.run import refswap_job
-from engine.studies.refswap.study import RefSwapConfig
-from engine.studies.transport_audit.run import AuditConfig, audit_job
+from engine.studies.registry import study_of_manifest
+from engine.studies.study import Context
 from engine.studies.transport_audit.verdicts import IN_DATA
-from engine.studies.verify.run import VerifyConfig, verify_job
-
-JobOf = Callable[[Any, Settings, Checkpoint], dict[str, Any]]
-STUDY_JOBS: dict[str, tuple[type[BaseModel], JobOf]] = {
-    "score": (ScoreConfig, score_job),
-    "grid": (ScoreConfig, score_job),
-    "verify": (VerifyConfig, verify_job),
-    "refswap": (RefSwapConfig, refswap_job),
-    "protocols": (ProtocolsConfig, protocols_job),
-    "puaudit": (AuditConfig, audit_job),
-    "suffix": (SuffixConfig, suffix_job),
-    "detection": (DetectionConfig, detection_job),
-    "cap": (CapConfig, cap_job),
-    "checkup": (CheckupConfig, checkup_job),
-}
-"""What a run's study is run by again."""
 
 
 class RetryConfig(BaseModel):
@@ -112,20 +87,19 @@ def retry_job(config: RetryConfig, settings: Settings, checkpoint: Checkpoint) -
 
 def _again(run: RunFolder, settings: Settings, checkpoint: Checkpoint) -> dict[str, Any]:
     manifest = run.manifest()
-    study = str(manifest.get("study"))
-    if study not in STUDY_JOBS:
-        raise InputError(f"A run of {study!r} cannot be taken up again; allowed: {', '.join(STUDY_JOBS)}.")
-    model, job = STUDY_JOBS[study]
+    study = study_of_manifest(manifest)
+    if study is None:
+        raise InputError(f"A run of {manifest.get('study')!r} cannot be taken up again: no such study is known here.")
     settled = {k: v for k, v in dict(manifest.get("config", {})).items() if k != "budget_seconds"}
     try:
-        config = model.model_validate({**settled, "run_id": run.run_id})
+        config = study.config.model_validate({**settled, "run_id": run.run_id})
     except ValidationError as error:
         first = error.errors()[0]
         raise InputError(
             f"The run {run.run_id} has a setting that this version does not know: "
             f"{'.'.join(map(str, first['loc']))}: {first['msg']}. Start the study anew."
         ) from None
-    return job(config, settings, checkpoint)
+    return study.job(config, Context(settings, checkpoint), run.path.parent, str(manifest.get("study")))
 
 
 def _require_same_judge(run: RunFolder, settings: Settings) -> None:

@@ -178,6 +178,19 @@ class Plan(NamedTuple):
     expense: dict[str, Any] | None = None
 
 
+def plan_text(plan: Plan) -> str:
+    """A plan in words."""
+    lines = [
+        f"{plan.verdicts:,} verdicts: {plan.known:,} known already, {plan.calls:,} calls of {plan.tokens:,} tokens."
+    ]
+    if plan.expense:
+        lines += [plan.expense["sentence"], f"Prompt tokens are {plan.expense['rule']}; nothing was sent."]
+    elif plan.calls:
+        pace = f"{plan.tokens_per_second:,.0f} tokens/s, measured on {plan.measured_on:,} tokens of it"
+        lines.append(f"About {plan.seconds:,.0f} s at {pace}. Screening defenses are counted roughly.")
+    return "\n".join(lines)
+
+
 PROBE_REQUESTS = 4
 """Requests really asked to measure the pace; their answers are kept, so nothing is wasted."""
 

@@ -40,7 +40,7 @@ from engine.judges.base import (
 from engine.judges.kinds import has_text
 from engine.judges.recorded import RecordedJudge
 from engine.judges.registry import make_judge
-from engine.runs.folder import RunFolder, create_run, now
+from engine.runs.folder import RunFolder, now
 from engine.studies.refswap.metrics import sample_table, summarise, summary_rows
 from engine.studies.refswap.references import K_MAX, ReferencePool, answer_type, load_pool, make_pool, pool_of_lines
 from engine.studies.refswap.scores import dev_items
@@ -83,16 +83,6 @@ class Material:
     samples: pd.DataFrame
     references: pd.DataFrame
     left_out: int
-
-
-def refswap_job(config: RefSwapConfig, settings: Settings, checkpoint: Checkpoint) -> dict[str, Any]:
-    """The study as a job of the worker; a file as pool is for the command line only."""
-    dataset = load_dataset(config.data, settings.datasets)
-    pool = pool_of(config.pool, dataset, settings, files=False)
-    run = create_run(settings.runs, "refswap", config.model_dump(), config.run_id)
-    judge = make_judge(config.judge, settings, threshold=config.threshold)
-    run_refswap(config, dataset, judge, run, checkpoint, pool)
-    return {"run_id": run.run_id}
 
 
 def pool_of(name: str, dataset: Dataset, settings: Settings, *, files: bool = True) -> ReferencePool:

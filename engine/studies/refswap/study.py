@@ -1,13 +1,19 @@
-"""What the study `refswap` runs, as a frozen value."""
+"""RefSwap: master keys against a reference verifier, and what swapped references make of them (Zhang et al.)."""
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from engine.attacks.master_keys import KEY_TEXTS
+from engine.runs.folder import RunFolder
 from engine.studies.refswap.references import K_MAX
+from engine.studies.refswap.tables import REFERENCES, SAMPLES
+from engine.studies.study import Context, Quick, Study, Summary
+
+if TYPE_CHECKING:
+    from engine.studies.figure import Entry
 
 Arm = Literal["other", "same"]
 OWN_REFERENCES = "data"
@@ -68,3 +74,58 @@ class RefSwapConfig(BaseModel):
                 f"for example k={self.k_max} and k_max={self.k_max}"
             )
         return self
+
+
+class RefSwap(Study):
+    """RefSwap as the registry knows it."""
+
+    kind = "refswap"
+    names = ("refswap",)
+    title = "Reference swap"
+    config = RefSwapConfig
+    tables = (SAMPLES, REFERENCES)
+    marks = frozenset({"k_max"})
+    table_shown = "samples"
+
+    def run(self, config: RefSwapConfig, context: Context, folder: RunFolder) -> None:
+        """Ask everything, writing partial tables."""
+        from engine.studies.refswap.run import pool_of, run_refswap
+
+        dataset = context.data.dataset(config.data)
+        pool = pool_of(config.pool, dataset, context.settings, files=context.local_files)
+        judge = context.judge(config.judge, threshold=config.threshold)
+        run_refswap(config, dataset, judge, folder, context.checkpoint, pool)
+
+    def plan(self, config: RefSwapConfig, context: Context) -> tuple[dict[str, Any], str]:
+        """What the first stage takes; the second is known only when verdicts are."""
+        from engine.studies.refswap.run import plan_refswap, pool_of
+
+        dataset = context.data.dataset(config.data)
+        pool = pool_of(config.pool, dataset, context.settings, files=context.local_files)
+        plan = plan_refswap(config, dataset, context.judge(config.judge, threshold=config.threshold), pool)
+        checks = config.k_max * len(config.arms)
+        lines = [f"{plan.verdicts:,} verdicts: {plan.known:,} known, {plan.calls:,} calls of {plan.tokens:,} tokens."]
+        lines += [plan.expense["sentence"]] if plan.expense else []
+        lines += [f"Each YES among them takes {checks} further calls, which share most of their tokens."]
+        return plan._asdict(), "\n".join(lines)
+
+    def summary(self, config: RefSwapConfig, folder: RunFolder) -> Summary:
+        """What is accepted before and behind RefSwap."""
+        from engine.studies.refswap.summary import summary_of
+
+        return summary_of(config, folder)
+
+    def figures(self) -> tuple[Entry, ...]:
+        """Its figures."""
+        from engine.studies.refswap.figures import ENTRIES
+
+        return ENTRIES
+
+    def quick_jobs(self) -> dict[str, Quick]:
+        """One response against one reference."""
+        from engine.studies.refswap.run import VerifyOne, verify_one
+
+        return {"verify_one": (VerifyOne, verify_one)}
+
+
+STUDY = RefSwap()

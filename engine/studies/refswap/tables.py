@@ -26,5 +26,3 @@ REFERENCES = Table(
         Column("answer_type", "str", "numeric, expression, multiple_choice or string"),
     ),
 )
-
-REFSWAP_TABLES: dict[str, Table] = {t.name: t for t in (SAMPLES, REFERENCES)}

@@ -1,0 +1,226 @@
+"""What a study is. Each study is one object in its own folder; the registry names it once.
+
+The worker, the command line, figures, runs, report and pages learn everything about a study from this object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from pydantic import BaseModel
+
+from engine.core.errors import OK
+from engine.core.schema import Table
+from engine.core.settings import Settings
+from engine.judges.base import Checkpoint, Judge, no_checkpoint
+from engine.runs.folder import RunFolder, create_run
+
+if TYPE_CHECKING:
+    from engine.data.comparisons import Comparisons
+    from engine.data.dataset import Dataset
+    from engine.studies.figure import Entry
+    from engine.studies.running import Plan
+
+
+class Opener(Protocol):
+    """Opens data by name: saved data for the worker, files as well for the command line."""
+
+    def dataset(self, name: str) -> Dataset:
+        """Responses with their items."""
+        ...
+
+    def comparisons(self, name: str) -> Comparisons:
+        """Pairs of responses with human preferences."""
+        ...
+
+
+class SavedData:
+    """Opens what is saved under the user's folder, and the demo data."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    def dataset(self, name: str) -> Dataset:
+        """A saved data set by its id.
+
+        Raises:
+            InputError: there is none.
+        """
+        from engine.data.store import load_dataset
+
+        return load_dataset(name, self._settings.datasets)
+
+    def comparisons(self, name: str) -> Comparisons:
+        """A saved set of pairs by its id.
+
+        Raises:
+            InputError: there is none.
+        """
+        from engine.data.comparisons import load_comparisons
+
+        return load_comparisons(name, self._settings.comparisons)
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a run has at hand besides its settings.
+
+    Attributes:
+        settings: folders, device, limits.
+        checkpoint: told the progress (done, total); raises when the run is to stop.
+        opener: opens data by name.
+        card: a judge card that replaces the judge's prompts.
+        cache: whether answers of earlier calls are used.
+        local_files: whether settings may name files of this machine; only the command line allows it.
+        extra: values of options that only this study's command has, for example a file of embeddings.
+    """
+
+    settings: Settings
+    checkpoint: Checkpoint = no_checkpoint
+    opener: Opener | None = None
+    card: Path | str | None = None
+    cache: bool = True
+    local_files: bool = False
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def data(self) -> Opener:
+        """Opens data by name."""
+        return self.opener or SavedData(self.settings)
+
+    def judge(self, spec: str, **options: Any) -> Judge:
+        """The judge a spec names, with this context's card and cache.
+
+        Raises:
+            InputError: no such judge.
+        """
+        from engine.judges.registry import make_judge
+
+        return make_judge(spec, self.settings, card=self.card, cache=self.cache, **options)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A finished run for the command line.
+
+    Attributes:
+        text: what is printed.
+        record: what the JSON object holds.
+        exit_code: 0, or what the numbers ask for (3 inconclusive, 4 a threshold failed).
+    """
+
+    text: str
+    record: dict[str, Any]
+    exit_code: int = OK
+
+
+Quick = tuple[type[BaseModel], Callable[[Any, Settings, Checkpoint], dict[str, Any]]]
+"""Parameters and function of a job that answers at once, for example one attacked response."""
+
+
+class Study:
+    """One study. A subclass sets the class attributes and writes `run` and `summary`.
+
+    Attributes:
+        kind: name of its folder; the manifest's `kind`.
+        names: what a study file, the command line and older manifests call it; the first one names new runs.
+        title: what pages call it.
+        config: its settings.
+        tables: tables that only this study writes.
+        marks: settings that only this study has; they tell runs of versions whose manifest has no `kind`.
+        table_shown: the table without which its page has nothing to show.
+        shown_when_done: whether its page shows a run only once it is done.
+        inputs: what `--data` is: `responses` or `comparisons`.
+        options: options of the command line that only this study reads.
+    """
+
+    kind: ClassVar[str]
+    names: ClassVar[tuple[str, ...]]
+    title: ClassVar[str]
+    config: ClassVar[type[BaseModel]]
+    tables: ClassVar[tuple[Table, ...]] = ()
+    marks: ClassVar[frozenset[str]] = frozenset()
+    table_shown: ClassVar[str] = "verdicts"
+    shown_when_done: ClassVar[bool] = False
+    inputs: ClassVar[str] = "responses"
+    options: ClassVar[frozenset[str]] = frozenset()
+
+    def prepare(self, config: Any, context: Context) -> Any:
+        """The settings with their data opened and named by id.
+
+        Raises:
+            InputError: the data cannot be used.
+        """
+        if not hasattr(config, "data"):
+            return config
+        if self.inputs == "comparisons":
+            return config.model_copy(update={"data": context.data.comparisons(config.data).set_id})
+        return config.model_copy(update={"data": context.data.dataset(config.data).dataset_id})
+
+    def stored(self, config: Any) -> dict[str, Any]:
+        """The settings as the manifest keeps them."""
+        return dict(config.model_dump())
+
+    def begin(self, config: Any, root: Path, name: str = "") -> RunFolder:
+        """A new run folder, or the same one again when a stopped run goes on."""
+        return create_run(
+            root, name or self.names[0], self.stored(config), config.run_id, kind=self.kind, alike=self.names
+        )
+
+    def instead(self, config: Any, context: Context, root: Path) -> Summary | None:
+        """What an option asks for in place of a run, for example a stored run decided anew; None for a run."""
+        return None
+
+    def run(self, config: Any, context: Context, folder: RunFolder) -> None:
+        """Run it: judge, measure, write tables and the state `done`.
+
+        Raises:
+            InputError: settings or data cannot be used.
+            Cancelled: from the checkpoint; what is done is kept.
+        """
+        raise NotImplementedError
+
+    def job(self, config: Any, context: Context, root: Path, name: str = "") -> dict[str, Any]:
+        """Open the data, run into a folder under `root`, and say which; what the worker calls."""
+        config = self.prepare(config, context)
+        folder = self.begin(config, root, name)
+        self.run(config, context, folder)
+        return {"run_id": folder.run_id}
+
+    def plan(self, config: Any, context: Context) -> tuple[dict[str, Any], str]:
+        """What it would take, before it runs: the JSON object, and the same in words.
+
+        Raises:
+            InputError: this study cannot say, or as `run`.
+        """
+        from engine.studies.running import plan_text
+
+        plan = self.cost(config, context)
+        return plan._asdict(), plan_text(plan)
+
+    def cost(self, config: Any, context: Context) -> Plan:
+        """Calls, tokens and seconds it would take.
+
+        Raises:
+            InputError: this study cannot say, or as `run`.
+        """
+        from engine.core.errors import InputError
+
+        raise InputError(f"The study {self.names[0]} cannot say what it will take. Run it with --budget-seconds.")
+
+    def summary(self, config: Any, folder: RunFolder) -> Summary:
+        """What the command line prints and its JSON holds, from the stored tables."""
+        metrics = folder.table("metrics")
+        lines = [f"{row.metric:<24} {row.value:.3f}  n {row.n}" for row in metrics.itertuples()]
+        return Summary("\n".join(lines), {"metrics": metrics.to_dict("records")})
+
+    def figures(self) -> tuple[Entry, ...]:
+        """Its figures, in the order in which they are read."""
+        return ()
+
+    def quick_jobs(self) -> dict[str, Quick]:
+        """Jobs of its page that answer at once, by name."""
+        return {}
