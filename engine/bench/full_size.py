@@ -40,8 +40,7 @@ from engine.bench.full_data import (
     suffix_data,
 )
 from engine.bench.verifier import device_name, write_rows
-from engine.core.errors import INCONCLUSIVE, OK
-from engine.core.errors import EngineError, InputError
+from engine.core.errors import INCONCLUSIVE, OK, EngineError, InputError
 from engine.core.schema import NONE, Task
 from engine.core.settings import Settings, get_settings
 from engine.data.comparisons import Comparisons

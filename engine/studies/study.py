@@ -170,7 +170,7 @@ class Study:
             root, name or self.names[0], self.stored(config), config.run_id, kind=self.kind, alike=self.names
         )
 
-    def instead(self, config: Any, context: Context, root: Path) -> Summary | None:
+    def instead(self, config: Any, context: Context, root: Path) -> Summary | None:  # noqa: ARG002 - a hook
         """What an option asks for in place of a run, for example a stored run decided anew; None for a run."""
         return None
 
@@ -201,7 +201,7 @@ class Study:
         plan = self.cost(config, context)
         return plan._asdict(), plan_text(plan)
 
-    def cost(self, config: Any, context: Context) -> Plan:
+    def cost(self, config: Any, context: Context) -> Plan:  # noqa: ARG002 - a hook
         """Calls, tokens and seconds it would take.
 
         Raises:
@@ -211,7 +211,7 @@ class Study:
 
         raise InputError(f"The study {self.names[0]} cannot say what it will take. Run it with --budget-seconds.")
 
-    def summary(self, config: Any, folder: RunFolder) -> Summary:
+    def summary(self, config: Any, folder: RunFolder) -> Summary:  # noqa: ARG002 - a hook
         """What the command line prints and its JSON holds, from the stored tables."""
         metrics = folder.table("metrics")
         lines = [f"{row.metric:<24} {row.value:.3f}  n {row.n}" for row in metrics.itertuples()]

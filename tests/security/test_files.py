@@ -13,8 +13,8 @@ from engine.jobs import manager as jobs
 from engine.jobs.manager import MAX_QUEUE, JobManager
 from engine.runs.folder import create_run, open_run
 from engine.studies.attack_grid.run import MAX_VERDICTS, ScoreConfig, check_size
+from tests.engine.jobs.test_jobs import wait
 from tests.engine.judges.api_server import completion, fault, serving
-from tests.engine.test_jobs import wait
 
 ROOT = Path(__file__).resolve().parents[2]
 KEY = "sk-canary-5f1e77aa0c9d42b8"

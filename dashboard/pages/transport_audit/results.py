@@ -10,7 +10,7 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import state, ui
-from dashboard.findings import judge_name, provenance
+from dashboard.findings import provenance
 from dashboard.pages.transport_audit.data import AuditRun
 from dashboard.pages.transport_audit.setup import ATTACKS, short_title
 from dashboard.run_table import run_table
@@ -18,6 +18,7 @@ from dashboard.ui import show_verbatim
 from engine.core.schema import NONE
 from engine.data.comparisons import Comparisons
 from engine.plots.text import interval_text, plural
+from engine.studies.figure import judge_name
 from engine.studies.transport_audit import curves as maps
 from engine.studies.transport_audit.curves import mass_words
 from engine.studies.transport_audit.figures import ALL_TYPES, cuts, masses, mean_mass, rows_at, study_mass, table_at

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from engine.steering.vectors import Standards
-from tests.engine.models.conftest import one_thread  # noqa: F401
+from tests.engine.inference.conftest import one_thread  # noqa: F401
 
 
 @pytest.fixture

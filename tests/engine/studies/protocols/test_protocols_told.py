@@ -18,10 +18,10 @@ from engine.studies.protocols.leaderboard import board_problems, choice_sets
 from engine.studies.protocols.metrics import View, calls_by_arm, unread_warning
 from engine.studies.protocols.run import ProtocolsConfig, boards_of, metrics_of, run_protocols
 from engine.studies.protocols.summary import NET, RAW, as_json
+from tests.engine.studies.protocols.test_protocols import made, ran, row
+from tests.engine.studies.protocols.test_protocols_api import SPEC, ranked_by
+from tests.engine.studies.protocols.test_protocols_api import made as ranked_data
 from tests.engine.studies.scripted import serving
-from tests.engine.studies.test_protocols import made, ran, row
-from tests.engine.studies.test_protocols_api import SPEC, ranked_by
-from tests.engine.studies.test_protocols_api import made as ranked_data
 
 VIEW = View()
 

@@ -23,7 +23,7 @@ from engine.studies.transport_audit.run import TYPES, UNREAD, AuditConfig, class
 from engine.studies.transport_audit.splits import item_weights
 from engine.studies.transport_audit.verdicts import IN_DATA, attack_and_judge, judge_pairs, requests_of
 
-SHARED = Path(__file__).resolve().parents[4] / "shared" / "data"
+SHARED = Path(__file__).resolve().parents[5] / "shared" / "data"
 KEYS = {
     "n_positive", "n_positive_kept", "n_unlabelled", "n_excluded", "encoder", "mass", "mass_source", "cons_orig",
     "cons_adj", "n_flipped", "auc", "path_seconds", "by_type", "sensitivity",

@@ -13,7 +13,7 @@ from engine.stats.arena import build_arena
 from engine.studies.pair_requests import Asker
 from engine.studies.protocols.metrics import View, copy_rates
 from engine.studies.rewrites import variant_table
-from tests.engine.studies.test_protocols import made, ran, row
+from tests.engine.studies.protocols.test_protocols import made, ran, row
 
 VIEW = View()
 RUNS, ITEMS, SYSTEMS = 120, 16, 4

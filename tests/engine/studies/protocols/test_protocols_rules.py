@@ -31,7 +31,7 @@ from engine.studies.protocols.metrics import (
 from engine.studies.protocols.run import ProtocolsConfig, metrics_of, run_protocols
 from engine.studies.protocols.summary import as_json
 from engine.studies.rewrites import failed_rules, variant_table
-from tests.engine.studies.test_protocols import Ideal
+from tests.engine.studies.protocols.test_protocols import Ideal
 
 VIEW = View()
 RULES = [

@@ -12,7 +12,7 @@ import pytest
 from engine.core.errors import EngineError
 from engine.report import methods
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 ASSETS = ROOT / "assets"
 
 

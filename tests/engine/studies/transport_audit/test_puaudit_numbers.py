@@ -24,7 +24,7 @@ from engine.studies.transport_audit.verdicts import IN_DATA
 from engine.transport.audit import audit
 from engine.transport.encoders import ModelEncoder
 from tests.engine.judges.api_server import completion, serving
-from tests.engine.studies.test_puaudit import planted_pairs, run
+from tests.engine.studies.transport_audit.test_puaudit import planted_pairs, run
 
 QUICK = {"splits": 4, "bootstraps": 2, "p_ratios": (), "umap": False, "encoders": ("words",)}
 
