@@ -382,10 +382,8 @@ CARD_FIGURES = "figures.json"
 """Beside the adapter: what the model card prints, as `bench judge` wrote it."""
 
 
-def add_bench(commands: Any) -> Any:
-    """Add `bench judge` to the command line's subcommands; returns the parser's kinds, for further ones."""
-    bench = commands.add_parser("bench", help="measure again what the project claims")
-    kinds = bench.add_subparsers(required=True, metavar="WHAT")
+def add_judge(kinds: Any) -> None:
+    """Add `bench judge`."""
     judge = kinds.add_parser("judge", help="the figures of the bundled judge's model card")
     judge.add_argument("--data", type=Path, default=DEFAULT_DATA, metavar="DIR", help="the public data sets")
     judge.add_argument("--adapter", type=Path, metavar="DIR", help="another adapter than the bundled one")
@@ -396,7 +394,6 @@ def add_bench(commands: Any) -> Any:
     judge.add_argument("--no-cache", action="store_true", help="ask again even where an answer is kept")
     judge.add_argument("--json", action="store_true", help="last line is one JSON object")
     judge.set_defaults(run=run_bench)
-    return kinds
 
 
 def run_bench(args: argparse.Namespace) -> dict[str, Any]:

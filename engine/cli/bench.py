@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Sequence
 from typing import Any
 
-from engine.bench.audit import add_audit
-from engine.bench.cap import add_cap
-from engine.bench.formats import add_formats
-from engine.bench.full_size import add_full
-from engine.bench.judge import add_bench
-from engine.bench.page import add_page
-from engine.bench.refswap import add_refswap
-from engine.bench.scoring import add_scoring
-from engine.bench.steering import add_steering
-from engine.bench.suffix import add_suffix
-from engine.bench.transport import add_transport
-from engine.bench.verifier import add_verifier
+BENCHES = {
+    "judge": ("judge", "the figures of the bundled judge's model card"),
+    "scoring": ("scoring", "shared prefixes against padded batches and single prompts"),
+    "refswap": ("refswap", "tokens and time of RefSwap against the undefended verifier"),
+    "verifier": ("verifier", "both bundled verifiers on GSM8K, MATH and VerifyBench-hard, with RefSwap"),
+    "steering": ("steering", "a batched steering sweep against the library's generate with a hook"),
+    "suffix": ("suffix", "candidates of a suffix search behind shared beginnings and one by one"),
+    "cap": ("cap", "seconds behind CAP, anchors written anew, against the undefended judge"),
+    "transport": ("transport", "the exact transport path against POT, mass by mass"),
+    "audit": ("audit", "transport audits of recorded verdicts: LLMBar's prompts and PandaLM"),
+    "page": ("page", "first page, sliders and a job in a real browser"),
+    "formats": ("formats", "reading large files of known formats"),
+    "full": ("full_size", "the studies of the four papers at full size: the tables of assets/results"),
+}
+"""Each benchmark: its module in `engine.bench`, and what it measures."""
 
 
-def add(commands: Any) -> None:
-    """Add `bench` and what it measures."""
-    kinds = add_bench(commands)
-    add_scoring(kinds)
-    add_refswap(kinds)
-    add_verifier(kinds)
-    add_steering(kinds)
-    add_suffix(kinds)
-    add_cap(kinds)
-    add_transport(kinds)
-    add_audit(kinds)
-    add_page(kinds)
-    add_formats(kinds)
-    add_full(kinds)
+def add(commands: Any, argv: Sequence[str] = ()) -> None:
+    """Add `bench`; only the benchmark that `argv` names is imported."""
+    kinds = commands.add_parser("bench", help="measure again what the project claims").add_subparsers(
+        required=True, metavar="WHAT"
+    )
+    for name, (module, about) in BENCHES.items():
+        if name in argv:
+            getattr(importlib.import_module(f"engine.bench.{module}"), f"add_{name}")(kinds)
+        else:
+            kinds.add_parser(name, help=about)

@@ -7,13 +7,13 @@ API judge, 4 a check-up's threshold failed, 130 stopped by hand (3 and 130 go on
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from engine import __version__
-from engine.cli import bench, convert, dashboard, doctor, figures, recorded, runs, score, study
 from engine.core.errors import (
     INCONCLUSIVE,
     OK,
@@ -25,17 +25,40 @@ from engine.core.errors import (
     InputError,
     OutOfCalls,
 )
-from engine.core.json import dumps
+
+COMMANDS = {
+    "doctor": "check that everything a judge needs is there",
+    "score": "score responses under attacks and defenses",
+    "study": "run a study by its name, or from a TOML file",
+    "figures": "save the figures of a run for a paper or as one HTML page",
+    "runs": "list, compare, name, delete, export, import, resume and retry runs",
+    "recorded": "analyse verdicts you already have",
+    "convert": "read a file of a known format and write it in another",
+    "bench": "measure again what the project claims",
+    "dashboard": "open the dashboard, by default on 127.0.0.1 only",
+}
+"""Each command is the module of its name beside this one; only the one that is asked for is imported."""
+
+
+def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="judgescope", description="Probe, attack and defend an LLM judge.")
+    parser.add_argument("--version", action="version", version=f"judgescope {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    chosen = next((word for word in argv if not word.startswith("-")), "")
+    for name, about in COMMANDS.items():
+        if name != chosen:
+            commands.add_parser(name, help=about)
+        elif name == "bench":
+            importlib.import_module("engine.cli.bench").add(commands, argv)
+        else:
+            importlib.import_module(f"engine.cli.{name}").add(commands)
+    return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Parse, run, print; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="judgescope", description="Probe, attack and defend an LLM judge.")
-    parser.add_argument("--version", action="version", version=f"judgescope {__version__}")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for command in (doctor, score, study, figures, runs, recorded, convert, bench, dashboard):
-        command.add(commands)
-    args = parser.parse_args(argv)
+    argv = list(sys.argv[1:] if argv is None else argv)
+    args = _parser(argv).parse_args(argv)
     run: Callable[[argparse.Namespace], dict[str, Any]] = args.run
     try:
         result = run(args)
@@ -52,6 +75,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return OK
     code = int(result.pop("exit_code", OK))
     if args.json:
+        from engine.core.json import dumps
+
         print(dumps(result))
     return code
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -246,6 +247,10 @@ class LoadedModel:
     pooling: Pooling = "last"
 
 
+_GPU_NODES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg", "/dev/kfd")
+"""Device files of GPU drivers on Linux: NVIDIA, WSL, ROCm."""
+
+
 def pick_device(wanted: str) -> str:
     """`auto` becomes `cuda:0` where there is one, else `cpu`.
 
@@ -256,6 +261,8 @@ def pick_device(wanted: str) -> str:
         return wanted
     if not re.fullmatch(r"auto|cuda(:\d+)?", wanted):
         raise InputError(f"JUDGESCOPE_DEVICE is {wanted!r}; allowed: auto, cpu, cuda, cuda:N.")
+    if wanted == "auto" and sys.platform == "linux" and not any(Path(node).exists() for node in _GPU_NODES):
+        return "cpu"  # without a driver torch would say the same, seconds later
     import torch
 
     if wanted == "auto":

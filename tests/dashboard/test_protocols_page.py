@@ -140,7 +140,7 @@ def told(monkeypatch, pairwise, pointwise, placebo):
         counts[0], counts[1], np.ones(150, dtype=bool), none if placebo is None else counts[2],
         none if placebo is None else 0 * counts[2], np.arange(150) % 50,
     )  # fmt: skip
-    monkeypatch.setattr(protocols_words.data, "flips_of", lambda *_: found)
+    monkeypatch.setattr(protocols_words, "flips_of", lambda *_: found)
     run = SimpleNamespace(judge="planted:x", arena=SimpleNamespace(has_pairwise=True, has_pointwise=True))
     setting = SimpleNamespace(arm="assertiveness", view=None)
     return protocols_words.headline(run, setting), protocols_words.net_sentence(run, setting)

@@ -10,7 +10,7 @@ from dashboard.pages.runs import one as runs_one
 from engine.core.schema import VERDICTS
 from engine.core.settings import get_settings
 from engine.jobs import manager as jobs
-from engine.jobs.worker import KINDS
+from engine.jobs.worker import job_of
 from engine.judges.base import no_checkpoint
 from engine.runs import library as runs_kept
 from engine.runs.archive import export_run, import_run
@@ -21,7 +21,7 @@ SCORE = {"data": "demo-dialogue", "attacks": ["dsi"], "limit": 8}
 
 
 def scored(settings, run_id: str, judge: str = "planted:injection", **options) -> None:
-    model, job = KINDS["score"]
+    model, job = job_of("score")
     job(model.model_validate({**SCORE, "judge": judge, "run_id": run_id, **options}), settings, no_checkpoint)
 
 
@@ -141,7 +141,7 @@ def test_problems_and_the_retry_are_offered_and_start_a_job(app, settings, monke
     kind, params = asked[1]
     assert kind == "score"
     assert params["run_id"] == "one"
-    KINDS[kind][0].model_validate(params)
+    job_of(kind)[0].model_validate(params)
 
 
 # --- links
@@ -189,7 +189,7 @@ def test_an_older_run_is_shown_rather_than_the_newest_until_one_asks_for_that(ap
 
 
 def test_a_recorded_run_is_shown_although_an_own_one_is_newer(app, settings):
-    model, job = KINDS["refswap"]
+    model, job = job_of("refswap")
     judge = "planted:verifier?leak=0.9"
     options = {"judge": judge, "data": "demo-verification", "keys": ["Solution"], "k": 2, "k_max": 2, "run_id": "mine"}
     job(model.model_validate({**options, "limit": 12}), settings, no_checkpoint)

@@ -10,7 +10,7 @@ import pytest
 from dashboard.pages.transport_audit.results import flipped_table, helps
 from engine.data.comparisons import read_comparisons, save_comparisons
 from engine.jobs.manager import JobManager
-from engine.jobs.worker import KINDS
+from engine.jobs.worker import job_of
 from engine.judges.base import no_checkpoint
 from engine.runs.folder import create_run
 from engine.studies.transport_audit.run import AuditConfig, run_puaudit
@@ -217,7 +217,7 @@ def test_embeddings_are_matched_to_the_pairs_and_become_the_encoder(app, setting
 @pytest.mark.parametrize(("lesson", "sign"), [("good-judge", 1), ("another-kind", -1), ("wrong-labels", -1)])
 def test_a_lesson_on_planted_directions_says_whether_auditing_helps(app, settings, monkeypatch, lesson, sign):
     def ask(self, kind, params, timeout_s=120.0):
-        model, job = KINDS[kind]
+        model, job = job_of(kind)
         return job(model.model_validate(params), settings, no_checkpoint)
 
     monkeypatch.setattr(JobManager, "ask", ask)

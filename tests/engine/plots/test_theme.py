@@ -109,7 +109,7 @@ def test_restyle_exchanges_colours_and_leaves_data():
 def test_importing_changes_no_global_state_and_stays_light():
     code = (
         "import plotly.io as pio, sys; before = pio.templates.default, list(pio.templates);"
-        "import engine.figures.attack, engine.plots.export, engine.stats.shifts, engine.judges.planted;"
+        "import engine.plots.shifts, engine.plots.export, engine.stats.shifts, engine.judges.planted;"
         "assert (pio.templates.default, list(pio.templates)) == before;"
         "assert not {'torch', 'transformers', 'streamlit', 'kaleido'} & set(sys.modules)"
     )

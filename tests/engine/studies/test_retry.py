@@ -15,7 +15,7 @@ from engine.core.schema import Order, Outcome, Protocol, Task
 from engine.core.settings import ApiSettings
 from engine.data.store import load_dataset
 from engine.inference.served import ApiClient
-from engine.jobs.worker import KINDS
+from engine.jobs.worker import job_of
 from engine.judges.api import ApiJudge
 from engine.judges.api_spec import parse_api
 from engine.judges.base import Request, Verdict, no_checkpoint, unread, verdict_id, verdict_table
@@ -29,6 +29,7 @@ from engine.studies.attack_grid import run as score
 from engine.studies.checkup import run as checkup
 from engine.studies.protocols import run as protocols
 from engine.studies.refswap import run as refswap
+from engine.studies.registry import all_studies, study_named
 from engine.studies.retry import RetryConfig, resume_run, retry_job
 from engine.studies.running import KeptJudge, keeping
 from engine.studies.transport_audit import run as puaudit
@@ -94,7 +95,7 @@ STUDIES = {
 @pytest.mark.parametrize("study", STUDIES)
 def test_only_the_failed_calls_are_asked_again_and_the_result_is_that_of_a_run_without_failures(study, settings, flaky):
     spec, options = STUDIES[study]
-    model, job = KINDS[study]
+    model, job = job_of(study)
 
     def run(name: str) -> None:
         job(model.model_validate({**options, "judge": spec, "run_id": name}), settings, no_checkpoint)
@@ -272,11 +273,14 @@ def test_a_kept_verdict_is_the_one_that_was_given():
 
 
 def test_the_documentation_names_the_studies_that_keep_nothing():
-    studies = Path(retry.__file__).parent
-    keep = {name for name in retry.STUDY_JOBS if any("keeping(" in f.read_text() for f in studies.glob(f"{name}*.py"))}
-    said = (studies.parents[1] / "docs/runs-and-reports.md").read_text()
+    root = Path(retry.__file__).parent
+    keep = {s.kind for s in all_studies() if any("keeping(" in f.read_text() for f in (root / s.kind).glob("*.py"))}
+    said = (root.parents[1] / "docs/runs-and-reports.md").read_text()
     [others] = re.findall(r"\(Study (\w+) and (\w+) rely on the call cache instead\.\)", said)
-    assert retry.STUDY_JOBS.keys() - keep - {"grid", "detection"} == set(others)  # grid is score, detection suffix's
+    # thresholds ask no judge, and what is recorded is asked of nobody
+    assert {s.kind for s in all_studies()} - keep - {"perplexity_threshold", "recorded"} == {
+        study_named(name).kind for name in others
+    }
 
 
 def test_nothing_is_kept_outside_a_retry(settings):
@@ -296,7 +300,7 @@ MUST = {"format", "run_id", "study", "state", "created", "finished", "config", "
 @pytest.mark.parametrize("study", STUDIES)
 def test_every_study_says_what_its_numbers_rest_on(study, settings, flaky):
     spec, options = STUDIES[study]
-    model, job = KINDS[study]
+    model, job = job_of(study)
     flaky(spec)
     job(model.model_validate({**options, "judge": spec, "run_id": "m"}), settings, no_checkpoint)
     manifest = open_run(settings.runs, "m").manifest()

@@ -19,10 +19,11 @@ from engine.judges.registry import make_judge
 from engine.runs.folder import create_run
 from engine.studies.refswap.metrics import sample_table, summarise
 from engine.studies.refswap.references import save_pool
-from engine.studies.refswap.run import VerifyOne, plan_refswap, pool_of, prepare, refswap_job, run_refswap, verify_one
+from engine.studies.refswap.run import VerifyOne, plan_refswap, pool_of, prepare, run_refswap, verify_one
 from engine.studies.refswap.scores import planted_auc
-from engine.studies.refswap.study import RefSwapConfig
+from engine.studies.refswap.study import STUDY, RefSwapConfig
 from engine.studies.registry import read_study
+from engine.studies.study import Context
 
 
 def demo():
@@ -210,9 +211,9 @@ def test_a_pool_from_a_file_or_uploaded(settings, tmp_path):
         assert set(swapped.loc[swapped["arm"] == "other", "reference"]) <= {"Tuesday", "x + 1", "(B)", "green", "y^2"}
         assert folder.manifest()["pool"]["name"] == "pool.txt"
     job = {"judge": "planted:verifier", "data": DEMO_VERIFICATION, "pool": saved.pool_id, "k_max": 1, "limit": 4}
-    refswap_job(RefSwapConfig(**job, run_id="job"), settings, no_checkpoint)  # jobs name no path, but uploads
+    STUDY.job(RefSwapConfig(**job, run_id="job"), Context(settings), settings.runs)  # jobs name no path, but uploads
     with pytest.raises(InputError, match="16 hex digits"):
-        refswap_job(RefSwapConfig(**job | {"pool": str(path)}), settings, no_checkpoint)
+        STUDY.job(RefSwapConfig(**job | {"pool": str(path)}), Context(settings), settings.runs)
 
 
 def test_the_command_line_gives_the_promised_keys(settings, capsys):

@@ -126,9 +126,9 @@ def test_the_table_shows_the_card_beside_the_new_number():
 def test_the_command_line(toy_data, bench, monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(judge_bench, "load_exact", lambda settings, adapter: bench.loaded)
     parser = argparse.ArgumentParser()
-    judge_bench.add_bench(parser.add_subparsers())
+    judge_bench.add_judge(parser.add_subparsers())
     out = tmp_path / "figures.json"
-    args = parser.parse_args(["bench", "judge", "--data", str(toy_data), "--no-cache", "--out", str(out), "--json"])
+    args = parser.parse_args(["judge", "--data", str(toy_data), "--no-cache", "--out", str(out), "--json"])
     result = args.run(args)
     assert {"value", "lower", "upper", "n"} <= set(result["summeval_spearman"])
     assert "summeval_spearman" in capsys.readouterr().out
