@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from engine.core.errors import InputError
+from engine.core.errors import INCONCLUSIVE, OK, THRESHOLD_FAILED, InputError  # noqa: F401 - until all studies are slices
 from engine.core.schema import Task
 from engine.core.settings import get_settings
 from engine.data.comparisons import Comparisons, load_comparisons, read_comparisons, save_comparisons

@@ -20,7 +20,7 @@ from engine.report.basket import MOST_LINE, MOST_TEXT, Piece, Report
 from engine.report.content import Filled, fill_one, numbered
 from engine.report.export import report_html
 from engine.runs.library import RunRow, all_runs
-from engine.studies.registry import STUDIES, entries, entry_of
+from engine.studies.registry import all_studies, entries, entry_of
 
 SHOWN = {"figure": "Figure", "table": "Table", "both": "Both"}
 TITLE, AUTHORS = "report_title", "report_authors"
@@ -211,7 +211,7 @@ def take_from_run(report: Report) -> None:
             ui.show_error(error, "This run cannot be read.")
             return
         if not found:
-            known = ", ".join(STUDIES)
+            known = ", ".join(study.title for study in all_studies() if study.figures())
             ui.note(f"There is no figure of this run yet: it has written nothing, or its study is none of {known}.")
             return
         titles = {entry.name: entry.title for entry in found}
