@@ -5,18 +5,24 @@ PORT   ?= 8501
 # TORCH=system uses the torch of the machine's Python; TORCH_INDEX=URL takes torch from that index (a CPU build, say).
 TORCH  ?= pinned
 # WORKERS=2 runs the unit tests in two processes, on one thread each; the journeys always run in one.
-WORKERS ?= 0
+WORKERS ?= auto
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test check setup fetch clean
+.PHONY: run test test-all check setup fetch clean
 
 run: fetch
 	$(BIN)/judgescope dashboard --port $(PORT)
 
+UNIT = JUDGESCOPE_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest --ignore tests/e2e \
+	-n $(WORKERS) --dist loadgroup --no-loadscope-reorder
+
 test: fetch
-	JUDGESCOPE_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest --ignore tests/e2e \
-		-n $(WORKERS) --dist loadgroup --no-loadscope-reorder
+	$(UNIT) -m "not slow"
+	$(BIN)/python -m pytest tests/e2e
+
+test-all: fetch
+	$(UNIT)
 	$(BIN)/python -m pytest tests/e2e
 
 check: setup

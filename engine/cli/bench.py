@@ -18,6 +18,7 @@ BENCHES = {
     "audit": ("audit", "transport audits of recorded verdicts: LLMBar's prompts and PandaLM"),
     "page": ("page", "first page, sliders and a job in a real browser"),
     "formats": ("formats", "reading large files of known formats"),
+    "results": ("results", "write docs/results.md from the stored results"),
     "full": ("full_size", "the studies of the four papers at full size: the tables of assets/results"),
 }
 """Each benchmark: its module in `engine.bench`, and what it measures."""

@@ -1,0 +1,156 @@
+"""`judgescope bench results`: writes docs/results.md from the stored results; nothing is typed in."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from engine.core.errors import InputError
+from engine.core.schema import NONE
+from engine.core.settings import get_settings
+from engine.report.methods import benches, findings
+from engine.runs.folder import RunFolder
+
+SCORED = ("dialogue", "summary", "instruction")
+"""Demo sets with a recorded run of the bundled judge as a scorer."""
+CARD = (
+    ("summeval_spearman", "SummEval, Spearman with the mean expert rating"),
+    ("anchored_summeval_spearman", "SummEval with anchors, Spearman"),
+    ("topicalchat_spearman", "TopicalChat, Spearman with the overall rating"),
+    ("anchored_topicalchat_spearman", "TopicalChat with anchors, Spearman"),
+    ("pair_accuracy", "Human-labelled pairs, accuracy over both orders"),
+    ("first_slot_rate", "Pairs, first-slot rate"),
+    ("order_agreement", "Pairs, both orders agree"),
+    ("verification_accuracy", "GSM8K solutions against the reference, accuracy"),
+    ("llmbar_adversarial_accuracy", "LLMBar adversarial pairs, accuracy"),
+)
+"""Figures of the bundled judge's model card, in the order of the card."""
+
+
+def add_results(kinds: Any) -> None:
+    """Add `bench results`."""
+    one = kinds.add_parser("results", help="write docs/results.md from the stored results")
+    one.add_argument(
+        "--out", type=Path, default=Path("docs/results.md"), metavar="FILE", help="by default docs/results.md"
+    )
+    one.add_argument("--check", action="store_true", help="only say whether the file is what would be written")
+    one.add_argument("--json", action="store_true", help="last line is one JSON object")
+    one.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> dict[str, Any]:
+    """Write the page, or compare it with the one that is there.
+
+    Raises:
+        InputError: with --check, where the file differs.
+    """
+    text = page(get_settings().assets)
+    if args.check:
+        if not args.out.is_file() or args.out.read_text(encoding="utf-8") != text:
+            raise InputError(f"{args.out} is not what the stored results give. Run `judgescope bench results`.")
+    else:
+        args.out.write_text(text, encoding="utf-8")
+    print(f"{args.out}: {text.count(chr(10))} lines from assets/results, assets/demo and assets/judge.")
+    return {"file": args.out.name, "lines": text.count("\n")}
+
+
+def page(assets: Path) -> str:
+    """The page as Markdown."""
+    parts = [
+        "# Results\n",
+        "Made by `judgescope bench results` from `assets/results`, `assets/demo` and `assets/judge/figures.json`. "
+        "Every row names the command that measured it. Intervals are 95 %, with items as clusters.\n",
+        "## The four papers, on the bundled judges\n",
+        "Public data. What the papers report and what judges of 135 million parameters show. "
+        "Details: [papers](papers.md).\n",
+        _markdown(("paper", "finding", "published", "here", "data and device", "command"), _finding_rows(assets)),
+        "## The bundled judge on the demo sets\n",
+        "Recorded on a CPU in float32. Remake a row with the command of its data set:\n",
+        *(f"- {name}: `{_command(_run(assets, name))}`" for name in SCORED),
+        "",
+        _markdown(("data", "attack", "defense", "n", "clean", "shift [95 %]", "q"), _demo_rows(assets)),
+        "## How good the bundled judge is\n",
+        "Held-out figures of the shipped adapter (seed 0) and of a second one (seed 1), from "
+        "`judgescope bench judge --data DIR`. The model card has the bars, the recipe and the limits.\n",
+        _markdown(("figure", "seed 0 (shipped)", "seed 1", "n"), _card_rows(assets)),
+        "## Speed\n",
+        "Details, floors and what is not fast: [speed](speed.md).\n",
+        _markdown(("what", "ours", "plain way", "gain", "device", "command"), _bench_rows(assets)),
+    ]
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _finding_rows(assets: Path) -> list[tuple[str, ...]]:
+    return [
+        (
+            str(row.paper),
+            str(row.claim),
+            str(row.published),
+            f"**{row.seen}**: {_interval(row.value, row.lower, row.upper)} {row.unit}, n {row.n:,}",
+            f"{row.data}; {row.device}",
+            f"`{row.command}`",
+        )
+        for row in findings(assets).itertuples()
+    ]
+
+
+def _run(assets: Path, name: str) -> RunFolder:
+    return RunFolder(assets / "demo" / name / "run")
+
+
+def _command(run: RunFolder) -> str:
+    """The command that records a demo run anew, from its manifest."""
+    config = run.manifest()["config"]
+    arms = [f"--attack {name}" for name in config["attacks"]] + [f"--defense {name}" for name in config["defenses"]]
+    place = f"assets/demo/{run.path.parent.name}"
+    return f"judgescope score {config['data']} {' '.join(arms)} --out {place} --run-id run --recorded"
+
+
+def _demo_rows(assets: Path) -> list[tuple[str, ...]]:
+    rows = []
+    for name in SCORED:
+        metrics = _run(assets, name).table("metrics")
+        means = metrics[(metrics["metric"] == "mean") & (metrics["attack"] == NONE)].set_index("defense")["value"]
+        for row in metrics[metrics["metric"] == "shift"].itertuples():
+            clean, shift = f"{means[row.defense]:.2f}", _interval(row.value, row.lower, row.upper)
+            rows.append((name, str(row.attack), str(row.defense), str(row.n), clean, shift, _p(row.q_value)))
+    return rows
+
+
+def _card_rows(assets: Path) -> list[tuple[str, ...]]:
+    figures = json.loads((assets / "judge" / "figures.json").read_text(encoding="utf-8"))
+    rows = []
+    for key, title in CARD:
+        first, second = figures["shipped"][key], figures["second"][key]
+        values = [f"{one['value']:.3f} [{one['lower']:.3f}, {one['upper']:.3f}]" for one in (first, second)]
+        rows.append((title, *values, f"{first['n']:,}"))
+    return rows
+
+
+def _bench_rows(assets: Path) -> list[tuple[str, ...]]:
+    rows = []
+    for row in benches(assets).to_dict("records"):
+        bar = f" (bar {row['bar']}{'' if row['met'] else ', missed'})" if row["bar"] else ""
+        plain = "" if math.isnan(row["plain"]) else f"{row['plain']:.3g} {row['unit']} ({row['plain_is']})"
+        gain = "" if math.isnan(row["ratio"]) else f"{row['ratio']:.3g}x"
+        ours = f"{row['value']:.3g} {row['unit']}"
+        rows.append((f"{row['what']}{bar}", ours, plain, gain, str(row["device"]), f"`{row['command']}`"))
+    return rows
+
+
+def _interval(value: float, lower: float, upper: float) -> str:
+    return f"{value:+.2f} [{lower:+.2f}, {upper:+.2f}]".replace("-", "−")
+
+
+def _p(value: float) -> str:
+    return "" if pd.isna(value) else "<0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def _markdown(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    lines = [head, tuple("---" for _ in head), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines) + "\n"
