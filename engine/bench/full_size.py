@@ -53,7 +53,8 @@ from engine.judges.base import Judge, no_checkpoint
 from engine.judges.planted import make_planted
 from engine.judges.registry import make_judge
 from engine.runs.folder import RunFolder, create_run
-from engine.studies.attack_grid.run import ScoreConfig, run_score
+from engine.studies.attack_grid.run import run_score
+from engine.studies.attack_grid.study import ScoreConfig
 from engine.studies.cap.run import load_tutor, run_cap
 from engine.studies.cap.study import CAP, CapConfig
 from engine.studies.learned_suffix.run import SuffixConfig, run_suffix, start_suffix

@@ -141,6 +141,25 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="last line is one JSON object")
 
 
+def add_run_options(parser: argparse.ArgumentParser) -> None:
+    """How much is run, where it goes, and what is said before."""
+    parser.add_argument(
+        "--judge-card", type=Path, metavar="NAME|FILE", help="a saved card or a TOML file that replaces the prompts"
+    )
+    parser.add_argument("--limit", type=int, metavar="N", help="only the first N responses")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="where run folders go")
+    parser.add_argument("--run-id", help="name of the run; the same name resumes it")
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="say what it would take: calls, tokens, and seconds where a probe can tell",
+    )
+    parser.add_argument("--budget-seconds", type=float, metavar="S", help="stop after S seconds and keep what is done")
+    parser.add_argument("--recorded", action="store_true", help="mark the run as a recording to be shown as such")
+    parser.add_argument("--no-cache", action="store_true", help="ask the judge again even where an answer is kept")
+    add_json(parser)
+
+
 def show_progress(done: int, total: int) -> None:
     """One line that counts up, on a terminal only."""
     if sys.stderr.isatty():

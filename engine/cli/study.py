@@ -1,19 +1,19 @@
-"""`judgescope study NAME|FILE.toml`."""
+"""`judgescope study NAME|FILE.toml`, and the runner that it shares with `judgescope score`."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from engine.catalog import ENCODERS
-from engine.cli.options import Files, add_file_options, show_progress
-from engine.cli.score import add_run_options
+from engine.cli.options import Files, add_file_options, add_run_options, show_progress
 from engine.core.errors import INCONCLUSIVE, OK, InputError
 from engine.core.settings import get_settings
 from engine.judges.card_files import judge_given
 from engine.studies.registry import read_study, settings_given
-from engine.studies.running import OutOfBudget
+from engine.studies.running import OutOfBudget, ending
 from engine.studies.study import Context, Study
 
 EXTRA = ("embeddings", "encoder", "threshold", "redecide")
@@ -72,35 +72,59 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     if args.judge_card and hasattr(config, "judge"):
         spec = judge_given(args.judge, args.judge_card, settings.cards, config.judge)
         config = config.model_copy(update={"judge": spec})
-    context = Context(
-        settings, show_progress, Files(args), card=args.judge_card, cache=not args.no_cache, local_files=True,
-        extra=_extra(study, args),
+    return run_and_print(study, config, context_of(args, _extra(study, args)), args, name)
+
+
+def context_of(args: argparse.Namespace, extra: Mapping[str, Any] | None = None) -> Context:
+    """What a command gives its study: it may read files, and shows progress on a terminal.
+
+    Args:
+        args: options of the command.
+        extra: values of the options that only this study reads.
+    """
+    return Context(
+        get_settings(), show_progress, Files(args), card=args.judge_card, cache=not args.no_cache, local_files=True,
+        extra=extra or {},
     )  # fmt: skip
-    if extra := study.instead(config, context, args.out or settings.runs):
-        print(extra.text)
-        return {**extra.record, "exit_code": extra.exit_code}
+
+
+def run_and_print(study: Study, config: Any, context: Context, args: argparse.Namespace, name: str) -> dict[str, Any]:
+    """Plan a study or run it, and print its summary; what the JSON object holds.
+
+    Args:
+        study: which one.
+        config: its settings.
+        context: what it has at hand.
+        args: options of the command.
+        name: what the manifest calls the study.
+    """
+    root = args.out or context.settings.runs
+    if answer := study.instead(config, context, root):
+        print(answer.text)
+        return {**answer.record, "exit_code": answer.exit_code}
     config = study.prepare(config, context)
     if args.dry_run:
         plan, words = study.plan(config, context)
         print(words)
         return plan
-    folder = study.begin(config, args.out or settings.runs, name)
+    folder = study.begin(config, root, name)
     code = OK
     try:
-        study.run(config, context, folder)
+        with ending(folder):
+            study.run(config, context, folder)
     except OutOfBudget:
         code = INCONCLUSIVE
         print(f"Stopped at the budget of {config.budget_seconds:g} s; the same --run-id goes on from the calls made.")
     folder.update_manifest(recorded=args.recorded)
     manifest = folder.manifest()
-    found = study.summary(config, folder)
-    print(found.text)
+    summary = study.summary(config, folder)
+    print(summary.text)
     judge = str(manifest["judge"].get("spec") or getattr(config, "judge", ""))
     data = str(manifest["data"].get("name") or getattr(config, "data", ""))
     print(f"Run {folder.run_id}: judge {judge}, data {data}. Tables are in its run folder.")
     head = {"run_id": folder.run_id, "kind": study.kind, "judge": judge, "state": manifest["state"]}
     head |= {"fingerprint": manifest["judge"].get("fingerprint", "")}
-    return {**head, **found.record, "exit_code": code or found.exit_code}
+    return {**head, **summary.record, "exit_code": code or summary.exit_code}
 
 
 def _extra(study: Study, args: argparse.Namespace) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from engine.core.errors import InputError, RunError
 from engine.core.settings import Settings
 from engine.judges.base import Checkpoint
-from engine.judges.registry import make_judge
 from engine.runs.folder import RETRY, RunFolder, now, open_run, state_of, versions
 from engine.runs.library import unread_of
 from engine.studies.registry import study_of_manifest
@@ -113,7 +112,7 @@ def _require_same_judge(run: RunFolder, settings: Settings) -> None:
     was = manifest.get("judge", {}).get("fingerprint", "")
     if not spec or spec == IN_DATA or not was:
         return
-    if make_judge(spec, settings).fingerprint != was:
+    if Context(settings).judge(spec).fingerprint != was:
         raise RunError(
             f"{spec} is not the judge this run was made with any more: its weights, its prompts or a card given with "
             f"--judge-card differ. Run the study's own command with --run-id {run.run_id} and that card, or start anew."

@@ -185,9 +185,12 @@ class Study:
 
     def job(self, config: Any, context: Context, root: Path, name: str = "") -> dict[str, Any]:
         """Open the data, run into a folder under `root`, and say which; what the worker calls."""
+        from engine.studies.running import ending
+
         config = self.prepare(config, context)
         folder = self.begin(config, root, name)
-        self.run(config, context, folder)
+        with ending(folder):
+            self.run(config, context, folder)
         return {"run_id": folder.run_id}
 
     def plan(self, config: Any, context: Context) -> tuple[dict[str, Any], str]:

@@ -5,10 +5,10 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from engine.judges.base import no_checkpoint
 from engine.runs.folder import open_run
 from engine.runs.library import all_runs
-from engine.studies.attack_grid.run import ScoreConfig, score_job
+from engine.studies.attack_grid.study import STUDY, ScoreConfig
+from engine.studies.study import Context
 from tests.e2e.steps import SETTLED, finding, open_page, pick_by_keyboard
 
 SETTINGS = {"data": "demo-dialogue", "attacks": ["dsi"], "limit": 8}
@@ -20,7 +20,7 @@ def made(server):
     for name, strength in (("weak-run", 0.1), ("strong-run", 0.9)):
         judge = f"planted:injection?strength={strength}"
         config = ScoreConfig.model_validate({**SETTINGS, "judge": judge, "run_id": name})
-        score_job(config, server.settings, no_checkpoint)
+        STUDY.job(config, Context(server.settings), server.settings.runs)
     return server
 
 

@@ -12,7 +12,8 @@ from engine.data.store import DEMO_DIALOGUE
 from engine.jobs import manager as jobs
 from engine.jobs.manager import MAX_QUEUE, JobManager
 from engine.runs.folder import create_run, open_run
-from engine.studies.attack_grid.run import MAX_VERDICTS, ScoreConfig, check_size
+from engine.studies.attack_grid.run import MAX_VERDICTS, check_size
+from engine.studies.attack_grid.study import ScoreConfig
 from tests.engine.jobs.test_jobs import wait
 from tests.engine.judges.api_server import completion, fault, serving
 

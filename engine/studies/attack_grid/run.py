@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pandas as pd
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
 from engine.attacks.base import word_diff
 from engine.attacks.cards import parse_attack
@@ -21,12 +21,12 @@ from engine.data.store import load_dataset
 from engine.defenses.base import judge_together
 from engine.defenses.cards import defense_name
 from engine.defenses.registry import defend
-from engine.defenses.writing import TUTOR
 from engine.judges.base import Checkpoint, Judge, Request, Verdict, device_of, remark_of, verdict_id, verdict_table
 from engine.judges.registry import make_judge
-from engine.runs.folder import RunFolder, create_run, now
+from engine.runs.folder import RunFolder, now
 from engine.stats.shifts import defense_gains, shift_metrics
 from engine.studies.anchors import sources_for
+from engine.studies.attack_grid.study import ScoreConfig
 from engine.studies.running import (
     KeptJudge,
     Plan,
@@ -45,36 +45,8 @@ CALLS_PER_CHUNK = 24
 """Judge calls between two looks at the results: all arms of a few responses, asked together so that their prompts
 share what they have in common."""
 SECONDS_BETWEEN_WRITES = 2.0
-MAX_ARMS = 64
-"""Most attacks, and most defenses, of one run."""
 MAX_VERDICTS = 2_000_000
 """Most verdicts of one run: its table is held in memory."""
-
-
-class ScoreConfig(BaseModel):
-    """What to run; the run's manifest holds it."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    judge: str
-    data: str
-    attacks: tuple[str, ...] = Field(default=("dsi", "bed"), max_length=MAX_ARMS)
-    defenses: tuple[str, ...] = Field(default=(NONE,), max_length=MAX_ARMS)
-    own_text: str = ""
-    tutor: str = TUTOR
-    limit: int | None = Field(default=None, ge=1)
-    budget_seconds: float | None = Field(default=None, gt=0)
-    run_id: str | None = None
-    seed: int = 0
-    level: float = Field(default=0.95, gt=0.5, lt=1)
-
-
-def score_job(config: ScoreConfig, settings: Settings, checkpoint: Checkpoint) -> dict[str, Any]:
-    """The study as a job of the worker."""
-    dataset = load_dataset(config.data, settings.datasets)
-    run = create_run(settings.runs, "score", config.model_dump(), config.run_id)
-    run_score(config, dataset, make_judge(config.judge, settings), run, checkpoint)
-    return {"run_id": run.run_id}
 
 
 def run_score(

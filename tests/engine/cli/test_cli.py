@@ -163,7 +163,11 @@ def test_an_own_study_file(capsys, settings, tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "says"),
-    [('study = "x"\n', "allowed: grid"), ('study = "grid"\njudje = "a"\n', "judje"), ("study grid", "not valid TOML")],
+    [
+        ('study = "x"\n', "allowed: score, grid"),
+        ('study = "grid"\njudje = "a"\n', "judje"),
+        ("study grid", "not valid TOML"),
+    ],
 )
 def test_a_wrong_study_file_says_what(capsys, tmp_path, text, says):
     file = tmp_path / "mine.toml"

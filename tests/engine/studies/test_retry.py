@@ -26,12 +26,15 @@ from engine.runs.folder import RETRY, create_run, open_run, state_of, versions
 from engine.runs.library import unread_of
 from engine.studies import retry
 from engine.studies.attack_grid import run as score
+from engine.studies.attack_grid.study import STUDY as GRID
+from engine.studies.attack_grid.study import ScoreConfig
 from engine.studies.checkup import run as checkup
 from engine.studies.protocols import run as protocols
 from engine.studies.refswap import run as refswap
 from engine.studies.registry import all_studies, study_named
 from engine.studies.retry import RetryConfig, resume_run, retry_job
 from engine.studies.running import KeptJudge, keeping
+from engine.studies.study import Context
 from engine.studies.transport_audit import run as puaudit
 from engine.studies.verify import run as verify
 from tests.engine.judges.api_server import completion, fault, serving
@@ -62,8 +65,9 @@ def flaky(monkeypatch):
 
     def use(spec: str, fails=lambda r: False) -> Flaky:
         judge = Flaky(spec, fails)
-        for module in (score, verify, refswap, protocols, puaudit, checkup, retry):
-            monkeypatch.setattr(module, "make_judge", lambda *a, **k: judge)
+        monkeypatch.setattr("engine.judges.registry.make_judge", lambda *a, **k: judge)
+        for module in (score, verify, refswap, protocols, puaudit, checkup):
+            monkeypatch.setattr(module, "make_judge", lambda *a, **k: judge, raising=False)
         return judge
 
     return use
@@ -138,7 +142,7 @@ def _results(run) -> pd.DataFrame:
 
 def test_a_run_that_broke_off_goes_on_to_the_end(settings, flaky):
     spec, options = STUDIES["score"]
-    config = score.ScoreConfig.model_validate({**options, "judge": spec, "run_id": "cut", "budget_seconds": 99})
+    config = ScoreConfig.model_validate({**options, "judge": spec, "run_id": "cut", "budget_seconds": 99})
 
     def stop(done: int, total: int) -> None:
         if done > total // 2:
@@ -146,7 +150,7 @@ def test_a_run_that_broke_off_goes_on_to_the_end(settings, flaky):
 
     flaky(spec)
     with pytest.raises(Cancelled):
-        score.score_job(config, settings, stop)
+        GRID.job(config, Context(settings, stop), settings.runs)
     cut = open_run(settings.runs, "cut")
     half = cut.table("verdicts")
     assert cut.manifest()["state"] == "stopped"
@@ -162,9 +166,9 @@ def test_a_run_that_broke_off_goes_on_to_the_end(settings, flaky):
 
 def test_a_retry_that_is_stopped_keeps_all_that_was_read(settings, flaky):
     spec, options = STUDIES["score"]
-    config = score.ScoreConfig.model_validate({**options, "judge": spec, "run_id": "a"})
+    config = ScoreConfig.model_validate({**options, "judge": spec, "run_id": "a"})
     flaky(spec, lambda r: r.attack == "none")
-    score.score_job(config, settings, no_checkpoint)
+    GRID.job(config, Context(settings), settings.runs)
     run = open_run(settings.runs, "a")
     before = run.table("verdicts")
 
@@ -186,7 +190,7 @@ def test_a_retry_that_is_stopped_keeps_all_that_was_read(settings, flaky):
 
 def test_a_grid_stays_a_grid(settings, flaky):
     spec, options = STUDIES["score"]
-    config = score.ScoreConfig.model_validate({**options, "judge": spec, "run_id": "g"})
+    config = ScoreConfig.model_validate({**options, "judge": spec, "run_id": "g"})
     judge = flaky(spec, lambda r: r.attack == "none" and r.response_id.endswith("good"))
     run = create_run(settings.runs, "grid", config.model_dump(), "g")
     score.run_score(config, load_dataset(config.data, settings.datasets), judge, run, no_checkpoint)
@@ -239,11 +243,10 @@ def test_a_server_that_failed_on_some_calls_is_asked_for_these_alone_even_withou
         def make(*_, **__):
             return ApiJudge("api:m", parse_api("api:m"), ApiClient(api), cards, [PointwiseReader()], None)
 
-        for module in (score, retry):
-            monkeypatch.setattr(module, "make_judge", make)
+        monkeypatch.setattr("engine.judges.registry.make_judge", make)
         _, options = STUDIES["score"]
         config = {**options, "judge": "api:m", "run_id": "api", "defenses": ["none"]}
-        score.score_job(score.ScoreConfig.model_validate(config), settings, no_checkpoint)
+        GRID.job(ScoreConfig.model_validate(config), Context(settings), settings.runs)
         before = open_run(settings.runs, "api").table("verdicts")
         assert before["unread_reason"].notna().sum() == 2  # clean and under attack
         assert before["unread_reason"].dropna().str.contains("503").all()

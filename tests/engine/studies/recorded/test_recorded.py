@@ -7,7 +7,8 @@ from engine.data.store import load_dataset
 from engine.judges.base import no_checkpoint
 from engine.judges.registry import make_judge
 from engine.runs.folder import create_run, open_run
-from engine.studies.attack_grid.run import ScoreConfig, run_score
+from engine.studies.attack_grid.run import run_score
+from engine.studies.attack_grid.study import ScoreConfig
 from engine.studies.recorded.run import RecordedConfig, recorded_run
 
 
