@@ -24,8 +24,8 @@ from engine.data.dataset import Dataset
 from engine.data.store import DEMO_DIALOGUE, DEMO_NAMES
 from engine.jobs import manager as jobs
 from engine.jobs.manager import Job
+from engine.plots.dots import plot_dots, prepare_dots
 from engine.plots.text import plural, three_digits
-from engine.studies.cap import figures as cap_rows
 from engine.studies.cap.figures import SIDES, UNITS, by_alpha, lengths, row_figure, units_of
 from engine.studies.cap.metrics import nearest, standard_at
 from engine.studies.figure import cap_name, cap_titles
@@ -293,11 +293,11 @@ def _shifts(view: CapView, other: CapView, names: tuple[str, str]) -> None:
     joined = joined[joined["attack"].isin(both)]
     titles = cap_titles(joined)
     series = {name: name for name in ("no defense", *names)}
-    prepared = cap_rows.prepare_cap_rows(joined, series, by="attack", titles=titles)
+    prepared = prepare_dots(joined, series, by="attack", titles=titles)
     colours = dict(zip(series, _MEANINGS, strict=True))
     note = f"{findings.origin(view.manifest, recorded=view.recorded)}; the other run is named above"
     ui.show_figure(
-        lambda mode: cap_rows.plot_cap_rows(
+        lambda mode: plot_dots(
             prepared, title="Do another tutor's anchors hold the score better?", axis="shift of the mean score, points",
             colours=colours, mode=mode, note=note,
         ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.studies.cap import figures as cap_rows
+from engine.plots.dots import plot_dots, prepare_dots
 from engine.studies.figure import Entry, Shown, Source, Values, has_table
 
 STUDY = "verify"
@@ -17,14 +17,14 @@ _SERIES = "share"
 def _rates(source: Source, _: Values) -> Shown:
     rows = source.table("metrics")
     own = rows[rows["metric"].isin(list(RATES))].assign(what=lambda r: r["metric"].map(RATES))
-    made = cap_rows.prepare_cap_rows(own, dict.fromkeys(RATES, _SERIES), by="what", order=list(RATES.values()))
+    made = prepare_dots(own, dict.fromkeys(RATES, _SERIES), by="what", order=list(RATES.values()))
     return Shown(made, {"note": source.origin})
 
 
 ENTRIES = (
     Entry(
         STUDY, "rates", "How often is the verifier right?", _rates,
-        lambda p, more, mode: cap_rows.plot_cap_rows(
+        lambda p, more, mode: plot_dots(
             p, title="How often is the verifier right?", axis="share of responses", colours={_SERIES: "clean"},
             positive=True, mode=mode, note=more["note"],
         ),

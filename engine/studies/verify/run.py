@@ -1,48 +1,22 @@
-"""Study `verify`: a verifier on responses that are known to be right or wrong."""
+"""Study `verify`: each response asked about once, then how often YES is right."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
-from pydantic import BaseModel, ConfigDict, Field
 
 from engine.core.schema import METRICS, NONE, Outcome, Protocol
-from engine.core.settings import Settings
 from engine.data.dataset import Dataset
 from engine.data.mapping import needed_right
-from engine.data.store import load_dataset
 from engine.judges.base import Checkpoint, Judge, Request, verdict_table
-from engine.judges.registry import make_judge
-from engine.runs.folder import RunFolder, create_run, now
+from engine.runs.folder import RunFolder, now
 from engine.stats.intervals import cluster_codes, cluster_rate
 from engine.stats.shifts import metric_row
 from engine.studies.running import Plan, about_data, about_judge, build_requests, ending, keeping, make_plan, within
-
-
-class VerifyConfig(BaseModel):
-    """What to run; the run's manifest holds it."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    judge: str
-    data: str
-    limit: int | None = Field(default=None, ge=1)
-    budget_seconds: float | None = Field(default=None, gt=0)
-    run_id: str | None = None
-    seed: int = 0
-    level: float = Field(default=0.95, gt=0.5, lt=1)
-
-
-def verify_job(config: VerifyConfig, settings: Settings, checkpoint: Checkpoint) -> dict[str, Any]:
-    """The study as a job of the worker."""
-    dataset = load_dataset(config.data, settings.datasets)
-    run = create_run(settings.runs, "verify", config.model_dump(), config.run_id)
-    run_verify(config, dataset, make_judge(config.judge, settings), run, checkpoint)
-    return {"run_id": run.run_id}
+from engine.studies.verify.study import VerifyConfig
 
 
 def run_verify(

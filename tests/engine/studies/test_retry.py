@@ -36,7 +36,8 @@ from engine.studies.retry import RetryConfig, resume_run, retry_job
 from engine.studies.running import KeptJudge, keeping
 from engine.studies.study import Context
 from engine.studies.transport_audit import run as puaudit
-from engine.studies.verify import run as verify
+from engine.studies.verify.study import STUDY as VERIFY
+from engine.studies.verify.study import VerifyConfig
 from tests.engine.judges.api_server import completion, fault, serving
 
 
@@ -66,7 +67,7 @@ def flaky(monkeypatch):
     def use(spec: str, fails=lambda r: False) -> Flaky:
         judge = Flaky(spec, fails)
         monkeypatch.setattr("engine.judges.registry.make_judge", lambda *a, **k: judge)
-        for module in (score, verify, refswap, protocols, puaudit, checkup):
+        for module in (score, refswap, protocols, puaudit, checkup):
             monkeypatch.setattr(module, "make_judge", lambda *a, **k: judge, raising=False)
         return judge
 
@@ -202,9 +203,9 @@ def test_a_grid_stays_a_grid(settings, flaky):
 
 def test_what_cannot_be_asked_again_says_why(settings, flaky):
     spec, options = STUDIES["verify"]
-    config = verify.VerifyConfig.model_validate({**options, "judge": spec, "run_id": "v"})
+    config = VerifyConfig.model_validate({**options, "judge": spec, "run_id": "v"})
     flaky(spec)
-    verify.verify_job(config, settings, no_checkpoint)
+    VERIFY.job(config, Context(settings), settings.runs)
     again = RetryConfig(run_id="v")
     with pytest.raises(InputError, match="Every one of the 20 calls"):
         retry_job(again, settings, no_checkpoint)
@@ -220,7 +221,7 @@ def test_what_cannot_be_asked_again_says_why(settings, flaky):
     run.write_manifest(before | {"config": before["config"] | {"novel": 1}})
     with pytest.raises(InputError, match="does not know: novel"):
         retry_job(again, settings, no_checkpoint)
-    run.write_manifest(before | {"study": "recorded"})
+    run.write_manifest(before | {"study": "recorded", "kind": "recorded"})
     with pytest.raises(InputError, match="'recorded' cannot be taken up again"):
         retry_job(again, settings, no_checkpoint)
     run.write_manifest(before | {"state": "running"})

@@ -9,13 +9,13 @@ import pandas as pd
 import pytest
 
 from engine.core.schema import METRICS
+from engine.plots.dots import plot_dots, prepare_dots
 from engine.plots.theme import MODES
 from engine.studies.cap import drawings as cap_layers
 from engine.studies.cap import drawings as cap_lengths
 from engine.studies.cap import drawings as cap_scores
 from engine.studies.cap import drawings as cap_sweep
 from engine.studies.cap import figures as cap_map
-from engine.studies.cap import figures as cap_rows
 from engine.studies.cap.metrics import nearest, standard_at
 from engine.studies.cap.tables import CAP_LAYERS, CAP_POINTS, CAP_TEXTS
 
@@ -135,8 +135,8 @@ def test_lengths_are_read_from_the_arms_names_and_other_attacks_left_out():
 
 def test_rows_keep_their_order_and_amounts_begin_at_zero():
     table = metrics(("tokens_alone", "none", "none", 150.0), ("tokens_alone", "none", "cap", 600.0))
-    prepared = cap_rows.prepare_cap_rows(table, {"tokens_alone": "alone"}, titles={"cap": HOSTILE})
-    fig = cap_rows.plot_cap_rows(prepared, title="How many?", axis="tokens", colours={"alone": "clean"}, positive=True)
+    prepared = prepare_dots(table, {"tokens_alone": "alone"}, titles={"cap": HOSTILE})
+    fig = plot_dots(prepared, title="How many?", axis="tokens", colours={"alone": "clean"}, positive=True)
     assert list(fig.data[0].x) == [150.0, 600.0]
     assert "n = 24 " in fig.layout.title.subtitle.text
     assert fig.layout.xaxis.range[0] == 0

@@ -12,7 +12,8 @@ from engine.core.schema import Outcome, Protocol
 from engine.data.store import DEMO_DIALOGUE, DEMO_VERIFICATION, load_dataset
 from engine.judges.base import Verdict, no_checkpoint, unread
 from engine.runs.folder import create_run
-from engine.studies.verify.run import VerifyConfig, run_verify
+from engine.studies.verify.run import run_verify
+from engine.studies.verify.study import VerifyConfig
 
 
 class Matcher:
