@@ -57,8 +57,10 @@ from engine.studies.attack_grid.run import run_score
 from engine.studies.attack_grid.study import ScoreConfig
 from engine.studies.cap.run import load_tutor, run_cap
 from engine.studies.cap.study import CAP, CapConfig
-from engine.studies.learned_suffix.run import SuffixConfig, run_suffix, start_suffix
-from engine.studies.perplexity_threshold.run import DetectionConfig, run_detection
+from engine.studies.learned_suffix.run import run_suffix
+from engine.studies.learned_suffix.study import LearnedSuffix, SuffixConfig
+from engine.studies.perplexity_threshold.run import run_detection
+from engine.studies.perplexity_threshold.study import DetectionConfig, PerplexityThreshold
 from engine.studies.protocols.run import ProtocolsConfig, run_protocols
 from engine.studies.registry import read_study
 from engine.studies.running import OutOfBudget, within
@@ -280,7 +282,7 @@ def _search(work: Work, name: str, dataset: Dataset, guided: bool, seconds: floa
         prompts=PHRASE_PROMPTS if n is None else min(n, PHRASE_PROMPTS),
         budget_seconds=seconds,
     )
-    run = start_suffix(config, work.runs)
+    run = LearnedSuffix().begin(config, work.runs)
     run_suffix(config, dataset, work.judge, run, no_checkpoint)
     work.keep("suffix", run, search=name)
 
@@ -317,7 +319,7 @@ def _phrase(work: Work) -> str:
 
 def _detected(work: Work, dataset: Dataset, seconds: float | None) -> None:
     config = DetectionConfig(data=dataset.dataset_id, suffixes=(_phrase(work), "suffix"), prompts=PROMPT_ATTACKS)
-    run = create_run(work.runs, "detection", config.model_dump(mode="json"))
+    run = PerplexityThreshold().begin(config, work.runs)
     guard = guard_for(make_planted("planted:constant"), work.settings)
     run_detection(config, dataset, guard, run, within(seconds))
     work.keep("detection", run)

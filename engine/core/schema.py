@@ -6,7 +6,6 @@ missing value of their kind and refuses what would silently become wrong numbers
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal
@@ -317,44 +316,5 @@ VARIANTS = Table(
     ),
 )
 
-SUFFIX_SEARCH = Table(
-    "suffix_search",
-    (
-        Column("step", "int", "which word of the phrase, from 1; 0 is the prompts without a phrase"),
-        Column("word", "str", "the candidate", required=False),
-        Column("value", "float", "mean objective on the training prompts (NaN: one was unread)", required=False),
-        Column("n_unread", "int", "training prompts whose answer tokens held too little probability"),
-        Column("queries", "int", "forward passes up to and with this round, a gradient counted as three"),
-        Column("chosen", "int", "1 where the candidate became the word of its step, else 0"),
-    ),
-)
-
-READINGS = Table(
-    "readings",
-    (
-        Column("screen", "str", "what was read: perplexity, with its window where it has one"),
-        Column("response_id", "str", "the response"),
-        Column("item_id", "str", "the item it answers"),
-        Column("attack", "str", "attack on the response, or none"),
-        Column("family", "str", "suffix or prompt; none for a clean response", allowed=("none", "suffix", "prompt")),
-        Column("split", "str", "train fits the threshold, test measures it", allowed=("train", "test")),
-        Column("value", "float", "the reading (NaN: the text has none)", required=False),
-        Column("unread_reason", "str", "why there is no reading", required=False),
-    ),
-)
-
-TABLES: dict[str, Table] = {
-    t.name: t for t in (ITEMS, RESPONSES, COMPARISONS, VERDICTS, PAIRS, METRICS, VARIANTS, SUFFIX_SEARCH, READINGS)
-}
-
-
-def describe(tables: Sequence[Table] = tuple(TABLES.values())) -> str:
-    """Markdown of every table and column, for the README and the Methods page."""
-    lines: list[str] = []
-    for table in tables:
-        lines += [f"**{table.name}**", ""]
-        for c in table.columns:
-            allowed = f" ({' | '.join(c.allowed)})" if c.allowed else ""
-            lines.append(f"- `{c.name}` {c.kind}: {c.about}{allowed}")
-        lines.append("")
-    return "\n".join(lines)
+TABLES: dict[str, Table] = {t.name: t for t in (ITEMS, RESPONSES, COMPARISONS, VERDICTS, PAIRS, METRICS, VARIANTS)}
+"""Tables that several studies or the data have; those of one study stand in its folder."""

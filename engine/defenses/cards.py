@@ -14,10 +14,13 @@ PERPLEXITY_THRESHOLDS: Mapping[int, float] = {0: 360.0, 8: 1800.0, 16: 650.0}
 """Default threshold for each window that was calibrated (0: the whole text); others need one of their own.
 
 Above it lie 4 of the 36 fluent clean replies of the demo dialogues (the 12 scrambled ones are left out), under
-`bundled:base`: short replies in English. `python -m engine.studies.perplexity_threshold.run DATA` measures other data.
+`bundled:base`: short replies in English. `python -m engine.studies.perplexity_threshold.screening DATA`
+measures other data.
 """
 DETECTOR_THRESHOLD = 0.43
 """A tenth of the same replies lie above it, asked of `bundled:base`; measured with the above."""
+UNLIKELY_BY_DESIGN = frozenset({"broken"})
+"""Constructed qualities that are unlikely texts on purpose; they are left out of the clean side of a threshold."""
 
 
 @dataclass(frozen=True)

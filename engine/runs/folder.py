@@ -8,7 +8,7 @@ import platform
 import re
 import secrets
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -147,6 +147,8 @@ def create_run(
     *,
     kind: str = "",
     alike: Iterable[str] = (),
+    free: Iterable[str] = (),
+    keep: Iterable[str] = (),
 ) -> RunFolder:
     """A new run folder, or the same one again when a stopped run is resumed: it keeps when it was begun.
 
@@ -157,6 +159,8 @@ def create_run(
         run_id: name of the folder; by default a new one.
         kind: the study's kind.
         alike: other names of the same study; a run of one of them goes on under its own name.
+        free: settings besides `run_id` and `budget_seconds` that may differ when a run goes on.
+        keep: keys of the manifest that a run which goes on takes with it.
 
     Raises:
         RunError: the id is not a plain name.
@@ -178,28 +182,29 @@ def create_run(
         "versions": versions(),
         "recorded": False,
     }
-    run.write_manifest(manifest | _from_before(run, {study, *alike}, config))
+    run.write_manifest(manifest | _from_before(run, {study, *alike}, config, _FREE.union(free), keep))
     return run
 
 
-def _from_before(run: RunFolder, names: set[str], config: dict[str, Any]) -> dict[str, Any]:
+def _from_before(
+    run: RunFolder, names: set[str], config: dict[str, Any], free: Set[str], keep: Iterable[str]
+) -> dict[str, Any]:
     """What the manifest of the same study with the same settings hands on; empty for a new run."""
     try:
         before = run.manifest()
     except RunError:
         return {}
-    if before.get("study") not in names or _settled(before.get("config", {})) != _settled(plain(config)):
+    if before.get("study") not in names:
+        return {}
+    was, wanted = ({k: v for k, v in c.items() if k not in free} for c in (before.get("config", {}), plain(config)))
+    if was != wanted:
         return {}
     kept = {
         "study": before["study"],
         "created": before.get("created", now()),
         "resumed": [*before.get("resumed", []), now()],
     }
-    return kept | {key: before[key] for key in (RETRY, LEARNED) if before.get(key)}
-
-
-def _settled(config: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in config.items() if key not in _FREE}
+    return kept | {key: before[key] for key in (RETRY, LEARNED, *keep) if before.get(key)}
 
 
 def this_process() -> str:

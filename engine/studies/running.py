@@ -191,6 +191,17 @@ def plan_text(plan: Plan) -> str:
     return "\n".join(lines)
 
 
+def metric_lines(metrics: pd.DataFrame) -> list[str]:
+    """Metrics for the command line: one line each with its attack, interval, n and how many are unread."""
+    lines = []
+    for row in metrics.to_dict("records"):
+        bounds = "" if pd.isna(row["lower"]) else f" [{row['lower']:.3f}, {row['upper']:.3f}]"
+        attack = "" if pd.isna(row["attack"]) else row["attack"]
+        value = f"{row['value']:7.3f}{bounds}"
+        lines.append(f"  {row['metric']:<13} {attack:<34} {value}  n {row['n']}, unread {row['n_unread']}")
+    return lines
+
+
 PROBE_REQUESTS = 4
 """Requests really asked to measure the pace; their answers are kept, so nothing is wasted."""
 

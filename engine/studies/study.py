@@ -216,9 +216,10 @@ class Study:
 
     def summary(self, config: Any, folder: RunFolder) -> Summary:  # noqa: ARG002 - a hook
         """What the command line prints and its JSON holds, from the stored tables."""
+        from engine.studies.running import metric_lines
+
         metrics = folder.table("metrics")
-        lines = [f"{row.metric:<24} {row.value:.3f}  n {row.n}" for row in metrics.itertuples()]
-        return Summary("\n".join(lines), {"metrics": metrics.to_dict("records")})
+        return Summary("\n".join(metric_lines(metrics)), {"metrics": metrics.to_dict("records")})
 
     def figures(self) -> tuple[Entry, ...]:
         """Its figures, in the order in which they are read."""

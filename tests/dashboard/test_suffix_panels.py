@@ -10,10 +10,12 @@ import pytest
 
 from dashboard.pages.attack_lab.suffix import best_sentence, held_out_sentence, white_box
 from engine.attacks.cards import SavedPhrase, save_phrase
-from engine.core.schema import READINGS, SUFFIX_SEARCH, VERDICTS
+from engine.core.schema import VERDICTS
 from engine.runs.folder import create_run
 from engine.stats.detection import fitted
 from engine.studies.learned_suffix.metrics import length_metrics
+from engine.studies.learned_suffix.tables import SUFFIX_SEARCH
+from engine.studies.perplexity_threshold.tables import READINGS
 
 CONFIG = {"judge": "bundled:judge", "data": "demo-dialogue", "protocol": "pointwise", "words": 2, "lower": False}
 PHRASE = {"name": "found-x", "words": ["river", "seven"], "values": [2.0, 2.5, 2.75], "queries": 40}

@@ -17,7 +17,7 @@ from engine.core.schema import NONE, Order, Protocol, Task
 from engine.core.settings import Settings
 from engine.data.dataset import Dataset
 from engine.defenses.anchors import PROMPTED, AnchoredJudge, Anchors, GivenAnchors, PromptedAnchors
-from engine.defenses.cards import parse_defense
+from engine.defenses.cards import UNLIKELY_BY_DESIGN, parse_defense
 from engine.defenses.guard import Guard, ModelGuard, own_model, reasons
 from engine.defenses.reasoning import ReasoningJudge
 from engine.defenses.registry import defend
@@ -42,7 +42,6 @@ from engine.studies.cap.study import (
     with_text,
 )
 from engine.studies.cap.tutor import SIDES, Tutor, TutorWriter, plain_prompt, steered_texts
-from engine.studies.perplexity_threshold.run import UNLIKELY_BY_DESIGN
 from engine.studies.running import build_requests, with_attack
 
 

@@ -205,7 +205,7 @@ def _room(values: pd.Series) -> list[float]:
     return [low - pad, high + 1.6 * pad]
 
 
-STUDY = "suffix"
+STUDY = "learned_suffix"
 
 
 def _steps(source: Source, _: Values) -> Shown:

@@ -2,111 +2,29 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
-from pydantic import BaseModel, ConfigDict, Field
 
-from engine.attacks.cards import MAX_NAME, SavedPhrase, check_name, save_phrase
+from engine.attacks.cards import SavedPhrase, save_phrase
 from engine.attacks.registry import make_attack
 from engine.attacks.suffix_search import BEST_PROBES, PROBES, Dials, Progress, SuffixSearch, Vocabulary, vocabulary_of
-from engine.core.errors import RunError
 from engine.core.schema import NONE, Protocol
-from engine.core.settings import Settings, get_settings
+from engine.core.settings import get_settings
 from engine.data.dataset import Dataset
-from engine.data.store import load_dataset
 from engine.defenses.base import peeled
 from engine.defenses.cards import defense_name
 from engine.defenses.registry import defend
-from engine.defenses.writing import TUTOR
 from engine.judges.base import Checkpoint, Judge, Request, verdict_table
 from engine.judges.kinds import both_orders
-from engine.judges.registry import make_judge
-from engine.runs.folder import RunFolder, create_run, now, open_run
+from engine.runs.folder import RunFolder, now
 from engine.stats.agreement import combine_orders
 from engine.studies.anchors import sources_for
 from engine.studies.learned_suffix.metrics import length_metrics
+from engine.studies.learned_suffix.study import PHRASE, SuffixConfig
 from engine.studies.running import about_data, about_judge, ending, with_attack, within
 from engine.studies.suffix_targets import PromptCutter, Split, inner_judge, split_requests, spread_over_items
-
-_FREE = frozenset({"run_id", "budget_seconds", "name"})
-"""Settings that may differ when a stopped search goes on."""
-
-
-class SuffixConfig(BaseModel):
-    """What to search; the run's manifest holds it.
-
-    Attributes:
-        protocol: pointwise raises the expected score, pairwise the preference over the other response, both orders
-            averaged.
-        words: length of the phrase.
-        candidates: words tried at each step, chosen by gradient.
-        prompts: responses (or pairs) of the training items that the phrase is learned on.
-        split: which items train: a share at random, or those of the data's group `train`.
-        train_share: share of the items that train, at random.
-        lower: seek the phrase that lowers the objective.
-        guided: choose the candidates by gradient; false draws them at random, the control for that choice.
-        defense: the phrase is learned, and measured, on the judge behind this defense.
-        limit: responses of the other items that it is measured on, at most; 0 measures nothing.
-        name: what the saved phrase is called; by default from the run.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    judge: str
-    data: str
-    protocol: Literal["pointwise", "pairwise"] = "pointwise"
-    words: int = Field(default=3, ge=1, le=5)
-    candidates: int = Field(default=64, ge=2, le=4096)
-    prompts: int = Field(default=8, ge=1, le=512)
-    split: Literal["random", "group"] = "random"
-    train_share: float = Field(default=0.5, gt=0, lt=1)
-    lower: bool = False
-    guided: bool = True
-    defense: str = NONE
-    tutor: str = TUTOR
-    limit: int | None = Field(default=None, ge=0)
-    name: str | None = None
-    budget_seconds: float | None = Field(default=None, gt=0)
-    run_id: str | None = None
-    seed: int = 0
-    level: float = Field(default=0.95, gt=0.5, lt=1)
-
-
-def suffix_job(config: SuffixConfig, settings: Settings, checkpoint: Checkpoint) -> dict[str, Any]:
-    """The study as a job of the worker."""
-    dataset = load_dataset(config.data, settings.datasets)
-    run = start_suffix(config, settings.runs)
-    run_suffix(config, dataset, make_judge(config.judge, settings), run, checkpoint)
-    return {"run_id": run.run_id, "phrase": run.manifest()["phrase"]}
-
-
-def start_suffix(config: SuffixConfig, root: Path) -> RunFolder:
-    """The run's folder in `root`; words that a stopped run with the same settings had found stay in its manifest."""
-    words: list[str] = []
-    if config.run_id:
-        try:
-            before = open_run(root, config.run_id).manifest()
-            same = {k: v for k, v in before["config"].items() if k not in _FREE}
-            if same == config.model_dump(mode="json", exclude=set(_FREE)):
-                words = list(before.get("phrase", {}).get("words", []))
-        except (RunError, KeyError):
-            words = []
-    run = create_run(root, "suffix", config.model_dump(mode="json"), config.run_id)
-    run.update_manifest(phrase={"name": phrase_name(config, run.run_id), "words": words, "values": [], "queries": 0})
-    return run
-
-
-def phrase_name(config: SuffixConfig, run_id: str) -> str:
-    """The phrase's name: the one asked for, else one made of the run's."""
-    if config.name:
-        return check_name(config.name)
-    tail = re.sub(r"[^a-z0-9]+", "-", run_id.lower()).strip("-")
-    tail = re.sub(r"suffix-\d{8}-\d{6}-", "", tail)  # of an id that was made here the random part is enough
-    return f"found-{tail}"[:MAX_NAME].rstrip("-")
 
 
 def run_suffix(
@@ -199,10 +117,10 @@ def _run(config: SuffixConfig, dataset: Dataset, judge: Judge, run: RunFolder, l
 
     search = SuffixSearch(loaded, cutter.labels, cutter.targets, vocabulary, cutter.fits)
     log = _Log(run)
-    start = run.manifest()["phrase"]["words"]
+    start = run.manifest()[PHRASE]["words"]
     dials = Dials(config.words, config.candidates, config.lower, config.guided, config.seed)
-    found = search.run(dials, log.told, count, start)
-    name = str(run.manifest()["phrase"]["name"])
+    found = search.run(dials, log.add, count, start)
+    name = str(run.manifest()[PHRASE]["name"])
     save_phrase(_saved(name, found, config, defended, dataset, run))
     if not test:
         run.update_manifest(state="done", finished=now())
@@ -224,7 +142,7 @@ class _Log:
         self._run = run
         self._rows: list[dict[str, Any]] = []
 
-    def told(self, now_at: Progress) -> None:
+    def add(self, now_at: Progress) -> None:
         """Add the round's candidates; the chosen word is marked when its step ends."""
         if not self._rows:
             steps = enumerate(zip(("", *now_at.words), now_at.values, strict=True))
@@ -237,9 +155,9 @@ class _Log:
                     row["chosen"] = int(row["word"] == now_at.words[-1])
         self._run.write_table("suffix_search", pd.DataFrame(self._rows))
         if now_at.chosen:
-            old = self._run.manifest()["phrase"]
+            old = self._run.manifest()[PHRASE]
             new = {"words": list(now_at.words), "values": list(now_at.values), "queries": now_at.queries}
-            self._run.update_manifest(phrase=old | new)
+            self._run.update_manifest(**{PHRASE: old | new})
 
 
 def _row(step: int, word: str, value: float, n_unread: int, queries: int, chosen: int) -> dict[str, Any]:

@@ -109,7 +109,7 @@ def _side(own: pd.DataFrame, used: pd.Series, name: str, colour: str, mode: Mode
     return [curve, point]
 
 
-STUDY = "detection"
+STUDY = "perplexity_threshold"
 FITTED = 0.0
 """threshold that stands for the one of best F1 on the fitting side."""
 

@@ -17,7 +17,7 @@ from engine.judges.planted import make_planted
 from engine.runs.folder import create_run
 from engine.studies.attack_grid.run import AttackOne, attack_one, run_score
 from engine.studies.attack_grid.study import ScoreConfig
-from engine.studies.perplexity_threshold.run import screening_table
+from engine.studies.perplexity_threshold.screening import screening_table
 
 INJECTION = "planted:injection?strength=0.8&noise=0"
 

@@ -1,4 +1,4 @@
-"""Figures of the suffix search and of the perplexity threshold: what is drawn is what the table says."""
+"""Figures of the search for a phrase: what is drawn is what the table says."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from engine.core.errors import InputError
-from engine.core.schema import METRICS, SUFFIX_SEARCH
+from engine.core.schema import METRICS
 from engine.plots.theme import MEANING, MODES
-from engine.stats.detection import best_f1, pr_curve
 from engine.studies.learned_suffix.figures import plot_lengths, plot_steps, prepare_lengths, prepare_steps
-from engine.studies.perplexity_threshold.figures import plot_curves, prepare_curves
+from engine.studies.learned_suffix.tables import SUFFIX_SEARCH
 
 COLUMNS = ["step", "word", "value", "n_unread", "queries", "chosen"]
 SEARCH = SUFFIX_SEARCH.conform(
@@ -35,7 +33,6 @@ METRIC_ROWS = METRICS.conform(
         ]
     )
 )  # fmt: skip
-CLEAN, ATTACKED = [10.0, 20.0, 30.0, 60.0], [25.0, 50.0, 80.0, 90.0]
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -78,26 +75,3 @@ def test_lengths_have_intervals_and_the_clean_mean_as_a_line(mode):
     assert figure.layout.shapes[0].y0 == 3.0
     assert "2 words 3.50 (shift +0.500" in figure.layout.meta["alt"]
     assert "24 responses of 6 items" in figure.layout.title.subtitle.text
-
-
-def test_the_threshold_in_use_is_marked_on_both_curves():
-    _, threshold = best_f1(CLEAN, ATTACKED)
-    curves = {side: pr_curve(CLEAN, ATTACKED) for side in ("train", "test")}
-    prepared = prepare_curves(curves, threshold)
-    used = prepared[prepared["used"] == 1]
-    assert used["side"].tolist() == ["train", "test"]
-    hits, alarms = (sum(v > threshold for v in values) for values in (ATTACKED, CLEAN))
-    np.testing.assert_allclose(used["recall"], hits / 4)
-    np.testing.assert_allclose(used["precision"], hits / (hits + alarms))
-    for mode in MODES:
-        figure = plot_curves(prepared, n=8, items=4, mode=mode, note="perplexity")
-        assert figure.data[3].x[0] == pytest.approx(hits / 4)
-        assert "n = 8 texts of 4 items" in figure.layout.title.subtitle.text
-    with pytest.raises(InputError, match="train"):
-        prepare_curves({"test": curves["test"]}, threshold)
-
-
-@pytest.mark.parametrize("threshold", [-1.0, 0.0, 1e6])
-def test_a_threshold_outside_the_readings_still_has_a_place(threshold):
-    curves = {side: pr_curve(CLEAN, ATTACKED) for side in ("train", "test")}
-    assert prepare_curves(curves, threshold)["used"].sum() == 2

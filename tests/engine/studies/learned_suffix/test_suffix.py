@@ -11,9 +11,12 @@ from engine.core.schema import Protocol
 from engine.data.store import load_dataset
 from engine.judges.base import no_checkpoint
 from engine.judges.planted import make_planted
+from engine.runs.folder import open_run
 from engine.stats.shifts import paired_shifts
-from engine.studies.learned_suffix.run import SuffixConfig, phrase_name, plan_suffix, run_suffix, start_suffix
+from engine.studies.learned_suffix.run import plan_suffix, run_suffix
+from engine.studies.learned_suffix.study import STUDY, SuffixConfig, phrase_name
 from engine.studies.running import build_requests, with_attack
+from engine.studies.study import Context
 from engine.studies.suffix_targets import split_requests, suffixed
 from tests.engine.attacks.conftest import any_coverage, wordy, wordy_judge  # noqa: F401
 
@@ -29,7 +32,7 @@ def demo(settings):
 
 @pytest.fixture
 def done(demo, settings, wordy_judge, any_coverage):  # noqa: F811
-    run = start_suffix(CONFIG, settings.runs)
+    run = STUDY.begin(CONFIG, settings.runs)
     metrics = run_suffix(CONFIG, demo, wordy_judge, run, no_checkpoint)
     return run, metrics
 
@@ -84,27 +87,30 @@ def test_a_stopped_search_goes_on_behind_the_words_it_found(demo, settings, word
             if self.run.manifest()["phrase"]["words"]:
                 raise Cancelled
 
-    run = start_suffix(config, settings.runs)
+    run = STUDY.begin(config, settings.runs)
     with pytest.raises(Cancelled):
         run_suffix(config, demo, wordy_judge, run, Stop(run))
     assert run.manifest()["state"] == "stopped"
     assert run.manifest()["phrase"]["words"] == [whole.words[0]]
     assert "again" not in saved_phrases()
-    resumed = start_suffix(config, settings.runs)
+    resumed = STUDY.begin(config, settings.runs)
     assert resumed.manifest()["phrase"]["words"] == [whole.words[0]]
     told = []
     run_suffix(config, demo, wordy_judge, resumed, lambda at, total: told.append((at, total)))
     assert saved_phrases()["again"].words == whole.words
     assert told == sorted(told)
     assert told[-1][0] == told[-1][1]
-    changed = start_suffix(config.model_copy(update={"candidates": 5}), settings.runs)
+    renamed = STUDY.begin(config.model_copy(update={"name": "other"}), settings.runs)
+    assert renamed.manifest()["phrase"]["words"] == list(whole.words)
+    assert renamed.manifest()["phrase"]["name"] == "other"
+    changed = STUDY.begin(config.model_copy(update={"candidates": 5}), settings.runs)
     assert changed.manifest()["phrase"]["words"] == []
 
 
 def test_pairs_are_measured_in_both_orders(settings, wordy_judge, any_coverage):  # noqa: F811
     data = load_dataset("demo-instruction", settings.datasets)
     config = CONFIG.model_copy(update={"data": "demo-instruction", "protocol": "pairwise", "words": 1, "name": "p"})
-    run = start_suffix(config, settings.runs)
+    run = STUDY.begin(config, settings.runs)
     metrics = run_suffix(config, data, wordy_judge, run, no_checkpoint)
     verdicts, pairs = run.table("verdicts"), run.table("pairs")
     assert len(verdicts) == 2 * len(pairs) == 2 * 4 * 2
@@ -146,10 +152,21 @@ def test_one_item_cannot_be_split(demo):
 
 def test_a_planted_judge_is_refused_and_the_run_is_marked(demo, settings):
     config = CONFIG.model_copy(update={"judge": "planted:injection"})
-    run = start_suffix(config, settings.runs)
+    run = STUDY.begin(config, settings.runs)
     with pytest.raises(InputError, match="white-box"):
         run_suffix(config, demo, make_planted("planted:injection"), run, no_checkpoint)
     assert run.manifest()["state"] == "failed"
+
+
+def test_a_job_tells_the_phrase(settings, wordy_judge, any_coverage):  # noqa: F811
+    context = type("Prepared", (Context,), {"judge": lambda self, spec, **_: wordy_judge})(settings)
+    config = CONFIG.model_copy(update={"words": 1, "limit": 0, "run_id": "j"})
+    told = STUDY.job(config, context, settings.runs)
+    assert told["run_id"] == "j"
+    assert told["phrase"]["words"] == list(saved_phrases()["found-here"].words)
+    found = STUDY.summary(config, open_run(settings.runs, "j"))
+    assert found.text.endswith("The phrase is saved: attack suffix:found-here.")
+    assert found.record["phrase"] == told["phrase"]
 
 
 def test_a_phrase_is_called_after_its_run():

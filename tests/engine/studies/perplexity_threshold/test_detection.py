@@ -14,7 +14,8 @@ from engine.defenses.guard import Reading
 from engine.judges.base import no_checkpoint
 from engine.runs.folder import create_run
 from engine.stats.detection import fitted, side_of
-from engine.studies.perplexity_threshold.run import DetectionConfig, plan_detection, run_detection
+from engine.studies.perplexity_threshold.run import plan_detection, run_detection
+from engine.studies.perplexity_threshold.study import DetectionConfig
 
 CONFIG = DetectionConfig(data="demo-dialogue", suffixes=("suffix:2",), prompts=("dsi",))
 

@@ -1,0 +1,135 @@
+"""A phrase learned on some items of a white-box judge (AdvSuffix) and measured, word by word, on the others."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from engine.attacks.cards import MAX_NAME, check_name
+from engine.core.schema import NONE
+from engine.defenses.writing import TUTOR
+from engine.runs.folder import RunFolder, create_run, open_run
+from engine.studies.learned_suffix.tables import SUFFIX_SEARCH
+from engine.studies.study import Context, Study, Summary
+
+if TYPE_CHECKING:
+    from engine.studies.figure import Entry
+
+PHRASE = "phrase"
+"""Key of the manifest: the phrase's name, its words so far, the objective after each, forward passes."""
+
+
+class SuffixConfig(BaseModel):
+    """What to search; the run's manifest holds it.
+
+    Attributes:
+        protocol: pointwise raises the expected score, pairwise the preference over the other response, both orders
+            averaged.
+        words: length of the phrase.
+        candidates: words tried at each step, chosen by gradient.
+        prompts: responses (or pairs) of the training items that the phrase is learned on.
+        split: which items train: a share at random, or those of the data's group `train`.
+        train_share: share of the items that train, at random.
+        lower: seek the phrase that lowers the objective.
+        guided: choose the candidates by gradient; false draws them at random, the control for that choice.
+        defense: the phrase is learned, and measured, on the judge behind this defense.
+        limit: responses of the other items that it is measured on, at most; 0 measures nothing.
+        name: what the saved phrase is called; by default from the run.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    judge: str
+    data: str
+    protocol: Literal["pointwise", "pairwise"] = "pointwise"
+    words: int = Field(default=3, ge=1, le=5)
+    candidates: int = Field(default=64, ge=2, le=4096)
+    prompts: int = Field(default=8, ge=1, le=512)
+    split: Literal["random", "group"] = "random"
+    train_share: float = Field(default=0.5, gt=0, lt=1)
+    lower: bool = False
+    guided: bool = True
+    defense: str = NONE
+    tutor: str = TUTOR
+    limit: int | None = Field(default=None, ge=0)
+    name: str | None = None
+    budget_seconds: float | None = Field(default=None, gt=0)
+    run_id: str | None = None
+    seed: int = 0
+    level: float = Field(default=0.95, gt=0.5, lt=1)
+
+
+def phrase_name(config: SuffixConfig, run_id: str) -> str:
+    """The phrase's name: the one asked for, else one made of the run's."""
+    if config.name:
+        return check_name(config.name)
+    tail = re.sub(r"[^a-z0-9]+", "-", run_id.lower()).strip("-")
+    tail = re.sub(r"suffix-\d{8}-\d{6}-", "", tail)  # of an id that was made here the random part is enough
+    return f"found-{tail}"[:MAX_NAME].rstrip("-")
+
+
+class LearnedSuffix(Study):
+    """The learned phrase as the registry knows it."""
+
+    kind = "learned_suffix"
+    names = ("suffix", "learned_suffix")
+    title = "Learned phrase"
+    config = SuffixConfig
+    tables = (SUFFIX_SEARCH,)
+    marks = frozenset({"guided"})
+    table_shown = "suffix_search"
+    shown_when_done = True
+
+    def begin(self, config: SuffixConfig, root: Path, name: str = "") -> RunFolder:
+        """The run's folder; words that the same search found before it was stopped stay in its manifest."""
+        settings = self.stored(config)
+        folder = create_run(
+            root, name or self.names[0], settings, config.run_id, kind=self.kind, alike=self.names,
+            free=("name",), keep=(PHRASE,),
+        )  # fmt: skip
+        words = folder.manifest().get(PHRASE, {}).get("words", [])
+        start = {"name": phrase_name(config, folder.run_id), "words": words, "values": [], "queries": 0}
+        folder.update_manifest(**{PHRASE: start})
+        return folder
+
+    def run(self, config: SuffixConfig, context: Context, folder: RunFolder) -> None:
+        """Search, save the phrase, measure it on the held-out items."""
+        from engine.studies.learned_suffix.run import run_suffix
+
+        dataset = context.data.dataset(config.data)
+        run_suffix(config, dataset, context.judge(config.judge), folder, context.checkpoint)
+
+    def job(self, config: SuffixConfig, context: Context, root: Path, name: str = "") -> dict[str, Any]:
+        """Run it; the phrase is told as well."""
+        done = super().job(config, context, root, name)
+        return done | {PHRASE: open_run(root, done["run_id"]).manifest()[PHRASE]}
+
+    def plan(self, config: SuffixConfig, context: Context) -> tuple[dict[str, Any], str]:
+        """Prompts of the search, verdicts of the measurement, tokens of both together."""
+        from engine.studies.learned_suffix.run import plan_suffix
+
+        plan = plan_suffix(config, context.data.dataset(config.data), context.judge(config.judge))
+        words = (
+            f"The search computes at most {plan['search_prompts']:,} prompts, the measurement {plan['verdicts']:,} "
+            f"verdicts: {plan['tokens']:,} tokens with every prompt whole. Beginnings that prompts share are computed "
+            "once, so no seconds are given."
+        )
+        return dict(plan), words
+
+    def summary(self, config: SuffixConfig, folder: RunFolder) -> Summary:  # noqa: ARG002 - the tables say it all
+        """The phrase word by word, and what it does on the other items."""
+        from engine.studies.learned_suffix.summary import summary_of
+
+        return summary_of(folder)
+
+    def figures(self) -> tuple[Entry, ...]:
+        """Its figures."""
+        from engine.studies.learned_suffix.figures import ENTRIES
+
+        return ENTRIES
+
+
+STUDY = LearnedSuffix()

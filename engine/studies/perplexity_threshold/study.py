@@ -1,0 +1,89 @@
+"""The perplexity threshold of best F1, fitted on some items and measured on others (CAP, paper 001, section 5.1)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from engine.runs.folder import RunFolder
+from engine.studies.perplexity_threshold.tables import READINGS
+from engine.studies.study import Context, Study, Summary
+
+if TYPE_CHECKING:
+    from engine.studies.figure import Entry
+
+
+class DetectionConfig(BaseModel):
+    """What to measure; the run's manifest holds it.
+
+    Attributes:
+        suffixes: attacks that add a learned phrase.
+        prompts: attacks that add readable sentences.
+        window: tokens of a window; 0 takes the whole text.
+        train_share: share of the items that the threshold is fitted on.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    data: str
+    suffixes: tuple[str, ...] = ("suffix",)
+    prompts: tuple[str, ...] = ("dsi", "bed", "adaptive")
+    window: int = Field(default=0, ge=0, le=4096)
+    train_share: float = Field(default=0.5, gt=0, lt=1)
+    limit: int | None = Field(default=None, ge=2)
+    run_id: str | None = None
+    seed: int = 0
+    level: float = Field(default=0.95, gt=0.5, lt=1)
+
+
+class PerplexityThreshold(Study):
+    """The perplexity threshold as the registry knows it."""
+
+    kind = "perplexity_threshold"
+    names = ("detection", "perplexity_threshold")
+    title = "Perplexity threshold"
+    config = DetectionConfig
+    tables = (READINGS,)
+    marks = frozenset({"suffixes"})
+    table_shown = "readings"
+    shown_when_done = True
+
+    def run(self, config: DetectionConfig, context: Context, folder: RunFolder) -> None:
+        """Read the texts, fit the thresholds, measure them on the other items."""
+        from engine.defenses.guard import guard_for
+        from engine.judges.planted import make_planted
+        from engine.studies.perplexity_threshold.run import run_detection
+
+        guard = guard_for(make_planted("planted:constant"), context.settings)
+        run_detection(config, context.data.dataset(config.data), guard, folder, context.checkpoint)
+
+    def plan(self, config: DetectionConfig, context: Context) -> tuple[dict[str, Any], str]:
+        """Texts that are read and their tokens."""
+        from engine.studies.perplexity_threshold.run import plan_detection
+
+        plan = plan_detection(config, context.data.dataset(config.data))
+        words = (
+            f"{plan['texts']:,} texts are read once each, about {plan['tokens']:,} tokens; what the cache knows is "
+            "not read again. No seconds are given."
+        )
+        return dict(plan), words
+
+    def summary(self, config: DetectionConfig, folder: RunFolder) -> Summary:  # noqa: ARG002 - the tables say it all
+        """The threshold against each family of attacks, and what it does on the other items."""
+        from engine.studies.running import metric_lines
+
+        metrics = folder.table("metrics")
+        lines: list[str] = []
+        for family, rows in metrics.groupby("group", sort=False):
+            lines += [f"Against {family} attacks:", *metric_lines(rows)]
+        return Summary("\n".join(lines), {"metrics": metrics.to_dict("records")})
+
+    def figures(self) -> tuple[Entry, ...]:
+        """Its figure."""
+        from engine.studies.perplexity_threshold.figures import ENTRIES
+
+        return ENTRIES
+
+
+STUDY = PerplexityThreshold()
