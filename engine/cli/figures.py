@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     source = Source(folder)
     found = [entry_of(source, name) for name in args.figure] or entries(source)
     if not found:
-        raise InputError(f"The run {folder.run_id} (study {study_of(source)!r}) has no figures yet.")
+        raise InputError(f"The run {folder.run_id} (study {_study_name(source)!r}) has no figures yet.")
     if args.list:
         return _list(source, found)
     named = name_of(folder)
@@ -79,6 +79,11 @@ def _settings(source: Source, found: list[Entry], given: Mapping[str, Any]) -> d
     }
 
 
+def _study_name(source: Source) -> str:
+    study = study_of(source)
+    return study.names[0] if study else str(source.manifest.get("study", ""))
+
+
 def _list(source: Source, found: list[Entry]) -> dict[str, Any]:
     out = []
     for entry in found:
@@ -86,7 +91,7 @@ def _list(source: Source, found: list[Entry]) -> dict[str, Any]:
         said = ", ".join(f"{k}={v}" for k, v in settings.items())
         print(f"{entry.name:<14} {entry.title}" + (f"  [{said}]" if said else ""))
         out.append({"name": entry.name, "title": entry.title, "settings": settings})
-    return {"run_id": source.folder.run_id, "study": study_of(source), "figures": out}
+    return {"run_id": source.folder.run_id, "study": _study_name(source), "figures": out}
 
 
 def _save(report: Report, made: list[Filled], args: argparse.Namespace) -> list[str]:

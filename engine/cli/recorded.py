@@ -1,4 +1,4 @@
-"""`judgescope recorded FILE`: what verdicts somebody already has say, without asking a judge."""
+"""`judgescope recorded FILE`: the numbers of verdicts somebody already has; no judge is asked."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from engine.cli.options import add_json
+from engine.cli.study import run_into_folder
 from engine.core.settings import get_settings
 from engine.judges.recorded import RECORDED
-from engine.studies.recorded.metrics import recorded_remarks
-from engine.studies.recorded.run import RecordedConfig, recorded_run
+from engine.studies.recorded.study import STUDY, RecordedConfig
+from engine.studies.study import Context
 
 
 def add(commands: Any) -> None:
@@ -31,25 +32,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     spec = args.file if args.file.startswith(RECORDED) else RECORDED + args.file
     if args.format:
         spec += f"{'&' if '?' in spec else '?'}format={args.format}"
-    config = RecordedConfig(spec, seed=args.seed)
-    folder = recorded_run(config, args.out or settings.runs, args.run_id, roots=settings.model_roots)
-    found = folder.manifest()["recording"]
-    calls = f"{found['n_calls']:,} calls, {found['n_read']:,} read"
-    print(f"{found['n_records']:,} records, layout {found['layout']}: {calls}.")
-    for what in ("unread", "left_out"):
-        for reason, n in found[what].items():
-            print(f"{what.replace('_', ' ')}: {n:,} ({reason})")
-    metrics = folder.table("metrics")
-    for row in metrics.itertuples():
-        value = f"{row.value:7.3f} [{row.lower:.3f}, {row.upper:.3f}]"
-        what = f"{row.metric!s} {row.group!s}".removesuffix(" nan")
-        print(f"{row.attack:<12} {row.defense:<12} {what:<32} {value:<26} n {row.n}, unread {row.n_unread}")
-    remarks = recorded_remarks(folder.table("verdicts"))
-    for remark in remarks:
-        print(remark)
-    return {
-        "run_id": folder.run_id,
-        "recording": found,
-        "metrics": metrics.to_dict("records"),
-        "remarks": remarks,
-    }
+    config = RecordedConfig(judge=spec, seed=args.seed, run_id=args.run_id)
+    folder, _ = run_into_folder(STUDY, config, Context(settings), args.out or settings.runs, "recorded")
+    summary = STUDY.summary(config, folder)
+    print(summary.text)
+    return {"run_id": folder.run_id, **summary.record}

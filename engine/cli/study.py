@@ -12,6 +12,7 @@ from engine.cli.options import Files, add_file_options, add_run_options, show_pr
 from engine.core.errors import INCONCLUSIVE, OK, InputError
 from engine.core.settings import get_settings
 from engine.judges.card_files import judge_given
+from engine.runs.folder import RunFolder
 from engine.studies.registry import read_study, settings_given
 from engine.studies.running import OutOfBudget, ending
 from engine.studies.study import Context, Study
@@ -107,15 +108,9 @@ def run_and_print(study: Study, config: Any, context: Context, args: argparse.Na
         plan, words = study.plan(config, context)
         print(words)
         return plan
-    folder = study.begin(config, root, name)
-    code = OK
-    try:
-        with ending(folder):
-            study.run(config, context, folder)
-    except OutOfBudget:
-        code = INCONCLUSIVE
-        print(f"Stopped at the budget of {config.budget_seconds:g} s; the same --run-id goes on from the calls made.")
-    folder.update_manifest(recorded=args.recorded)
+    folder, code = run_into_folder(study, config, context, root, name)
+    if args.recorded:
+        folder.update_manifest(recorded=True)
     manifest = folder.manifest()
     summary = study.summary(config, folder)
     print(summary.text)
@@ -125,6 +120,21 @@ def run_and_print(study: Study, config: Any, context: Context, args: argparse.Na
     head = {"run_id": folder.run_id, "kind": study.kind, "judge": judge, "state": manifest["state"]}
     head |= {"fingerprint": manifest["judge"].get("fingerprint", "")}
     return {**head, **summary.record, "exit_code": code or summary.exit_code}
+
+
+def run_into_folder(study: Study, config: Any, context: Context, root: Path, name: str) -> tuple[RunFolder, int]:
+    """Begin a run under `root` and carry it out; its folder and the exit code. A refused setting leaves no folder."""
+    folder = study.begin(config, root, name)
+    try:
+        with ending(folder):
+            study.run(config, context, folder)
+    except OutOfBudget:
+        print(f"Stopped at the budget of {config.budget_seconds:g} s; the same --run-id goes on from the calls made.")
+        return folder, INCONCLUSIVE
+    except InputError:
+        folder.discard_if_bare()
+        raise
+    return folder, OK
 
 
 def _extra(study: Study, args: argparse.Namespace) -> dict[str, Any]:

@@ -84,6 +84,14 @@ class RunFolder:
         """Set some keys of the manifest."""
         self.write_manifest({**self.manifest(), **changes})
 
+    def discard_if_bare(self) -> None:
+        """Remove the run if it holds nothing but what `create_run` wrote."""
+        manifest = self.manifest()
+        described = any(manifest.get(key) for key in ("data", "judge", RETRY, LEARNED))
+        if not described and [file.name for file in self.path.iterdir()] == ["manifest.json"]:
+            (self.path / "manifest.json").unlink()
+            self.path.rmdir()
+
     def notes(self) -> dict[str, Any]:
         """What the user says of the run: title, tags; kept apart, so that a study at work does not overwrite it."""
         try:

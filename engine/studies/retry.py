@@ -87,8 +87,9 @@ def retry_job(config: RetryConfig, settings: Settings, checkpoint: Checkpoint) -
 def _again(run: RunFolder, settings: Settings, checkpoint: Checkpoint) -> dict[str, Any]:
     manifest = run.manifest()
     study = study_of_manifest(manifest)
-    if study is None:
-        raise InputError(f"A run of {manifest.get('study')!r} cannot be taken up again: no such study is known here.")
+    if study is None or not study.resumable:
+        why = "its study asks no judge" if study else "no such study is known here"
+        raise InputError(f"A run of {manifest.get('study')!r} cannot be taken up again: {why}.")
     settled = {k: v for k, v in dict(manifest.get("config", {})).items() if k != "budget_seconds"}
     try:
         config = study.config.model_validate({**settled, "run_id": run.run_id})

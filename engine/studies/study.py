@@ -133,6 +133,7 @@ class Study:
         marks: settings that only this study has; they tell runs of versions whose manifest has no `kind`.
         table_shown: the table without which its page has nothing to show.
         shown_when_done: whether its page shows a run only once it is done.
+        resumable: a run that broke off can go on, and the unread calls of a finished one can be asked again.
         inputs: what `--data` is: `responses` or `comparisons`.
         options: options of the command line that only this study reads.
     """
@@ -145,6 +146,7 @@ class Study:
     marks: ClassVar[frozenset[str]] = frozenset()
     table_shown: ClassVar[str] = "verdicts"
     shown_when_done: ClassVar[bool] = False
+    resumable: ClassVar[bool] = True
     inputs: ClassVar[str] = "responses"
     options: ClassVar[frozenset[str]] = frozenset()
 

@@ -21,11 +21,8 @@ from engine.runs import library as runs_kept
 from engine.runs.archive import export_run
 from engine.runs.folder import state_of
 from engine.runs.library import CAN_GO_ON, facts, problems, unread_of
+from engine.studies.registry import study_of_manifest
 
-KINDS = {"score": "score", "grid": "score"} | {
-    k: k for k in ("verify", "refswap", "protocols", "puaudit", "suffix", "detection", "cap", "checkup")
-}
-"""The job that goes on with a run, by its study."""
 _MAIN = ("Study", "State", "Begun", "Ended", "Judge", "Data", "Counts", "Device", "Seed")
 
 
@@ -83,11 +80,14 @@ def _actions(run: Pin, unread: int, job: Job | None) -> None:
         if run.recorded:
             ui.note("Recorded runs ship with the project: they can be shown, compared and exported, not changed.")
             return
-        study = str(run.manifest.get("study"))
-        goes_on = study in KINDS and state_of(run.manifest) in CAN_GO_ON and not (job and job.resumable)
+        study, now = study_of_manifest(run.manifest), state_of(run.manifest)
+        if study is None or not study.resumable:
+            _delete(run.run_id, disabled=busy)
+            return
+        goes_on = now in CAN_GO_ON and not (job and job.resumable)
         if goes_on and st.button("Resume", icon=":material/play_arrow:", key="resume_run", disabled=busy):
-            _submit(KINDS[study], _settings_of(run))
-        if study in KINDS and unread and state_of(run.manifest) != "running":
+            _submit(study.names[0], _settings_of(run))
+        if unread and now != "running":
             label = f"Ask {unread:,} unread again"
             about = "What was read is kept; only these calls are asked, and the metrics made anew."
             if st.button(label, icon=":material/replay:", key="retry_run", disabled=busy, help=about):

@@ -61,9 +61,9 @@ def run_score(
     """
     checkpoint = within(config.budget_seconds, checkpoint)
     requests = _requests(config, dataset)
-    _describe(run, dataset, judge, requests)
     attacks = [make_attack(name, config.own_text) for name in _arms(config.attacks)]
     judges = _defended(config, dataset, judge)
+    _describe(run, dataset, judge, requests)
     known = keeping(judge, run)
     if isinstance(known, KeptJudge):
         judges = {name: KeptJudge(defended, run.table("verdicts")) for name, defended in judges.items()}

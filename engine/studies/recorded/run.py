@@ -3,73 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
 from engine.judges.recorded import RecordedJudge, make_recorded
-from engine.runs.folder import RunFolder, create_run, now
+from engine.runs.folder import RunFolder, now
 from engine.studies.recorded.metrics import recorded_metrics
+from engine.studies.recorded.study import RecordedConfig
 
 
-@dataclass(frozen=True)
-class RecordedConfig:
-    """What to read.
-
-    Attributes:
-        judge: `recorded:FILE?...`, see `engine.judges.recorded`.
-        level: confidence level in (0, 1).
-        seed: of bootstrap intervals.
-    """
-
-    judge: str
-    level: float = 0.95
-    seed: int = 0
-
-
-def recorded_run(
-    config: RecordedConfig, root: Path, run_id: str | None = None, *, roots: Sequence[Path] = ()
-) -> RunFolder:
-    """Write a recording's verdicts, arms as recorded, and their metrics into a run folder under `root`.
+def run_recorded(config: RecordedConfig, run: RunFolder, roots: Sequence[Path] = ()) -> None:
+    """Write a recording's verdicts, arms as recorded, and their metrics.
 
     Args:
-        config: what to read.
-        root: where runs live (`settings.runs`).
-        run_id: name of the run; made up where None.
+        config: which recording to read.
+        run: where the tables go.
         roots: folders the file must lie in (`settings.model_roots`); empty allows any.
 
     Raises:
         InputError: as `make_recorded`.
     """
     judge = make_recorded(config.judge, roots=roots)
-    run = create_run(root, "recorded", {"judge": config.judge, "level": config.level, "seed": config.seed}, run_id)
-    run.write_table("verdicts", judge.recording.verdicts)
-    run.write_table("metrics", recorded_metrics(judge.recording.verdicts, level=config.level, seed=config.seed))
+    verdicts = judge.recording.verdicts
+    run.write_table("verdicts", verdicts)
+    run.write_table("metrics", recorded_metrics(verdicts, level=config.level, seed=config.seed))
     run.update_manifest(state="done", finished=now(), recorded=True, **_description(judge))
-    return run
 
 
 def _description(judge: RecordedJudge) -> dict[str, object]:
-    found = judge.recording
+    recording = judge.recording
     return {
         "data": {
             "dataset_id": "",
             "name": judge.spec.partition(":")[2].partition("?")[0].rpartition("/")[2],
             "digest": judge.fingerprint,
-            "n_items": int(found.verdicts["item_id"].nunique()),
-            "n_responses": int(pd.concat([found.verdicts["response_id"], found.verdicts["response_b"]]).nunique()),
+            "n_items": int(recording.verdicts["item_id"].nunique()),
+            "n_responses": int(pd.concat([recording.verdicts[c] for c in ("response_id", "response_b")]).nunique()),
         },
         "judge": {"spec": judge.spec, "fingerprint": judge.fingerprint, "labels": [], "device": "no model"},
         "recording": {
-            "layout": found.layout.name,
-            "columns": found.fields,
-            "n_records": found.n_records,
-            "n_selected": found.n_selected,
-            "n_calls": found.n_calls,
-            "n_read": found.n_read,
-            "unread": found.unread,
-            "left_out": found.left_out,
-            "labels": found.spellings,
+            "layout": recording.layout.name,
+            "columns": recording.fields,
+            "n_records": recording.n_records,
+            "n_selected": recording.n_selected,
+            "n_calls": recording.n_calls,
+            "n_read": recording.n_read,
+            "unread": recording.unread,
+            "left_out": recording.left_out,
+            "labels": recording.spellings,
         },
     }

@@ -76,12 +76,14 @@ def test_score_a_file_of_ones_own(capsys, tmp_path):
         pytest.param(["score", "demo-dialogue", "--judge", PLANTED, "--attack", "x"], "none, dsi", id="attack"),
         pytest.param(["score", "demo-dialogue", "--judge", PLANTED, "--defense", "x"], "Available: none", id="defense"),
         pytest.param(["score", "demo-dialogue", "--judge", PLANTED, "--limit", "0"], "limit: Input", id="limit"),
+        pytest.param(["recorded", "nowhere.csv"], "nowhere.csv", id="no recording"),
     ],
 )  # fmt: skip
-def test_the_users_mistakes_exit_with_2_and_say_what(capsys, args, says):
+def test_the_users_mistakes_exit_with_2_say_what_and_leave_no_run(capsys, settings, args, says):
     code, _, err = run(capsys, *args)
     assert code == 2
     assert says in err
+    assert not settings.runs.exists() or not list(settings.runs.iterdir())
 
 
 def test_a_row_with_an_error_stops_the_file_and_is_named(capsys, tmp_path):

@@ -222,7 +222,10 @@ def test_what_cannot_be_asked_again_says_why(settings, flaky):
     with pytest.raises(InputError, match="does not know: novel"):
         retry_job(again, settings, no_checkpoint)
     run.write_manifest(before | {"study": "recorded", "kind": "recorded"})
-    with pytest.raises(InputError, match="'recorded' cannot be taken up again"):
+    with pytest.raises(InputError, match="'recorded' cannot be taken up again: its study asks no judge"):
+        retry_job(again, settings, no_checkpoint)
+    run.write_manifest(before | {"study": "other", "kind": "other"})
+    with pytest.raises(InputError, match="'other' cannot be taken up again: no such study"):
         retry_job(again, settings, no_checkpoint)
     run.write_manifest(before | {"state": "running"})
     with pytest.raises(RunError, match="is going already"):

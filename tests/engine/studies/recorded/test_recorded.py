@@ -9,7 +9,13 @@ from engine.judges.registry import make_judge
 from engine.runs.folder import create_run, open_run
 from engine.studies.attack_grid.run import run_score
 from engine.studies.attack_grid.study import ScoreConfig
-from engine.studies.recorded.run import RecordedConfig, recorded_run
+from engine.studies.recorded.study import STUDY, RecordedConfig
+from engine.studies.study import Context
+
+
+def recorded_run(path, settings, run_id):
+    STUDY.job(RecordedConfig(judge=f"recorded:{path}", run_id=run_id), Context(settings), settings.runs)
+    return open_run(settings.runs, run_id)
 
 
 @pytest.fixture
@@ -41,9 +47,8 @@ def test_study_score_over_recorded_arms(demo_scores, settings):
 
 
 def test_a_recording_is_a_run(demo_scores, settings):
-    run = recorded_run(RecordedConfig(f"recorded:{demo_scores}"), settings.runs, "mine")
-    again = open_run(settings.runs, "mine")
-    manifest = again.manifest()
+    run = recorded_run(demo_scores, settings, "mine")
+    manifest = run.manifest()
     assert (manifest["state"], manifest["recorded"]) == ("done", True)
     data = manifest["data"]
     assert data.pop("digest") == manifest["judge"]["fingerprint"]
@@ -51,13 +56,13 @@ def test_a_recording_is_a_run(demo_scores, settings):
     assert manifest["recording"]["n_calls"] == manifest["recording"]["n_read"] == 48 * 4 - 1
     metrics = run.table("metrics")
     assert metrics.loc[metrics["metric"] == "shift", "value"].tolist() == [0.5, 0.25]
-    assert len(again.table("verdicts")) == 191
+    assert len(run.table("verdicts")) == 191
 
 
 def test_pairs_and_verifiers_have_their_rates(tmp_path, settings):
     pairs = tmp_path / "pairs.csv"
     pairs.write_text("comparison_id,attack,outcome_ab,outcome_ba\np,none,a,a\nq,none,a,b\np,length,a,\n")
-    got = recorded_run(RecordedConfig(f"recorded:{pairs}"), settings.runs, "p").table("metrics")
+    got = recorded_run(pairs, settings, "p").table("metrics")
     rows = got.set_index(["metric", "attack"])
     assert rows.loc[("first_slot", "none"), "value"] == 0.75
     assert rows.loc[("order_agreement", "none"), "value"] == 0.5
@@ -65,6 +70,6 @@ def test_pairs_and_verifiers_have_their_rates(tmp_path, settings):
     assert rows.loc[("order_agreement", "length"), "n"] == 0
     verdicts = tmp_path / "v.csv"
     verdicts.write_text("response_id,item_id,verdict\na,q,yes\nb,r,no\nc,s,no\nd,t,?\n")
-    rate = recorded_run(RecordedConfig(f"recorded:{verdicts}"), settings.runs, "v").table("metrics").iloc[0]
+    rate = recorded_run(verdicts, settings, "v").table("metrics").iloc[0]
     assert (rate["metric"], rate["value"], rate["n"], rate["n_unread"]) == ("yes_rate", pytest.approx(1 / 3), 3, 1)
     assert rate["method"] == "Wilson"
