@@ -23,7 +23,7 @@ from engine.bench.base import causal_flops, device_name, matmul_rate, note, peak
 from engine.core.errors import InputError
 from engine.core.settings import Settings, get_settings
 from engine.data.store import load_dataset
-from engine.defenses.base import peeled
+from engine.defenses.base import unwrap
 from engine.defenses.registry import defend
 from engine.inference.loading import LoadedModel
 from engine.inference.prefix import Tokens, trie_tokens
@@ -222,7 +222,7 @@ def grid_prompts(grid: Grid, settings: Settings) -> tuple[list[list[Tokens]], Lo
     blocks = []
     for start in range(0, len(requests), RESPONSES_PER_BLOCK):
         arms = [with_attack(r, a) for r in requests[start : start + RESPONSES_PER_BLOCK] for a in attacks]
-        blocks.append([tuple(judge.token_ids(r)) for defended in judges for r in peeled(defended, arms)[1]])
+        blocks.append([tuple(judge.token_ids(r)) for defended in judges for r in unwrap(defended, arms)[1]])
     return blocks, judge.loaded, label_tokens(judge.loaded.tokenizer, judge.labels(requests[0]))
 
 

@@ -10,6 +10,7 @@ import hashlib
 import sqlite3
 import threading
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -86,3 +87,9 @@ class CallCache:
         """Release the file."""
         with self._lock:
             self._db.close()
+
+
+@lru_cache(maxsize=4)
+def call_cache(path: Path) -> CallCache:
+    """The cache at this path, opened once for all that use it."""
+    return CallCache(path)

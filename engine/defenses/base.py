@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
 from engine.core.schema import NONE, Protocol
-from engine.judges.base import AroundJudge, Checkpoint, Cost, Judge, Quote, Request, Verdict, no_checkpoint, unread
+from engine.judges.base import Checkpoint, Cost, Judge, JudgeWrapper, Quote, Request, Verdict, no_checkpoint, unread
 
 
 @dataclass(frozen=True)
@@ -34,13 +34,13 @@ class MarkedRequest(Request):
 
     marks: tuple[tuple[str, Quote], ...] = ()
 
-    def dressed(self, text: str) -> str:
+    def quoted(self, text: str) -> str:
         """The text with its own quote around it."""
         quote = dict(self.marks).get(text, self.quote)
         return f"{quote.opening}{text}{quote.closing}"
 
 
-class OuterJudge(AroundJudge):
+class OuterJudge(JudgeWrapper):
     """What every defense passes on from the judge behind it: it changes the arm, not the judge.
 
     Args:
@@ -66,7 +66,7 @@ class DefendedJudge(OuterJudge):
         steps = self.steps(requests, checkpoint)
         going = self.going(steps)
         held = len(requests) - len(going)
-        return settled(steps, self.inner.judge(going, lambda done, _: checkpoint(held + done, len(requests))))
+        return merge_verdicts(steps, self.inner.judge(going, lambda done, _: checkpoint(held + done, len(requests))))
 
     def going(self, steps: Sequence[Step]) -> list[Request]:
         """The requests that the inner judge is to answer, this defense in their arm's name."""
@@ -85,13 +85,13 @@ class DefendedJudge(OuterJudge):
         raise NotImplementedError
 
 
-def settled(steps: Sequence[Step], answers: Sequence[Verdict]) -> list[Verdict]:
+def merge_verdicts(steps: Sequence[Step], answers: Sequence[Verdict]) -> list[Verdict]:
     """One verdict per step: the inner judge's next answer with the defense's cost added, or unread."""
     left = iter(answers)
     return [_costed(unread(Verdict(), s.unread) if s.unread else next(left), s) for s in steps]
 
 
-def peeled(
+def unwrap(
     judge: Judge, requests: Sequence[Request], checkpoint: Checkpoint = no_checkpoint
 ) -> tuple[Judge, list[Request], list[list[Step]]]:
     """The judge behind all defenses, what it would be asked, and the steps of each defense, outermost first."""
@@ -120,7 +120,7 @@ def judge_together(
     asked: list[list[Request]] = []
     inner = list(judges)
     for k, judge in enumerate(judges):
-        inner[k], going, chain = peeled(judge, requests, lambda _done, _total: checkpoint(0, total))
+        inner[k], going, chain = unwrap(judge, requests, lambda _done, _total: checkpoint(0, total))
         chains.append(chain)
         asked.append(going)
     if any(judge is not inner[0] for judge in inner):
@@ -130,7 +130,7 @@ def judge_together(
     found = [[next(answers) for _ in own] for own in asked]
     for k, chain in enumerate(chains):
         for steps in reversed(chain):
-            found[k] = settled(steps, found[k])
+            found[k] = merge_verdicts(steps, found[k])
     return found
 
 
@@ -140,7 +140,7 @@ def candidates_of(request: Request) -> tuple[str, ...]:
     return (request.response, *second, *(c.text for c in request.others))
 
 
-def dress(request: Request, quote: Quote, only: Sequence[str] | None = None) -> Request:
+def add_quote(request: Request, quote: Quote, only: Sequence[str] | None = None) -> Request:
     """The request with one more quote, outside the ones it has.
 
     Args:

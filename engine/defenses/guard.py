@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from typing import Protocol as TypingProtocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.core.cache import CallCache, call_key
+from engine.core.cache import CallCache, call_cache, call_key
 from engine.core.settings import Settings, get_settings
-from engine.defenses.base import DefendedJudge, Step, candidates_of, dress
+from engine.defenses.base import DefendedJudge, Step, add_quote, candidates_of
 from engine.defenses.prompting import tag_for
-from engine.judges.base import Checkpoint, Cost, Judge, Quote, Request
+from engine.judges.base import Checkpoint, Cost, Judge, Quote, Request, innermost
 
 if TYPE_CHECKING:
     from engine.inference.loading import LoadedModel
@@ -169,15 +167,14 @@ def guard_for(judge: Judge, settings: Settings | None = None) -> Guard:
     settings = settings or get_settings()
     base = base_loader(settings)
     own = own_model(judge)
-    return ModelGuard(base, lambda: own or base(), _calls(settings.calls))
+    return ModelGuard(base, lambda: own or base(), call_cache(settings.calls))
 
 
 def own_model(judge: Judge) -> LoadedModel | None:
     """The judge's own model, where it answers more than scores; None for a bundled judge and one without a model."""
-    while hasattr(judge, "inner"):
-        judge = judge.inner
-    loaded: LoadedModel | None = getattr(judge, "loaded", None)
-    able = loaded is not None and not judge.spec.startswith("bundled:") and loaded.kind in {"causal", "encoder-decoder"}
+    inner = innermost(judge)
+    loaded: LoadedModel | None = getattr(inner, "loaded", None)
+    able = loaded is not None and not inner.spec.startswith("bundled:") and loaded.kind in {"causal", "encoder-decoder"}
     return loaded if able else None
 
 
@@ -185,9 +182,7 @@ def reasons(judge: Judge) -> bool:
     """Whether the judge can write an analysis before its verdict: its own model can, or a server's."""
     if own_model(judge):
         return True
-    while hasattr(judge, "inner"):
-        judge = judge.inner
-    return bool(getattr(judge, "writes", False))
+    return bool(getattr(innermost(judge), "writes", False))
 
 
 def base_loader(settings: Settings) -> Callable[[], LoadedModel]:
@@ -207,11 +202,6 @@ def _base_model(place: tuple[object, ...], settings: Settings) -> LoadedModel:
         _loaded_bases.clear()
         _loaded_bases[place] = load_model(BASE, settings)
     return _loaded_bases[place]
-
-
-@lru_cache(maxsize=4)
-def _calls(path: Path) -> CallCache:
-    return CallCache(path)
 
 
 def _yes_no(loaded: LoadedModel) -> LabelTokens:
@@ -297,7 +287,7 @@ class ScreeningJudge(DefendedJudge):
         # What a text cost is charged to the first request that holds it.
         seconds = sum(readings[text].seconds for text in own if text not in charged)
         charged.update(own)
-        return Step(dress(request, WARNING, over), float(len(own)), seconds, reason)
+        return Step(add_quote(request, WARNING, over), float(len(own)), seconds, reason)
 
 
 def perplexity_judge(judge: Judge, name: str, guard: Guard, threshold: float, window: int) -> ScreeningJudge:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from engine.core.errors import WeightsError
 from engine.core.schema import Protocol
-from engine.defenses.base import DefendedJudge, Step, candidates_of, dress, with_texts
+from engine.defenses.base import DefendedJudge, Step, add_quote, candidates_of, with_texts
 from engine.judges.base import Checkpoint, Judge, Quote, Request
 
 _TASKS = {
@@ -85,7 +85,7 @@ class QuotingJudge(DefendedJudge):
 
     def steps(self, requests: Sequence[Request], checkpoint: Checkpoint) -> list[Step]:  # noqa: ARG002
         """Each request with one more quote."""
-        return [Step(dress(request, self._quote(request))) for request in requests]
+        return [Step(add_quote(request, self._quote(request))) for request in requests]
 
 
 # Retokenisation: the response's words are cut by BPE dropout, so that a learned phrase meets other tokens.

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from typing import Protocol as TypingProtocol
 
-from engine.core.cache import CallCache, reply_key
+from engine.core.cache import CallCache, call_cache, reply_key
 from engine.judges.base import Cost
 
 if TYPE_CHECKING:
@@ -126,12 +125,7 @@ class ModelWriter:
 
 def writer_for(load: Callable[[], LoadedModel], calls: Path) -> ModelWriter:
     """A writer whose replies are kept in the cache of judge calls at `calls`."""
-    return ModelWriter(load, _calls(calls))
-
-
-@lru_cache(maxsize=4)
-def _calls(path: Path) -> CallCache:
-    return CallCache(path)
+    return ModelWriter(load, call_cache(calls))
 
 
 def _ids(loaded: LoadedModel, prompt: str) -> list[int]:

@@ -1,4 +1,4 @@
-"""The records every judge shares: what it is asked, what it answers, and the table of its answers."""
+"""Requests and verdicts, the Judge protocol, and the table of verdicts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from typing import Protocol as TypingProtocol
 
 import pandas as pd
@@ -23,7 +23,7 @@ def no_checkpoint(done: int, total: int) -> None:
 
 @dataclass(frozen=True)
 class Quote:
-    """How a defense dresses the candidate's text inside the judge's prompt.
+    """The words that a defense puts around the candidate's text inside the judge's prompt.
 
     Attributes:
         note: put ahead of the judge's instructions.
@@ -91,7 +91,7 @@ class Request:
 
     @property
     def anchored(self) -> bool:
-        """Whether it is to be judged against anchors; an empty text is an anchor too."""
+        """Judged against anchors; an empty text is an anchor too."""
         return self.anchor_low is not None or self.anchor_high is not None
 
     @property
@@ -99,7 +99,7 @@ class Request:
         """All responses of a ranking, in the order shown."""
         return (Candidate(self.response_id, self.response), *self.others)
 
-    def dressed(self, text: str) -> str:
+    def quoted(self, text: str) -> str:
         """The text as it stands in the prompt, with the defense's quoting around it."""
         return f"{self.quote.opening}{text}{self.quote.closing}"
 
@@ -139,7 +139,7 @@ class Verdict:
 
     @property
     def read(self) -> bool:
-        """Whether the verdict may enter a mean."""
+        """The verdict may enter a mean."""
         return not self.unread_reason
 
 
@@ -152,7 +152,7 @@ class Paid(NamedTuple):
 
 
 class Expense(NamedTuple):
-    """What a server would take, before it is asked.
+    """Calls, tokens and money that a server would take, before it is asked.
 
     Attributes:
         host: the server.
@@ -177,11 +177,11 @@ class Expense(NamedTuple):
 
     @property
     def beyond(self) -> bool:
-        """Whether a run would stop at the cap."""
+        """A run would stop at the cap."""
         return self.calls > self.max_calls or (self.max_cost is not None and self.money > self.max_cost)
 
     def sentence(self) -> str:
-        """What a user reads before the run."""
+        """The expense in words, for a user before the run."""
         tokens = f"about {self.prompt_tokens:,} prompt tokens and at most {self.answer_tokens:,} answer tokens"
         price = "no price is set" if math.isnan(self.money) else f"at most about {self.money:,.4g} {self.currency}"
         cap = f"{self.max_calls:,} calls" + (f", {self.max_cost:g} {self.currency}" if self.max_cost else "")
@@ -190,7 +190,7 @@ class Expense(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """What asking would take.
+    """Calls and tokens that asking would take.
 
     Attributes:
         calls: distinct calls to a model that are not in the cache.
@@ -238,16 +238,16 @@ class Judge(TypingProtocol):
         ...
 
     def prompt(self, request: Request) -> str:
-        """What the model is shown for this request, as text; empty for a judge without a model."""
+        """The prompt of this request as text; empty for a judge without a model."""
         ...
 
     def cost(self, requests: Sequence[Request]) -> Cost:
-        """What `judge` would take, without asking the model anything."""
+        """The cost of `judge`, without asking the model anything."""
         ...
 
 
-class AroundJudge:
-    """What a judge around another one passes on.
+class JudgeWrapper:
+    """A judge around another one, which it passes everything on from.
 
     Args:
         inner: the judge that is asked.
@@ -315,20 +315,25 @@ def verdict_table(judge: Judge, requests: Sequence[Request], verdicts: Sequence[
 
 
 def verdict_id(r: Request) -> str:
-    """What identifies a call within a run."""
+    """The id of a call within a run, made of everything that tells it from the others."""
     ids = (r.response_id, r.response_b_id, *(c.response_id for c in r.others), r.reference_id)
     return ":".join(part for part in (r.protocol, r.variant, r.attack, r.defense, *ids, r.order or "") if part)
 
 
+def innermost(judge: Judge) -> Any:
+    """The judge inside all wrappers; itself where there are none."""
+    inner: Any = judge
+    while hasattr(inner, "inner"):
+        inner = inner.inner
+    return inner
+
+
 def device_of(judge: Judge) -> str:
-    """Where the judge's model runs; `no model` for a judge without one."""
-    while hasattr(judge, "inner"):
-        judge = judge.inner
-    return str(getattr(judge, "device", "no model"))
+    """The device of the judge's model; `no model` for a judge without one."""
+    return str(getattr(innermost(judge), "device", "no model"))
 
 
 def remark_of(judge: Judge, request: Request) -> str:
     """The card's remark on this task, if the judge has cards."""
-    while hasattr(judge, "inner"):
-        judge = judge.inner
-    return str(judge.remark(request)) if hasattr(judge, "remark") else ""
+    inner = innermost(judge)
+    return str(inner.remark(request)) if hasattr(inner, "remark") else ""

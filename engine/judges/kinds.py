@@ -26,7 +26,7 @@ class PointwiseReader(Reader):
 
     def slots(self, request: Request, card: Card) -> dict[str, str]:  # noqa: ARG002 - the reader's signature
         """The response, as a defense dresses it."""
-        return {"response": request.dressed(request.response)}
+        return {"response": request.quoted(request.response)}
 
     def from_probabilities(self, request: Request, card: Card, p: Sequence[float], seen: Verdict) -> Verdict:  # noqa: ARG002
         """The expected score."""
@@ -96,7 +96,7 @@ class PairwiseReader(Reader):
                 f"The comparison of {request.response_id} with {request.response_b_id} has no order. Set order to ab "
                 "or ba, or ask both with both_orders."
             )
-        a, b = request.dressed(request.response), request.dressed(request.response_b)
+        a, b = request.quoted(request.response), request.quoted(request.response_b)
         first, second = (a, b) if request.order is Order.AB else (b, a)
         return {"response_a": first, "response_b": second}
 
@@ -158,7 +158,7 @@ class VerifierReader(Reader):
 
     def slots(self, request: Request, card: Card) -> dict[str, str]:  # noqa: ARG002 - the reader's signature
         """The response, as a defense dresses it."""
-        return {"response": request.dressed(request.response)}
+        return {"response": request.quoted(request.response)}
 
     def refusal(self, request: Request, card: Card) -> str:  # noqa: ARG002 - most protocols refuse nothing
         """Without a reference there is nothing to agree with."""
@@ -209,7 +209,7 @@ class RankingReader(Reader):
         """All candidates, as a defense dresses them."""
         letters = self.labels(request, card)
         shown = zip(letters, request.candidates, strict=True)
-        return {"candidates": "\n\n".join(f"Response {letter}:\n{request.dressed(c.text)}" for letter, c in shown)}
+        return {"candidates": "\n\n".join(f"Response {letter}:\n{request.quoted(c.text)}" for letter, c in shown)}
 
     def from_probabilities(self, request: Request, card: Card, p: Sequence[float], seen: Verdict) -> Verdict:
         """A ranking card always asks for text (checked when the card is read)."""

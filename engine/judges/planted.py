@@ -156,7 +156,7 @@ def check(dials: Mapping[str, float], request: Request, uniform: Draw) -> Verdic
     """
     if not request.reference.strip():
         return unread(Verdict(), "no reference answer to check against")
-    text, seed = request.dressed(request.response), dials["seed"]
+    text, seed = request.quoted(request.response), dials["seed"]
     u = uniform("verifier", seed, request.item_id, text, request.reference, request.reference_id)
     if agrees(request.response, request.reference):
         p = _MATCHED + (1 - _MATCHED) * u
@@ -377,8 +377,8 @@ class PlantedJudge:
             request.item_id,
             request.response_id,
             request.response_b_id,
-            request.dressed(request.response),
-            request.dressed(request.response_b),
+            request.quoted(request.response),
+            request.quoted(request.response_b),
             reverse,
         )
         first_wins = draw < 0.5 + self.dials["strength"] / 2
@@ -468,7 +468,7 @@ def _ranges(kind: PlantedKind) -> str:
 def _noise(dials: Mapping[str, float], request: Request) -> float:
     if not dials["noise"]:
         return 0.0
-    text = request.dressed(request.response)
+    text = request.quoted(request.response)
     draw = uniform("noise", dials["seed"], request.item_id, request.response_id, text)
     return dials["noise"] * (2 * draw - 1)
 

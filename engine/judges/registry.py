@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from engine.core.cache import CallCache
+from engine.core.cache import call_cache
 from engine.core.errors import InputError
 from engine.core.schema import Protocol
 from engine.core.settings import Settings, api_key, api_settings, get_settings
@@ -112,7 +112,7 @@ def make_judge(
 
         cards = [own] if own else read_cards(settings.assets / "cards")
         readers = (PointwiseReader(), PairwiseReader(), VerifierReader(threshold), RankingReader())
-        calls = _calls(settings.calls) if cache else None
+        calls = call_cache(settings.calls) if cache else None
         if kind == "api":
             from engine.inference.served import ApiClient
             from engine.judges.api import ApiJudge
@@ -131,8 +131,3 @@ def _loaded(spec: str, settings: Settings):  # type: ignore[no-untyped-def]  # n
     from engine.inference.loading import load_model
 
     return load_model(spec, settings)
-
-
-@lru_cache(maxsize=4)
-def _calls(path: Path) -> CallCache:
-    return CallCache(path)

@@ -16,15 +16,16 @@ from engine.core.errors import Cancelled, EngineError, InputError, OutOfCalls
 from engine.core.schema import Outcome, Task
 from engine.data.dataset import Dataset, content_digest
 from engine.judges.base import (
-    AroundJudge,
     Checkpoint,
     Cost,
     Expense,
     Judge,
+    JudgeWrapper,
     Paid,
     Request,
     Verdict,
     device_of,
+    innermost,
     no_checkpoint,
     verdict_id,
 )
@@ -52,9 +53,7 @@ def about_judge(judge: Judge, labels: Sequence[str], asked: Iterable[Request] = 
     """
     about: dict[str, Any] = {"spec": judge.spec, "fingerprint": judge.fingerprint, "labels": labels}
     about["device"] = device_of(judge)
-    inner: Any = judge
-    while hasattr(inner, "inner"):
-        inner = inner.inner
+    inner = innermost(judge)
     loaded = getattr(inner, "loaded", None)
     if loaded is not None:  # a model of a hub has a commit; the fingerprint covers the bundled weights
         commit = getattr(getattr(loaded.model, "config", None), "_commit_hash", None)
@@ -237,9 +236,7 @@ def add_up(costs: Sequence[Cost]) -> Cost:
 
 def expense_of(judge: Judge, cost: Cost) -> Expense | None:
     """What of a cost a server takes; None for a judge that runs here."""
-    inner: Any = judge
-    while hasattr(inner, "inner"):
-        inner = inner.inner
+    inner = innermost(judge)
     made: Expense | None = inner.expense(cost.paid) if hasattr(inner, "expense") else None
     return made
 
@@ -266,7 +263,7 @@ def within(seconds: float | None, checkpoint: Checkpoint = no_checkpoint) -> Che
 # Asking a run's unread calls again, and nothing else: what was read is taken from the run's own table.
 
 
-class KeptJudge(AroundJudge):
+class KeptJudge(JudgeWrapper):
     """A judge that answers what is known from a table of verdicts, and asks the inner judge the rest.
 
     Everything else (its device, token ids, cards) is the inner judge's.

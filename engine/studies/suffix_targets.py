@@ -11,7 +11,7 @@ from engine.attacks.suffix_search import Target, Tokens, Vocabulary
 from engine.core.errors import InputError
 from engine.core.schema import Order, Protocol
 from engine.data.dataset import Dataset
-from engine.defenses.base import peeled
+from engine.defenses.base import unwrap
 from engine.inference.scoring import LabelTokens, label_tokens
 from engine.judges.base import Judge, Request
 from engine.judges.kinds import both_orders
@@ -170,7 +170,7 @@ class PromptCutter:
 
     def _asked(self, requests: Sequence[Request]) -> list[Request]:
         """What the inner judge is asked; a request that a defense holds back has no prompt."""
-        _, going, chain = peeled(self._judge, list(requests))
+        _, going, chain = unwrap(self._judge, list(requests))
         if reason := next((step.unread for steps in chain for step in steps if step.unread), ""):
             raise InputError(f"A training response cannot be judged behind this defense: {reason}. Take another seed.")
         return going
@@ -207,7 +207,7 @@ def inner_judge(judge: Judge) -> CardJudge:
     Raises:
         InputError: it is not.
     """
-    inner = peeled(judge, [])[0]
+    inner = unwrap(judge, [])[0]
     if not isinstance(inner, CardJudge):
         raise InputError(
             f"{judge.spec} has no model whose gradients could be read; a phrase is learned on a white-box judge. "

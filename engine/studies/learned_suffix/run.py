@@ -13,7 +13,7 @@ from engine.attacks.suffix_search import BEST_PROBES, PROBES, Dials, Progress, S
 from engine.core.schema import NONE, Protocol
 from engine.core.settings import get_settings
 from engine.data.dataset import Dataset
-from engine.defenses.base import peeled
+from engine.defenses.base import unwrap
 from engine.defenses.cards import defense_name
 from engine.defenses.registry import defend
 from engine.judges.base import Checkpoint, Judge, Request, verdict_table
@@ -97,7 +97,7 @@ def plan_suffix(config: SuffixConfig, dataset: Dataset, judge: Judge) -> dict[st
     tokens = made.prompts * sum(lengths) // len(lengths)
     if made.test:
         asked = both_orders(made.test) if Protocol(config.protocol) is Protocol.PAIRWISE else made.test
-        going = peeled(made.judge, asked)[1]
+        going = unwrap(made.judge, asked)[1]
         tokens += (1 + config.words) * sum(len(inner.token_ids(r)) for r in going)
     return {"search_prompts": made.prompts, "verdicts": made.verdicts, "tokens": tokens}
 

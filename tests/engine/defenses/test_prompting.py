@@ -34,7 +34,7 @@ class Seen:
         return [Verdict(score=1.0, forward_passes=1.0) for _ in requests]
 
     def prompt(self, request):
-        return request.quote.note + request.dressed(request.response)
+        return request.quote.note + request.quoted(request.response)
 
 
 REQUEST = Request("i", "r", Task.DIALOGUE, "context", "a response", order=Order.AB)
@@ -59,7 +59,7 @@ def test_no_attack_can_forge_the_fence(text):
             judge = Seen()
             defend(judge, defense).judge([attacked])
             request = judge.requests[0]
-            shown = request.dressed(request.response)
+            shown = request.quoted(request.response)
             assert shown.count(request.quote.opening.strip()) == 1
             assert shown.count(request.quote.closing.strip()) == 1
 
@@ -82,12 +82,12 @@ def test_defenses_compose_in_the_order_named_and_name_the_arm():
     judge = Seen()
     defend(judge, "delimiters+sandwich").judge([REQUEST])
     request = judge.requests[0]
-    shown = request.dressed(request.response)
+    shown = request.quoted(request.response)
     assert request.defense == "delimiters+sandwich"
     assert shown.startswith("[begin ")
     assert shown.index("[end ") < shown.index("Remember")
     defend(judge, "sandwich+delimiters").judge([REQUEST])
-    shown = judge.requests[1].dressed(REQUEST.response)
+    shown = judge.requests[1].quoted(REQUEST.response)
     assert shown.index("Remember") < shown.index("[end ")
 
 
@@ -96,7 +96,7 @@ def test_the_pre_prompt_stands_ahead_of_the_task_only():
     defend(judge, "preprompt+delimiters").judge([REQUEST])
     request = judge.requests[0]
     assert request.quote.note.index("[begin ") < request.quote.note.index("Take care")
-    assert "Take care" not in request.dressed(request.response)
+    assert "Take care" not in request.quoted(request.response)
 
 
 def test_none_is_the_judge_itself():

@@ -42,7 +42,7 @@ def test_the_reasoning_is_read_between_the_response_and_the_score():
     judge, writer = Seen(), Writer()
     [verdict] = ReasoningJudge(judge, "cot", writer, 40).judge([REQUEST])
     [request] = judge.requests
-    assert request.dressed("the response") == "the response\n\nAnalysis of the response:\nIt is short."
+    assert request.quoted("the response") == "the response\n\nAnalysis of the response:\nIt is short."
     assert (verdict.forward_passes, verdict.seconds) == (5.0, 0.75)
     [(prompt, tokens)] = writer.asked
     assert tokens == 40
@@ -54,7 +54,7 @@ def test_reasoning_sees_what_earlier_defenses_made_of_the_response():
     judge, writer = Seen(), Writer()
     ReasoningJudge(judge, "cot", writer).judge([defended_request()])
     assert "<<the response>>" in writer.asked[0][0]
-    assert judge.requests[0].dressed("x").startswith("<<x>>\n\nAnalysis")
+    assert judge.requests[0].quoted("x").startswith("<<x>>\n\nAnalysis")
 
 
 def defended_request():

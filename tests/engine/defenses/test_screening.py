@@ -37,7 +37,7 @@ class Seen:
         return [Verdict(score=1.0, forward_passes=1.0, seconds=0.5) for _ in requests]
 
     def prompt(self, request):
-        return request.dressed(request.response)
+        return request.quoted(request.response)
 
 
 class Fake:
@@ -66,7 +66,7 @@ def texts(*responses):
 
 
 def shown(request):
-    return request.dressed(request.response)
+    return request.quoted(request.response)
 
 
 def test_what_stands_out_is_quoted_behind_the_warning():
@@ -106,10 +106,10 @@ def test_only_the_odd_candidate_of_a_pair_or_ranking_is_marked():
     ranking = replace(REQUEST, protocol=Protocol.RANKING, others=(Candidate("s", "odd c"),))
     defend(judge, "perplexity+delimiters", guard).judge([pair, ranking])
     one, many = judge.requests
-    assert one.dressed(one.response).startswith(f"{one.quote.opening}{NOTE}odd a")
-    assert one.dressed(one.response_b) == f"{one.quote.opening}b{one.quote.closing}"
-    assert NOTE in many.dressed("odd c")
-    assert NOTE not in many.dressed("fine")
+    assert one.quoted(one.response).startswith(f"{one.quote.opening}{NOTE}odd a")
+    assert one.quoted(one.response_b) == f"{one.quote.opening}b{one.quote.closing}"
+    assert NOTE in many.quoted("odd c")
+    assert NOTE not in many.quoted("fine")
 
 
 def test_defenses_work_in_the_order_named():
