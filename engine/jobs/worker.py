@@ -56,8 +56,7 @@ def job_of(kind: str) -> tuple[type[BaseModel], Run]:
 
 def _runner(study: Study, name: str) -> Run:
     def run(config: Any, settings: Settings, checkpoint: Checkpoint) -> dict[str, Any]:
-        name_of_run = name if name in study.names else ""
-        return study.job(config, Context(settings, checkpoint), settings.runs, name_of_run)
+        return study.job(config, Context(settings, checkpoint), settings.runs, name)
 
     return run
 

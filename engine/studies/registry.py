@@ -82,6 +82,14 @@ def study_named(name: str) -> Study:
     raise InputError(f"There is no study {name!r}. Known: {known}.")
 
 
+def study_title(name: str) -> str:
+    """The title of the study of this kind or name, with the name where it is a further one; else the name itself."""
+    study = find_study(name)
+    if study is None:
+        return name
+    return study.title if name in (study.kind, study.names[0]) else f"{study.title}, {name}"
+
+
 def study_of(run: RunFolder | Source) -> Study | None:
     """The study that made a run: by the manifest's kind, else by its name or by a setting that only one study has.
 
@@ -96,8 +104,9 @@ def study_of_manifest(manifest: dict[str, Any]) -> Study | None:
     for named in (manifest.get("kind"), manifest.get("study")):
         if named and (found := find_study(str(named))):
             return found
-    config = manifest.get("config") or {}
-    return next((s for s in all_studies() if s.marks and s.marks <= set(config)), None)
+    config = manifest.get("config")
+    settings = set(config) if isinstance(config, dict) else set()
+    return next((s for s in all_studies() if s.marks and s.marks <= settings), None)
 
 
 # Study files: a TOML with the study's name and its settings; those in assets/studies are known by name.

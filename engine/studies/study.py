@@ -131,6 +131,8 @@ class Study:
         config: its settings.
         tables: tables that only this study writes.
         marks: settings that only this study has; they tell runs of versions whose manifest has no `kind`.
+        free: settings besides id and budget that may differ when a stopped run goes on.
+        keep: keys of the manifest that a run which goes on takes with it.
         table_shown: the table without which its page has nothing to show.
         shown_when_done: whether its page shows a run only once it is done.
         resumable: a run that broke off can go on, and the unread calls of a finished one can be asked again.
@@ -144,6 +146,8 @@ class Study:
     config: ClassVar[type[BaseModel]]
     tables: ClassVar[tuple[Table, ...]] = ()
     marks: ClassVar[frozenset[str]] = frozenset()
+    free: ClassVar[frozenset[str]] = frozenset()
+    keep: ClassVar[tuple[str, ...]] = ()
     table_shown: ClassVar[str] = "verdicts"
     shown_when_done: ClassVar[bool] = False
     resumable: ClassVar[bool] = True
@@ -167,10 +171,18 @@ class Study:
         return dict(config.model_dump())
 
     def begin(self, config: Any, root: Path, name: str = "") -> RunFolder:
-        """A new run folder, or the same one again when a stopped run goes on."""
+        """A new run folder, or the same one again when a stopped run goes on.
+
+        Args:
+            config: its settings.
+            root: where runs live.
+            name: which of its names the manifest has; by default, and for its kind, the first.
+        """
+        called = name if name in self.names and name != self.kind else self.names[0]
         return create_run(
-            root, name or self.names[0], self.stored(config), config.run_id, kind=self.kind, alike=self.names
-        )
+            root, called, self.stored(config), config.run_id, kind=self.kind, alike=self.names, free=self.free,
+            keep=self.keep,
+        )  # fmt: skip
 
     def instead(self, config: Any, context: Context, root: Path) -> Summary | None:  # noqa: ARG002 - a hook
         """What an option asks for in place of a run, for example a stored run decided anew; None for a run."""

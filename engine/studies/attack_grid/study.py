@@ -56,7 +56,7 @@ class AttackGrid(Study):
 
     kind = "attack_grid"
     names = ("score", "grid")
-    title = "Attack lab"
+    title = "Attacks"
     config = ScoreConfig
     marks = frozenset({"own_text"})
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from engine.attacks.cards import MAX_NAME, check_name
 from engine.core.schema import NONE
 from engine.defenses.writing import TUTOR
-from engine.runs.folder import RunFolder, create_run, open_run
+from engine.runs.folder import RunFolder, open_run
 from engine.studies.learned_suffix.tables import SUFFIX_SEARCH
 from engine.studies.study import Context, Study, Summary
 
@@ -80,16 +80,14 @@ class LearnedSuffix(Study):
     config = SuffixConfig
     tables = (SUFFIX_SEARCH,)
     marks = frozenset({"guided"})
+    free = frozenset({"name"})
+    keep = (PHRASE,)
     table_shown = "suffix_search"
     shown_when_done = True
 
     def begin(self, config: SuffixConfig, root: Path, name: str = "") -> RunFolder:
         """The run's folder; words that the same search found before it was stopped stay in its manifest."""
-        settings = self.stored(config)
-        folder = create_run(
-            root, name or self.names[0], settings, config.run_id, kind=self.kind, alike=self.names,
-            free=("name",), keep=(PHRASE,),
-        )  # fmt: skip
+        folder = super().begin(config, root, name)
         words = folder.manifest().get(PHRASE, {}).get("words", [])
         start = {"name": phrase_name(config, folder.run_id), "words": words, "values": [], "queries": 0}
         folder.update_manifest(**{PHRASE: start})
