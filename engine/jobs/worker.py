@@ -19,7 +19,7 @@ from typing import Any, TextIO
 
 from pydantic import BaseModel, ValidationError
 
-from engine.core.errors import Cancelled, EngineError, InputError, OutOfCalls
+from engine.core.errors import Cancelled, EngineError, InputError, JobError, OutOfCalls
 from engine.core.json import dumps
 from engine.core.settings import Settings, get_settings
 from engine.jobs.judge_preview import ApiTest, CardPreview, api_test, card_preview
@@ -42,7 +42,7 @@ def job_of(kind: str) -> tuple[type[BaseModel], Run]:
     """Parameters and function of a job: one of our own, a study by its name, or a quick job of a study's page.
 
     Raises:
-        InputError: there is no such job.
+        JobError: there is no such job.
     """
     if kind in OWN_JOBS:
         return OWN_JOBS[kind]
@@ -51,7 +51,7 @@ def job_of(kind: str) -> tuple[type[BaseModel], Run]:
             return study.config, _runner(study, kind)
         if found := study.quick_jobs().get(kind):
             return found
-    raise InputError(f"There is no job {kind!r}.")
+    raise JobError(f"There is no job {kind!r}.")
 
 
 def _runner(study: Study, name: str) -> Run:
