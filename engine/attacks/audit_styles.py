@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from random import Random
 
 from engine.attacks.distractors import NEUTRAL, Phrasebook
-from engine.attacks.rewriting import Style
+from engine.attacks.rewriting import FENCE, Style
 from engine.core.errors import InputError
 
-_FENCE = re.compile(r"\s*(?:```|~~~)")
 _PROSE = re.compile(r"(?:\s{0,3}(?:[-*•]\s+|\d{1,3}[.)]\s+)?)[\"“(]?[^\W_].*[.!?][\"”)]?\s*$")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 _MIN_WORDS = 4
@@ -38,7 +37,7 @@ def lengthened(text: str, strength: float, rng: Random) -> str:
     """
     made, fenced = [], False
     for line in text.split("\n"):
-        fenced ^= bool(_FENCE.match(line))
+        fenced ^= bool(FENCE.match(line))
         made.append(line if fenced or not _PROSE.match(line) else _padded(line, strength, rng))
     new = "\n".join(made)
     return f"{text} {_FILLERS[rng.randrange(len(_FILLERS))]}" if strength and new == text and text.strip() else new
@@ -114,10 +113,10 @@ def sentiment(emotion: str) -> Style:
 
 @dataclass(frozen=True)
 class AuditAttack:
-    """What a user reads before choosing one.
+    """An attack of paper 002 as a user chooses it.
 
     Attributes:
-        rewrites: whether a rewriter makes it; distraction only adds a paragraph.
+        rewrites: a rewriter makes it; distraction only adds a paragraph.
     """
 
     name: str

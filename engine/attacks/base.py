@@ -1,4 +1,4 @@
-"""What every attack is: a named edit of a response, with its source, and a word diff that shows it."""
+"""The Attack protocol: a named edit of a response; and a word diff that shows the edit."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Piece(NamedTuple):
 def word_diff(original: str, attacked: str) -> list[Piece]:
     """Runs of words that are the same, added or removed; joining all but `removed` gives `attacked` exactly.
 
-    A pure insertion at an end is found without alignment, so that long texts stay fast and an attack that
+    A pure insertion at an end needs no alignment, so that long texts stay fast and an attack that
     repeats the response's own words is still shown as one piece.
     """
     if attacked.startswith(original):

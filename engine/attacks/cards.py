@@ -27,12 +27,12 @@ class SavedPhrase:
     """A universal phrase and where it comes from.
 
     Attributes:
-        name: what stands after `suffix:`.
+        name: the part after `suffix:`.
         words: the phrase, in order; its first k words are the phrase of length k.
         values: objective on the training prompts without the phrase and after each word: the expected score, or the
             probability of being preferred.
-        judge, fingerprint: what it was learned on.
-        protocol, defense: how that judge was asked.
+        judge, fingerprint: the judge it was learned on.
+        protocol, defense: of the prompts it was learned in.
         data: the data set.
         created: UTC.
         run_id: the search.
@@ -65,7 +65,7 @@ def check_name(name: str) -> str:
 
 
 def save_phrase(phrase: SavedPhrase, folder: Path | None = None) -> Path:
-    """Write a phrase, whole or not at all; one of the same name is replaced.
+    """Write a phrase atomically; one of the same name is replaced.
 
     Raises:
         InputError: the name cannot be one, or the phrase has no words or too many.
@@ -85,15 +85,15 @@ def save_phrase(phrase: SavedPhrase, folder: Path | None = None) -> Path:
 
 def saved_phrases(folder: Path | None = None) -> dict[str, SavedPhrase]:
     """All readable phrases by name, sorted; a file that is none is left out."""
-    found = {}
+    phrases = {}
     for path in sorted((folder or _folder()).glob("*.json")):
         try:
             phrase = _read(json.loads(path.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError, KeyError):
             continue
         if phrase.name == path.stem and _NAME.fullmatch(phrase.name) and 1 <= len(phrase.words) <= MOST_WORDS:
-            found[phrase.name] = phrase
-    return found
+            phrases[phrase.name] = phrase
+    return phrases
 
 
 def _read(raw: dict[str, Any]) -> SavedPhrase:
@@ -163,17 +163,17 @@ MAX_COPIES = 128
 
 @dataclass(frozen=True)
 class AttackCard:
-    """What a user reads before choosing an attack.
+    """An attack as a user chooses it: title, description, options.
 
     Attributes:
-        name: what the arm is called with every option at its default.
-        has_direction: whether `-deflate` turns it into its opposite.
-        has_position: whether `@before` and `@after` say where the added text stands.
-        before: where it stands by default.
-        replaces: whether the response is replaced; all others keep it whole.
+        name: of the arm with every option at its default.
+        has_direction: `-deflate` turns it into its opposite.
+        has_position: `@before` and `@after` place the added text.
+        before: the added text stands before the response by default.
+        replaces: the response is replaced; all others keep it whole.
         lengths: the numbers allowed after a colon, first and last; empty where there are none.
         length: the number taken by default.
-        length_is: what the number counts.
+        length_is: unit of the number.
         phrases: published names allowed after a colon, the default first; those found on this machine come with them.
     """
 
@@ -308,7 +308,7 @@ class AttackName:
 
     @property
     def card(self) -> AttackCard:
-        """What this attack is."""
+        """Its card."""
         return ATTACKS[self.base]
 
     @property

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from engine.attacks.rewriting import Style
+from engine.attacks.rewriting import FENCE, Style
 from engine.core.errors import InputError
 
 # Rules that give a text another manner: phrases in front of sentences, behind them, and in place of words.
@@ -22,7 +22,6 @@ from engine.core.errors import InputError
 # commas, so that most format rules hold after them as before. Chance is drawn in the same order at every strength:
 # what is changed at a low strength is changed at a higher one too.
 
-_FENCE = re.compile(r"\s*(?:```|~~~)")
 _STAYS = re.compile(
     r"\s*(?:#{1,6}\s.*|[|+].*|(?:\*{3,}|-{3,}|={3,}|_{3,})|<<[^<>]+>>|[\[{<(].*[\]}>)]|\W*)\s*$"  # marks of structure
     r"|\s{4,}\S"  # indented code
@@ -49,7 +48,7 @@ _MIN_WORDS = 4
 
 @dataclass(frozen=True)
 class Form:
-    """What a text's form forbids an addition."""
+    """Limits that a text's form sets to an addition: all small letters, all capitals, no commas."""
 
     lower: bool
     upper: bool
@@ -61,7 +60,7 @@ class Form:
         letters = any(c.isalpha() for c in text)
         return cls(letters and text == text.lower(), letters and text == text.upper(), "," not in text)
 
-    def dress(self, phrase: str) -> str:
+    def cased(self, phrase: str) -> str:
         """A phrase in the text's case."""
         return phrase.lower() if self.lower else phrase.upper() if self.upper else phrase
 
@@ -77,7 +76,7 @@ class Phrasebook:
         inserts: the same for replacements that only add a word; half as likely.
         greeting, closing: whole sentences at the beginning and the end of the text; empty for none.
         opener_share, tail_share: share of sentences that get one at strength 1.
-        questions: whether sentences that ask are touched.
+        questions: sentences that ask are touched too.
     """
 
     openers: Sequence[str] = ()
@@ -121,9 +120,9 @@ class Phrasebook:
         if words < _MIN_WORDS or (asks and not self.questions):
             return new
         if tail and not asks and back < strength * self.tail_share and not new.rstrip().endswith((":", "?")):
-            new = _LAST.sub(lambda m: form.dress(tail) + m.group(1), new, count=1)
+            new = _LAST.sub(lambda m: form.cased(tail) + m.group(1), new, count=1)
         if opener and (lead or front < strength * self.opener_share):
-            new = form.dress(opener) + " " + (_lowered(new) if opener.endswith(",") else new)
+            new = form.cased(opener) + " " + (_lowered(new) if opener.endswith(",") else new)
         return new
 
     def _words(self, sentence: str, strength: float, rng: Random) -> str:
@@ -136,11 +135,11 @@ class Phrasebook:
         kept = [m.span() for m in _KEPT.finditer(sentence)]
 
         def swap(match: re.Match[str]) -> str:
-            draw, found = rng.random(), match.group()
-            share = 1.0 if found.lower() in self.swaps else 0.5
+            draw, word = rng.random(), match.group()
+            share = 1.0 if word.lower() in self.swaps else 0.5
             if draw >= strength * share or any(a <= match.start() < b for a, b in kept):
-                return found
-            return _cased(both[found.lower()], found)
+                return word
+            return _cased(both[word.lower()], word)
 
         return pattern.sub(swap, sentence)
 
@@ -150,23 +149,23 @@ class Phrasebook:
         if prose and greeting:
             i = prose[0]
             start = m.end() if (m := _MARK.match(lines[i])) else 0
-            lines[i] = f"{lines[i][:start]}{form.dress(greeting)} {lines[i][start:]}"
+            lines[i] = f"{lines[i][:start]}{form.cased(greeting)} {lines[i][start:]}"
         if prose and closing and rng.random() < strength:
             i = prose[-1]
             end = len(lines[i].rstrip('"” '))
-            lines[i] = f"{lines[i][:end]} {form.dress(closing)}{lines[i][end:]}"
+            lines[i] = f"{lines[i][:end]} {form.cased(closing)}{lines[i][end:]}"
         return lines
 
 
 def _prose_lines(lines: Sequence[str]) -> list[int]:
     """The lines that may be touched."""
-    found, fenced = [], False
+    prose, fenced = [], False
     for i, line in enumerate(lines):
-        fence = bool(_FENCE.match(line))
+        fence = bool(FENCE.match(line))
         fenced ^= fence
         if not (fenced or fence or _STAYS.match(line)):
-            found.append(i)
-    return found
+            prose.append(i)
+    return prose
 
 
 def _fitting(phrases: Sequence[str], form: Form, sentence: str) -> list[str]:
@@ -187,10 +186,10 @@ def _lowered(sentence: str) -> str:
     return sentence[:1].lower() + sentence[1:]
 
 
-def _cased(new: str, found: str) -> str:
-    if found.isupper() and len(found) > 1:
+def _cased(new: str, old: str) -> str:
+    if old.isupper() and len(old) > 1:
         return new.upper()
-    return new[:1].upper() + new[1:] if found[:1].isupper() else new
+    return new[:1].upper() + new[1:] if old[:1].isupper() else new
 
 
 _TASK = (

@@ -21,7 +21,7 @@ LONGEST = 500
 
 @dataclass(frozen=True)
 class MasterKey:
-    """One key: what it is called in an arm's name, its text, and what kind of text it is."""
+    """One key: its short name, its text, and the kind of text."""
 
     slug: str
     text: str
@@ -71,7 +71,7 @@ def key_text(name: str) -> str:
 
 
 def is_key(name: str) -> bool:
-    """Whether an arm's name is of a key."""
+    """The arm's name is of a key."""
     return name.startswith(PREFIX)
 
 

@@ -1,4 +1,4 @@
-"""From a name to an attack: the one place where they meet."""
+"""Attacks by name."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from engine.core.errors import InputError
 from engine.core.schema import NONE
 
 
-def make_attack(name: str, own: str = "") -> Attack:
-    """The attack of that name, options included; `own` is the text of the attack `own`.
+def make_attack(name: str, text: str = "") -> Attack:
+    """The attack of that name, options included.
 
     Args:
         name: for example `dsi`, `dsi-deflate@before` or `suffix:3`.
-        own: the text of the attack `own`.
+        text: of the attack `own`.
 
     Raises:
         InputError: no such attack or option, or `own` without a text.
@@ -25,9 +25,9 @@ def make_attack(name: str, own: str = "") -> Attack:
     if parsed.base == NONE:
         return Insertion(NONE, "")
     if parsed.base == "own":
-        if not own:
+        if not text:
             raise InputError("The attack 'own' needs a text: type one, or pass --own-text TEXT.")
-        return own_text(own, before=parsed.before)
+        return own_text(text, before=parsed.before)
     if parsed.base == "suffix":
         return LearnedSuffix(parsed)
     if parsed.base == "distraction":

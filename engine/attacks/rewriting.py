@@ -16,7 +16,7 @@ from typing import Protocol
 
 from engine.core.errors import InputError
 
-# Whether a rewritten text still says the same: numbers, names and the shape of its lists, checked without a model.
+# Content check without a model: numbers, names and the structure of lists in a rewritten text.
 #
 # A distractor must change the manner and never the content (paper 004, appendix A.3: numbers, facts and order stay).
 # These checks see what a program can see; a changed fact without a number or a name in it passes them.
@@ -28,24 +28,24 @@ _BULLET = re.compile(r"\s*([-*•–+])\s+\S")
 _NUMBERED = re.compile(r"\s*\(?(?:\d{1,3}|[A-Za-z])[.)]\s+\S")
 _HEADING = re.compile(r"\s*#{1,6}\s+\S")
 _SEPARATOR = re.compile(r"\s*(?:\*{3,}|-{3,}|={3,}|_{3,})\s*$")
-_FENCE = re.compile(r"\s*(?:```|~~~)")
+FENCE = re.compile(r"\s*(?:```|~~~)")
+"""Beginning of a line that opens or closes a code block."""
 _TITLE = re.compile(r"<<[^<>\n]+>>")
 _NO_NAMES = frozenset({"I", "I'm", "I’m", "I'll", "I’ll", "I've", "I’ve", "I'd", "I’d"})
 
 
 @dataclass(frozen=True)
 class ContentReport:
-    """What a rewriting kept and lost.
+    """Numbers, names and list structure that a rewriting lost or added.
 
     Attributes:
         missing_numbers: numbers of the original that the rewriting lacks, as often as they are missing.
         missing_names: capitalised words inside sentences, words in capitals and words with inner capitals that the
             rewriting lacks, whatever their case there.
-        list_kept: whether bullets, numbered points, headings, titles, code fences and separators follow one another
-            as before.
+        list_kept: bullets, numbered points, headings, titles, code fences and separators follow one another as before.
         length_ratio: words after over words before; NaN where there were none.
         added_numbers: numbers that only the rewriting has.
-        empty: whether the rewriting has no word although the original had one.
+        empty: the rewriting has no word although the original had one.
     """
 
     missing_numbers: tuple[str, ...]
@@ -57,24 +57,24 @@ class ContentReport:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing that is checked was lost or added; the length may change."""
+        """Nothing that is checked was lost or added; the length may change."""
         return not self.reasons
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """What is wrong, in words for a table; empty where nothing is."""
-        found: list[str] = []
+        """Every fault in words for a table; empty where there is none."""
+        faults: list[str] = []
         if self.empty:
-            found.append("nothing is left")
+            faults.append("nothing is left")
         if self.missing_numbers:
-            found.append(f"numbers lost: {', '.join(self.missing_numbers)}")
+            faults.append(f"numbers lost: {', '.join(self.missing_numbers)}")
         if self.added_numbers:
-            found.append(f"numbers added: {', '.join(self.added_numbers)}")
+            faults.append(f"numbers added: {', '.join(self.added_numbers)}")
         if self.missing_names:
-            found.append(f"names lost: {', '.join(self.missing_names)}")
+            faults.append(f"names lost: {', '.join(self.missing_names)}")
         if not self.list_kept:
-            found.append("list structure changed")
-        return tuple(found)
+            faults.append("list structure changed")
+        return tuple(faults)
 
 
 def check_content(before: str, after: str) -> ContentReport:
@@ -106,7 +106,7 @@ def names_of(text: str) -> list[str]:
     """
     if not any(c.islower() for c in text):
         return []
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for line in text.splitlines():
         end = 0
         for match in _WORD.finditer(line):
@@ -117,15 +117,15 @@ def names_of(text: str) -> list[str]:
                 continue
             inner = any(c.isupper() for c in word[1:])
             if inner or not starts:
-                found.setdefault(word)
-    return list(found)
+                names.setdefault(word)
+    return list(names)
 
 
 def structure_of(text: str) -> tuple[str, ...]:
     """The marks of structure, line by line: bullets, numbered points, headings, titles, fences and separators."""
     marks: list[str] = []
     for line in text.splitlines():
-        if _FENCE.match(line):
+        if FENCE.match(line):
             marks.append("fence")
         elif _SEPARATOR.match(line):
             marks.append("separator")
@@ -160,8 +160,8 @@ class Style:
     """A manner of writing.
 
     Attributes:
-        name: what the arm is called.
-        instruction: what a model is told to make of the response; the constraints are added to it.
+        name: of the arm.
+        instruction: the request to a model; the constraints are added to it.
         rules: the program's way of doing the same.
     """
 
@@ -183,17 +183,17 @@ class Rewriter(Protocol):
 
     @property
     def name(self) -> str:
-        """What made a variant: `rules`, or the spec of a model."""
+        """The maker of a variant: `rules`, or the spec of a model."""
         ...
 
     def rewrite(self, texts: Sequence[str], style: Style, *, strength: float, seed: int) -> list[Rewrite]:
         """Each text in the style, with its report.
 
         Args:
-            texts: what to rewrite.
+            texts: to be rewritten.
             style: the manner.
-            strength: how much of it, in [0, 1]; 0 leaves the texts as they are.
-            seed: where chance decides, the same seed gives the same text.
+            strength: in [0, 1]; 0 leaves the texts as they are.
+            seed: of the random draws; the same seed gives the same text.
 
         Raises:
             InputError: the strength is outside [0, 1].
@@ -249,12 +249,12 @@ class ModelRewriter:
 
 
 def prompt_of(style: Style, strength: float, text: str) -> str:
-    """What a model is asked: the style's instruction, how much of it, the constraints and the response."""
+    """The prompt to a model: the style's instruction, its strength in words, the constraints and the response."""
     return f"{style.instruction}\n{degree(strength)}\n\n{KEEP}\n\nResponse:\n{text}\n\nRewritten response:"
 
 
 def degree(strength: float) -> str:
-    """The strength in words; a model has no dial."""
+    """The strength in words, for a model."""
     if strength <= 0.34:
         return "Change the tone slightly: a few words are enough."
     if strength <= 0.67:

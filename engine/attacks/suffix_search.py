@@ -1,4 +1,4 @@
-"""AdvSuffix: a universal phrase found word by word on a white-box judge (eqs. 1 and 2 of CAP, paper 001).
+"""AdvSuffix: a universal phrase learned word by word on a white-box judge (eqs. 1 and 2 of CAP, paper 001).
 
 Greedy as in Raina et al. 2024: the word that raises the mean objective over the training prompts most is kept, then
 the next one is sought behind it. They try every word of a vocabulary; here the gradient at the new word's place ranks
@@ -26,7 +26,7 @@ from engine.inference.gradients import require_white_box, slot_gradients, vocabu
 from engine.inference.loading import LoadedModel
 from engine.inference.scoring import LabelTokens, Way, label_probabilities
 
-# The words a phrase may be made of: those that are one token of the judge after a space.
+# Words of a phrase: those that are one token of the judge after a space.
 
 _SPACES = "Ġ▁"
 _WORD = re.compile(r"[A-Za-z][a-z]{2,}")
@@ -58,13 +58,13 @@ def vocabulary_of(tokenizer: Any, only: Sequence[str] = ()) -> Vocabulary:
     # Encoded behind another word: some tokenizers treat the beginning of a text differently.
     before = encode_text(tokenizer, _PROBE)
     rows = zip(candidates, encode_texts(tokenizer, [f"{_PROBE} {word}" for word in candidates]), strict=True)
-    found = {word: row[-1] for word, row in rows if row[:-1] == before and len(row) == len(before) + 1}
-    if not found:
+    tokens = {word: row[-1] for word, row in rows if row[:-1] == before and len(row) == len(before) + 1}
+    if not tokens:
         raise ModelError(
             "The judge's tokenizer writes no usable word as a single token after a space, and a phrase is searched "
             "word by word among such tokens. Use a judge with a subword tokenizer."
         )
-    return Vocabulary(tuple(found), tuple(found.values()))
+    return Vocabulary(tuple(tokens), tuple(tokens.values()))
 
 
 Tokens = tuple[int, ...]
@@ -84,7 +84,7 @@ class Target:
         tail: token ids after it.
         clean: token ids of the whole prompt without a phrase; where the response ends in white space, its last
             tokens are not those of `head`.
-        values: what each of the L labels is worth; the objective is its expectation.
+        values: worth of each of the L labels; the objective is its expectation.
     """
 
     head: Tokens
@@ -97,7 +97,7 @@ class Tried(NamedTuple):
     """One candidate.
 
     Attributes:
-        step: which word of the phrase, from 1.
+        step: place of the word in the phrase, from 1.
         word: the candidate.
         value: mean objective over the training prompts; NaN where a prompt was unread.
         n_unread: prompts whose answer tokens held too little probability.
@@ -111,14 +111,14 @@ class Tried(NamedTuple):
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a search stands, told after each round.
+    """State of a search after a round.
 
     Attributes:
         words: the phrase so far, the best candidate of an unfinished step left out.
         values: the mean objective without the phrase and after each word.
         tried: the candidates of this round.
         queries: forward passes so far, gradients (counted as three) included.
-        chosen: whether this round ended its step.
+        chosen: this round ended its step.
     """
 
     words: tuple[str, ...]
@@ -130,13 +130,13 @@ class Progress:
 
 @dataclass(frozen=True)
 class Dials:
-    """How a search goes.
+    """Settings of a search.
 
     Attributes:
         words: length of the phrase, 1 to 5.
         candidates: words tried at each step.
         lower: look for the phrase that lowers the objective.
-        guided: whether gradients choose the candidates; else they are drawn at random, the control for the filter.
+        guided: gradients choose the candidates; else they are drawn at random, the control for the filter.
         seed: of the random draws.
     """
 
@@ -147,7 +147,7 @@ class Dials:
     seed: int = 0
 
 
-Told = Callable[[Progress], None]
+OnProgress = Callable[[Progress], None]
 Count = Callable[[int], None]
 """Called with the number of prompts computed since the last call; may raise to stop."""
 
@@ -159,8 +159,8 @@ class SuffixSearch:
         loaded: the white-box judge's model.
         labels: the answers scored, each of one token.
         targets: the training prompts.
-        vocabulary: what a phrase may be made of.
-        fits: whether a phrase of these words is read as the same tokens inside every prompt.
+        vocabulary: words that a phrase may be made of.
+        fits: true where a phrase of these words is read as the same tokens inside every prompt.
 
     Raises:
         ModelError: the model or its labels allow no gradient.
@@ -181,14 +181,16 @@ class SuffixSearch:
         self._worth = np.array([t.values for t in targets])  # (N, L)
         self.queries = 0
 
-    def run(self, dials: Dials, told: Told, count: Count = lambda _: None, start: Sequence[str] = ()) -> Progress:
+    def run(
+        self, dials: Dials, progress: OnProgress, count: Count = lambda _: None, start: Sequence[str] = ()
+    ) -> Progress:
         """Search the phrase.
 
         Args:
-            dials: how.
-            told: called after each round.
+            dials: its settings.
+            progress: called after each round.
             count: called as prompts are computed.
-            start: words found before; the search goes on behind them.
+            start: words of an earlier search; this one goes on behind them.
 
         Raises:
             ModelError: no candidate can be used, since each leaves a prompt unread or is read as other tokens.
@@ -196,7 +198,7 @@ class SuffixSearch:
         words = list(start[: dials.words])
         values = [float(self.evaluate([words[:k]], count)[0][0]) for k in range(len(words) + 1)]
         state = Progress(tuple(words), tuple(values), (), self.queries, True)
-        told(state)
+        progress(state)
         while len(words) < dials.words:
             tried: list[Tried] = []
             for k in range(ROUNDS):
@@ -205,13 +207,13 @@ class SuffixSearch:
                     PROBES, (dials.seed, len(words))
                 )
                 chosen = self._candidates(words, probes, quota, {t.word for t in tried}, dials, count)
-                found, unread = self.evaluate([[*words, w] for w in chosen], count)
+                means, unread = self.evaluate([[*words, w] for w in chosen], count)
                 new = [
-                    Tried(len(words) + 1, w, float(v), int(n)) for w, v, n in zip(chosen, found, unread, strict=True)
+                    Tried(len(words) + 1, w, float(v), int(n)) for w, v, n in zip(chosen, means, unread, strict=True)
                 ]
                 tried += new
                 if k + 1 < ROUNDS:
-                    told(Progress(tuple(words), tuple(values), tuple(new), self.queries, False))
+                    progress(Progress(tuple(words), tuple(values), tuple(new), self.queries, False))
             best = next((t for t in _best(tried, dials) if self._fits([*words, t.word])), None)
             if best is None or np.isnan(best.value):
                 raise ModelError(
@@ -221,7 +223,7 @@ class SuffixSearch:
             words.append(best.word)
             values.append(best.value)
             state = Progress(tuple(words), tuple(values), tuple(new), self.queries, True)
-            told(state)
+            progress(state)
         return state
 
     def evaluate(
@@ -263,9 +265,9 @@ class SuffixSearch:
             done = now
 
         worth = self._worth.repeat(len(probes), axis=0)
-        found = slot_gradients(self.loaded, prompts, slots, self.labels, worth, tell)
+        gradients = slot_gradients(self.loaded, prompts, slots, self.labels, worth, tell)
         self.queries += 3 * len(prompts)  # a backward pass costs about two forward ones
-        return found
+        return gradients
 
     def _ids(self, words: Sequence[str]) -> Tokens:
         return tuple(self._token[w] for w in words)

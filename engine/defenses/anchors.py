@@ -36,7 +36,7 @@ class Anchors(NamedTuple):
         tokens: prompt and written tokens of both together; 0 where they were known.
         passes: forward passes of both together; 0 where they were known.
         seconds: wall time of both together [s]; 0 where they were known.
-        unread: why there are no anchors for this request; empty where there are.
+        unread: the reason that this request has no anchors; empty where it has.
     """
 
     low: str = ""
@@ -71,7 +71,7 @@ class AnchorSource(TypingProtocol):
         ...
 
     def cost(self, requests: Sequence[Request]) -> Cost:
-        """What `anchors` would take, without asking a model; `known` is left 0."""
+        """The cost of `anchors`, without asking a model; `known` is left 0."""
         ...
 
 
@@ -99,10 +99,10 @@ class AnchoredJudge(DefendedJudge):
                 f"Response {twice.response_id} has anchors already, and {self.name} would replace them. Name one "
                 "defense with anchors only."
             )
-        found = self._source.anchors(requests, checkpoint)
+        pairs = self._source.anchors(requests, checkpoint)
         return [
             Step(replace(r, anchor_low=a.low, anchor_high=a.high), a.passes, a.seconds, a.unread)
-            for r, a in zip(requests, found, strict=True)
+            for r, a in zip(requests, pairs, strict=True)
         ]
 
     def cost(self, requests: Sequence[Request]) -> Cost:
@@ -148,13 +148,13 @@ class GivenAnchors:
 
 Asked = Literal["quality", "score"]
 LOW, HIGH = 2.0, 4.0
-"""What the anchored prompts call their anchors, of 5 (the paper's "2/5 and 4/5 typical")."""
+"""Points of 5 that the anchored prompts give their anchors (the paper's "2/5 and 4/5 typical")."""
 TOLERANCE = 1.0
 """Points of 5 by which a rated response may miss what the prompt calls it."""
 NEW_TOKENS: Mapping[Task, int] = {Task.SUMMARY: 128, Task.DIALOGUE: 64}
 DEFAULT_NEW_TOKENS = 96
 PROMPTED: Mapping[str, Asked] = {"wcap": "quality", "score-anchors": "score"}
-"""The arms whose anchors a tutor writes on request, and what it is asked for."""
+"""The arms whose anchors a tutor writes on request, and the kind of request."""
 
 _KINDS: Mapping[Task, tuple[str, str, str]] = {
     Task.SUMMARY: ("summary", "article", "two or three sentences"),
@@ -214,7 +214,7 @@ def new_tokens_of(task: Task) -> int:
 
 
 def anchor_prompt(request: Request, side: str, asked: Asked = "quality") -> str:
-    """What the tutor is asked for the `low` or the `high` anchor; the response under judgement is not in it."""
+    """The prompt to the tutor for the `low` or the `high` anchor; the response under judgement is not in it."""
     what, source, length = _KINDS.get(request.task, _OTHER)
     wish = _QUALITY[side] if asked == "quality" else _SCORE
     wish = wish.format(what=what, score=LOW if side == "low" else HIGH)
@@ -271,8 +271,8 @@ def random_anchors(responses: pd.DataFrame, seed: int = 0) -> dict[str, Anchors]
     out: dict[str, Anchors] = {}
     for _, item in responses.groupby("item_id", sort=False):
         rows = list(zip(item["response_id"], item["text"], strict=True))
-        for response_id, own in rows:
-            others = list(dict.fromkeys(t for r, t in rows if r != response_id and t != own))
+        for response_id, text in rows:
+            others = list(dict.fromkeys(t for r, t in rows if r != response_id and t != text))
             if len(others) < 2:
                 out[response_id] = Anchors(unread="random-anchors: the item has no two other responses")
                 continue

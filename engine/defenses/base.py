@@ -1,12 +1,15 @@
-"""What every defense is: a judge that changes each request, or holds it back, before the judge inside it answers."""
+"""A defense is a judge around a judge: it changes each request, or holds it back, before the inner judge answers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
 from engine.core.schema import NONE, Protocol
 from engine.judges.base import Checkpoint, Cost, Judge, JudgeWrapper, Quote, Request, Verdict, no_checkpoint, unread
+
+AfterBatch = Callable[[], None]
+"""Called after each batch of a model; may raise to stop."""
 
 
 @dataclass(frozen=True)
@@ -14,7 +17,7 @@ class Step:
     """A request after one defense, and what the defense cost.
 
     Attributes:
-        unread: why this request cannot be judged behind this defense; empty where it can.
+        unread: the reason that this request cannot be judged behind this defense; empty where it can.
     """
 
     request: Request
@@ -29,7 +32,7 @@ class MarkedRequest(Request):
 
     Attributes:
         marks: a text and the quote around it; every other text has the request's own quote. Quotes depend on the
-            text alone, so two candidates with one text are dressed alike.
+            text alone, so two candidates with one text are quoted alike.
     """
 
     marks: tuple[tuple[str, Quote], ...] = ()
@@ -41,11 +44,11 @@ class MarkedRequest(Request):
 
 
 class OuterJudge(JudgeWrapper):
-    """What every defense passes on from the judge behind it: it changes the arm, not the judge.
+    """A wrapper that changes the arm, not the judge.
 
     Args:
         inner: the judge, or the judge behind the defenses that come later.
-        name: this defense with its dials; what it changes is part of each prompt, which the cache key covers.
+        name: this defense with its options; what it changes is part of each prompt, which the cache key covers.
     """
 
     def __init__(self, inner: Judge, name: str) -> None:
@@ -77,7 +80,7 @@ class DefendedJudge(OuterJudge):
         return self.inner.prompt(self._named(self.steps([request], no_checkpoint)[0].request))
 
     def cost(self, requests: Sequence[Request]) -> Cost:
-        """What the inner judge would take for the changed requests."""
+        """The inner judge's cost of the changed requests."""
         return self.inner.cost([self._named(step.request) for step in self.steps(requests, no_checkpoint)])
 
     def steps(self, requests: Sequence[Request], checkpoint: Checkpoint) -> list[Step]:
@@ -94,7 +97,7 @@ def merge_verdicts(steps: Sequence[Step], answers: Sequence[Verdict]) -> list[Ve
 def unwrap(
     judge: Judge, requests: Sequence[Request], checkpoint: Checkpoint = no_checkpoint
 ) -> tuple[Judge, list[Request], list[list[Step]]]:
-    """The judge behind all defenses, what it would be asked, and the steps of each defense, outermost first."""
+    """The judge behind all defenses, the requests that reach it, and the steps of each defense, outermost first."""
     going, chain = list(requests), []
     while isinstance(judge, DefendedJudge):
         chain.append(judge.steps(going, checkpoint))
@@ -126,12 +129,12 @@ def judge_together(
     if any(judge is not inner[0] for judge in inner):
         raise ValueError("the judges behind the defenses are not one and the same")
     held = total - sum(map(len, asked))
-    answers = iter(inner[0].judge([r for own in asked for r in own], lambda done, _: checkpoint(held + done, total)))
-    found = [[next(answers) for _ in own] for own in asked]
+    answers = iter(inner[0].judge([r for part in asked for r in part], lambda done, _: checkpoint(held + done, total)))
+    verdicts = [[next(answers) for _ in part] for part in asked]
     for k, chain in enumerate(chains):
         for steps in reversed(chain):
-            found[k] = merge_verdicts(steps, found[k])
-    return found
+            verdicts[k] = merge_verdicts(steps, verdicts[k])
+    return verdicts
 
 
 def candidates_of(request: Request) -> tuple[str, ...]:
@@ -152,7 +155,7 @@ def add_quote(request: Request, quote: Quote, only: Sequence[str] | None = None)
     if only is None:
         quoted = replace(request, quote=quote.around(request.quote))
         if isinstance(quoted, MarkedRequest):
-            return replace(quoted, marks=tuple((text, quote.around(own)) for text, own in marks.items()))
+            return replace(quoted, marks=tuple((text, quote.around(inner)) for text, inner in marks.items()))
         return quoted
     if not only:
         return request

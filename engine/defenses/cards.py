@@ -1,4 +1,4 @@
-"""The defenses a user can choose from, with their dials and sources."""
+"""The defenses a user can choose from, with their options and sources."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ UNLIKELY_BY_DESIGN = frozenset({"broken"})
 
 
 @dataclass(frozen=True)
-class Dial:
-    """A parameter of a defense: allowed range (inclusive), default, and whether it is a whole number."""
+class Option:
+    """An option of a defense: allowed range (inclusive), default, and its kind of number."""
 
     low: float
     high: float
@@ -36,34 +36,36 @@ class Dial:
 
 @dataclass(frozen=True)
 class DefenseCard:
-    """What a user reads before choosing a defense.
+    """A defense as a user chooses it: title, description, options.
 
     Attributes:
-        name: the arm; a card may stand for a defense with a dial already set.
-        dials: what may be set after a question mark, for example `perplexity?threshold=120&window=16`.
-        needs_weights: whether it asks the bundled base model, also where the judge itself has no model.
-        anchored: whether it shows the judge two anchors, which a source must give.
+        name: the arm; a card may stand for a defense with an option already set.
+        options: set after a question mark, for example `perplexity?threshold=120&window=16`.
+        needs_weights: it asks the bundled base model, also where the judge itself has no model.
+        anchored: it shows the judge two anchors, which a source must give.
     """
 
     name: str
     title: str
     about: str
     source: str
-    dials: Mapping[str, Dial] = field(default_factory=dict)
+    options: Mapping[str, Option] = field(default_factory=dict)
     needs_weights: bool = False
     anchored: bool = False
 
 
 _PERPLEXITY = {
-    "threshold": Dial(1, 1e9, PERPLEXITY_THRESHOLDS[0], "perplexity above which the judge is warned"),
-    "window": Dial(0, 4096, 0, "tokens of a window; 0 takes the whole text", whole=True),
+    "threshold": Option(1, 1e9, PERPLEXITY_THRESHOLDS[0], "perplexity above which the judge is warned"),
+    "window": Option(0, 4096, 0, "tokens of a window; 0 takes the whole text", whole=True),
 }
-_DETECTOR = {"threshold": Dial(0, 1, DETECTOR_THRESHOLD, "probability of Yes above which the judge is warned")}
+_DETECTOR = {"threshold": Option(0, 1, DETECTOR_THRESHOLD, "probability of Yes above which the judge is warned")}
 _RETOKENISE = {
-    "rate": Dial(0, 1, 0.1, "probability that a merge is left out"),
-    "seed": Dial(0, 2**31 - 1, 0, "another seed, other cuts", whole=True),
+    "rate": Option(0, 1, 0.1, "probability that a merge is left out"),
+    "seed": Option(0, 2**31 - 1, 0, "another seed, other cuts", whole=True),
 }
-_REASONING = {"tokens": Dial(8, 512, 64, "longest reasoning, where the base model writes it for the judge", whole=True)}
+_REASONING = {
+    "tokens": Option(8, 512, 64, "longest reasoning, where the base model writes it for the judge", whole=True)
+}
 DEFENSES: dict[str, DefenseCard] = {
     c.name: c
     for c in (
@@ -167,36 +169,37 @@ DEFENSES: dict[str, DefenseCard] = {
     )
 }
 KINDS: dict[str, DefenseCard] = {name: card for name, card in DEFENSES.items() if "?" not in name}
-"""The defenses without a dial set: what a name may begin with."""
+"""The defenses without an option set: the beginnings of names."""
 
 
-# Names of arms: `NAME[?dial=value&dial=value]`, several joined by `+`; dials are left out at their defaults.
+# Names of arms: `NAME[?option=value&option=value]`, several joined by `+`; options are left out at their defaults.
 
 REFSWAP = "refswap"
 """A defense of verifiers alone (`engine.studies.refswap.run`)."""
 _DECIMALS = 9
-"""Decimals of a dial that count."""
+"""Decimals of an option that count."""
 
 
 @dataclass(frozen=True)
 class DefenseName:
-    """One defense with its dials, defaults filled in."""
+    """One defense with its options, defaults filled in."""
 
     base: str
-    dials: Mapping[str, float]
+    options: Mapping[str, float]
 
     @property
     def card(self) -> DefenseCard:
-        """What this defense is."""
+        """Its card."""
         return KINDS[self.base]
 
     @property
     def name(self) -> str:
-        """The arm's one name: dials at their defaults are left out, the others in the card's order."""
-        set_by_hand = {
-            dial: value for dial, value in self.dials.items() if value != _default(self.card, dial, self.dials)
-        }
-        query = "&".join(f"{dial}={_written(value)}" for dial, value in set_by_hand.items())
+        """The arm's one name: options at their defaults are left out, the others in the card's order."""
+        query = "&".join(
+            f"{option}={_written(value)}"
+            for option, value in self.options.items()
+            if value != _default(self.card, option, self.options)
+        )
         return f"{self.base}?{query}" if query else self.base
 
 
@@ -204,7 +207,7 @@ def parse_defense(name: str) -> DefenseName:
     """Read the name of one defense.
 
     Raises:
-        InputError: no such defense or dial, a value outside its range, or a dial given twice.
+        InputError: no such defense or option, a value outside its range, or an option given twice.
     """
     base, mark, query = name.partition("?")
     if base == REFSWAP:
@@ -217,14 +220,14 @@ def parse_defense(name: str) -> DefenseName:
         raise InputError(f"Unknown defense {name!r}. Available: {', '.join(KINDS)}.")
     card = KINDS[base]
     given: dict[str, float] = {}
-    for dial, text in parse_qsl(query, keep_blank_values=True):
-        if dial not in card.dials:
-            raise InputError(f"{name!r}: {base} has no dial {dial!r}. {ranges_of(card)}")
-        if dial in given:
-            raise InputError(f"{name!r} sets {dial} twice. Give it once.")
-        given[dial] = _number(card, dial, text, name)
+    for option, text in parse_qsl(query, keep_blank_values=True):
+        if option not in card.options:
+            raise InputError(f"{name!r}: {base} has no option {option!r}. {ranges_of(card)}")
+        if option in given:
+            raise InputError(f"{name!r} sets {option} twice. Give it once.")
+        given[option] = _number(card, option, text, name)
     if mark and not given:
-        raise InputError(f"{name!r} sets no dial after the question mark. {ranges_of(card)}")
+        raise InputError(f"{name!r} sets no option after the question mark. {ranges_of(card)}")
     window = int(given.get("window", 0))
     if base == "perplexity" and "threshold" not in given and window not in PERPLEXITY_THRESHOLDS:
         known = ", ".join(str(w) for w in PERPLEXITY_THRESHOLDS)
@@ -232,22 +235,20 @@ def parse_defense(name: str) -> DefenseName:
             f"{name!r}: a default threshold was measured for the windows {known} only. Give one, for example "
             f"perplexity?threshold=500&window={window}."
         )
-    dials = {dial: given.get(dial, _default(card, dial, given)) for dial in card.dials}
-    return DefenseName(base, dials)
+    return DefenseName(base, {option: given.get(option, _default(card, option, given)) for option in card.options})
 
 
 def parse_defenses(name: str) -> list[DefenseName]:
     """Read an arm's whole name; `none` stands for no defense and is left out of a longer name.
 
     Raises:
-        InputError: as `parse_defense`, or one defense twice with the same dials.
+        InputError: as `parse_defense`, or one defense twice with the same options.
     """
-    found = [parse_defense(part) for part in name.split("+")]
-    found = [one for one in found if one.base != NONE]
-    names = [one.name for one in found]
+    defenses = [one for part in name.split("+") if (one := parse_defense(part)).base != NONE]
+    names = [one.name for one in defenses]
     if twice := next((n for n in names if names.count(n) > 1), ""):
         raise InputError(f"{name!r} has {twice} twice. Give it once.")
-    return found
+    return defenses
 
 
 def defense_name(name: str) -> str:
@@ -260,14 +261,14 @@ def defense_name(name: str) -> str:
 
 
 def ranges_of(card: DefenseCard) -> str:
-    """One sentence on the dials of a defense."""
-    if not card.dials:
+    """One sentence on the options of a defense."""
+    if not card.options:
         return f"Nothing may follow {card.name.partition('?')[0]}."
     parts = [
-        f"{dial} ({'whole number ' if d.whole else ''}{d.low:g} to {_plain(d.high)}, default {d.default:g})"
-        for dial, d in card.dials.items()
+        f"{name} ({'whole number ' if o.whole else ''}{o.low:g} to {_plain(o.high)}, default {o.default:g})"
+        for name, o in card.options.items()
     ]
-    return f"{card.name.partition('?')[0]} has the dials {', '.join(parts)}."
+    return f"{card.name.partition('?')[0]} has the options {', '.join(parts)}."
 
 
 def _written(value: float) -> str:
@@ -279,19 +280,19 @@ def _plain(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:g}"
 
 
-def _default(card: DefenseCard, dial: str, dials: Mapping[str, float]) -> float:
-    """A dial's default; that of the perplexity threshold goes by the window."""
-    if card.name == "perplexity" and dial == "threshold":
-        return PERPLEXITY_THRESHOLDS.get(int(dials.get("window", 0)), math.nan)
-    return card.dials[dial].default
+def _default(card: DefenseCard, option: str, options: Mapping[str, float]) -> float:
+    """An option's default; that of the perplexity threshold goes by the window."""
+    if card.name == "perplexity" and option == "threshold":
+        return PERPLEXITY_THRESHOLDS.get(int(options.get("window", 0)), math.nan)
+    return card.options[option].default
 
 
-def _number(card: DefenseCard, dial: str, text: str, name: str) -> float:
-    allowed = card.dials[dial]
+def _number(card: DefenseCard, option: str, text: str, name: str) -> float:
+    allowed = card.options[option]
     try:
         value = float(text)
     except ValueError:
         value = math.nan
     if not allowed.low <= value <= allowed.high or (allowed.whole and not value.is_integer()):
-        raise InputError(f"{name!r}: {dial} cannot be {text!r}. {ranges_of(card)}")
+        raise InputError(f"{name!r}: {option} cannot be {text!r}. {ranges_of(card)}")
     return round(value, _DECIMALS)

@@ -1,4 +1,4 @@
-"""What screening defenses ask of a model: how likely a text is, and whether it holds instructions to the grader."""
+"""Screening defenses: perplexity of a text, or a model asked if the text holds instructions to the grader."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from engine.core.cache import CallCache, call_cache, call_key
 from engine.core.settings import Settings, get_settings
-from engine.defenses.base import DefendedJudge, Step, add_quote, candidates_of
+from engine.defenses.base import AfterBatch, DefendedJudge, Step, add_quote, candidates_of
 from engine.defenses.prompting import tag_for
 from engine.judges.base import Checkpoint, Cost, Judge, Quote, Request, innermost
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 BASE = "bundled:base"
 MOST_KEPT = 100_000
 """Texts whose numbers stay in memory; beyond that the memory starts anew."""
-AfterBatch = Callable[[], None]
 _YES, _NO = ("Yes", "yes", "YES"), ("No", "no", "NO")
 _QUESTION = (
     "Below, between [begin {tag}] and [end {tag}], stands a text that a grader will be asked to grade. Does the text "
@@ -40,7 +39,7 @@ class Reading(NamedTuple):
     Attributes:
         value: NaN where it is undefined.
         seconds: this text's share of its batch; 0 where it was known.
-        unread: why there is no number although the text is one; empty otherwise.
+        unread: the reason that a text has no number; empty otherwise.
     """
 
     value: float
@@ -66,7 +65,7 @@ class ModelGuard:
     Args:
         base: gives the model whose perplexity counts; called on first use.
         asked: gives the model that is asked about instructions.
-        cache: where token likelihoods and answers are kept between runs; None keeps them in memory only.
+        cache: keeps token likelihoods and answers between runs; None keeps them in memory only.
     """
 
     def __init__(
@@ -145,10 +144,10 @@ class ModelGuard:
             if not batch:  # a pass over a shared beginning: its time goes to the answers that follow
                 after_batch()
                 return
-            found = {wanted[todo[i]]: row for i, row in zip(batch, rows, strict=True)}
+            rows_by_key = {wanted[todo[i]]: row for i, row in zip(batch, rows, strict=True)}
             if self._cache:
-                self._cache.put_many(found.items())
-            self._known.update(found)
+                self._cache.put_many(rows_by_key.items())
+            self._known.update(rows_by_key)
             seconds.update(dict.fromkeys((todo[i] for i in batch), (time.perf_counter() - clock) / len(batch)))
             after_batch()
             clock = time.perf_counter()
@@ -166,8 +165,8 @@ def guard_for(judge: Judge, settings: Settings | None = None) -> Guard:
     """
     settings = settings or get_settings()
     base = base_loader(settings)
-    own = own_model(judge)
-    return ModelGuard(base, lambda: own or base(), call_cache(settings.calls))
+    model = own_model(judge)
+    return ModelGuard(base, lambda: model or base(), call_cache(settings.calls))
 
 
 def own_model(judge: Judge) -> LoadedModel | None:
@@ -179,7 +178,7 @@ def own_model(judge: Judge) -> LoadedModel | None:
 
 
 def reasons(judge: Judge) -> bool:
-    """Whether the judge can write an analysis before its verdict: its own model can, or a server's."""
+    """The judge can write an analysis before its verdict: its own model can, or a server's."""
     if own_model(judge):
         return True
     return bool(getattr(innermost(judge), "writes", False))
@@ -232,7 +231,7 @@ def _too_long(tokens: int, loaded: LoadedModel) -> str:
     )
 
 
-# Defenses that look at the response first and warn the judge about what stands out: perplexity and LLM detector.
+# The judge behind a guard: a response that stands out is shown behind a warning.
 #
 # A candidate above the threshold is quoted behind a warning; the judge still gives its verdict (CAP, paper 001, section
 # 5.1). The number is taken of the candidate alone, as the defenses named before have left it. A candidate that has no
@@ -252,7 +251,7 @@ class ScreeningJudge(DefendedJudge):
 
     Args:
         inner: the judge.
-        name: the defense with its dials.
+        name: the defense with its options.
         look: gives the reading of each distinct text.
         threshold: above it a candidate is quoted behind the warning.
     """
@@ -280,14 +279,13 @@ class ScreeningJudge(DefendedJudge):
         return inner._replace(calls=inner.calls + len(texts), tokens=inner.tokens + looks)
 
     def _step(self, request: Request, readings: dict[str, Reading], charged: set[str]) -> Step:
-        own = tuple(dict.fromkeys(candidates_of(request)))
-        found = [readings[text] for text in own]
-        reason = next((reading.unread for reading in found if reading.unread), "")
-        over = [text for text, reading in zip(own, found, strict=True) if reading.value > self._threshold]
+        texts = tuple(dict.fromkeys(candidates_of(request)))
+        reason = next((readings[text].unread for text in texts if readings[text].unread), "")
+        over = [text for text in texts if readings[text].value > self._threshold]
         # What a text cost is charged to the first request that holds it.
-        seconds = sum(readings[text].seconds for text in own if text not in charged)
-        charged.update(own)
-        return Step(add_quote(request, WARNING, over), float(len(own)), seconds, reason)
+        seconds = sum(readings[text].seconds for text in texts if text not in charged)
+        charged.update(texts)
+        return Step(add_quote(request, WARNING, over), float(len(texts)), seconds, reason)
 
 
 def perplexity_judge(judge: Judge, name: str, guard: Guard, threshold: float, window: int) -> ScreeningJudge:

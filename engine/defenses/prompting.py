@@ -109,7 +109,7 @@ class RetokenisingJudge(DefendedJudge):
 
     Args:
         inner: the judge.
-        name: the defense with its dials.
+        name: the defense with its options.
         rate: probability that a possible merge is left out, 0 to 1; 0 cuts rare words only, 1 spells words out.
         seed: another seed, other cuts; the same text is always cut alike.
         tokenizer: a byte-level BPE `tokenizer.json`, read on first use.
@@ -134,9 +134,9 @@ def retokenised(text: str, merges: Merges, rate: float, seed: int = 0) -> str:
     draws = _Draws(hashlib.sha256(key).digest())
     out: list[str] = []
     end = 0
-    for found in _WORD.finditer(text):
-        out += [text[end : found.start()], " ".join(_pieces(found[0], text[: found.start()][-1:], merges, rate, draws))]
-        end = found.end()
+    for word in _WORD.finditer(text):
+        out += [text[end : word.start()], " ".join(_pieces(word[0], text[: word.start()][-1:], merges, rate, draws))]
+        end = word.end()
     return "".join(out) + text[end:]
 
 

@@ -35,7 +35,7 @@ class ReasoningJudge(DefendedJudge):
 
     Args:
         inner: the judge.
-        name: the defense with its dials.
+        name: the defense with its options.
         writer: writes the reasoning for a judge that cannot; None where the judge's own cards ask for it.
         new_tokens: longest reasoning, where a writer writes it.
     """
@@ -56,10 +56,10 @@ class ReasoningJudge(DefendedJudge):
             _require_one(request)
         total = len(requests)
         prompts = [reasoning_prompt(request) for request in requests]
-        found = self._writer.write(prompts, self._new_tokens, lambda: checkpoint(0, total))
+        replies = self._writer.write(prompts, self._new_tokens, lambda: checkpoint(0, total))
         return [
             Step(_with_reasoning(r, w.text), w.passes, w.seconds, w.unread and f"reasoning: {w.unread}")
-            for r, w in zip(requests, found, strict=True)
+            for r, w in zip(requests, replies, strict=True)
         ]
 
     def cost(self, requests: Sequence[Request]) -> Cost:
@@ -75,7 +75,7 @@ class ReasoningJudge(DefendedJudge):
 
 
 def reasoning_prompt(request: Request) -> str:
-    """What is asked before the verdict: an analysis by the task's criteria, without a grade."""
+    """The prompt for the reasoning: an analysis by the task's criteria, without a grade."""
     what, source, criteria = _CRITERIA.get(request.task, _OTHER)
     return (
         f"Analyse the quality of a {what} step by step: {criteria}. Name strengths and faults in a few short "

@@ -1,4 +1,4 @@
-"""From a name to a judge around a judge: the one place where they meet."""
+"""Defenses by name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from engine.judges.base import Judge
 
 @dataclass(frozen=True)
 class Helpers:
-    """What a defense may need besides the judge: a guard for questions about texts, and where anchors come from."""
+    """Needs of a defense besides the judge: a guard for questions about texts, and sources of anchors."""
 
     guard: Guard | None
     sources: Mapping[str, AnchorSource]
@@ -36,11 +36,11 @@ def defend(
         name: for example `delimiters`, `perplexity?threshold=120&window=16` or `retokenise+sandwich`.
         guard: answers the screening defenses' questions about texts; by default the bundled base model, loaded on
             first use.
-        sources: where the anchors of anchored defenses come from, by the defense's name. Those that a tutor writes
-            on request come from the bundled base model where none is given.
+        sources: of anchors, by the name of the anchored defense. Anchors that a tutor writes on
+            request come from the bundled base model where none is given.
 
     Raises:
-        InputError: no such defense or dial, a value outside its range, or an anchored defense without a source.
+        InputError: no such defense or option, a value outside its range, or an anchored defense without a source.
     """
     parts = parse_defenses(name)
     made = guard if guard or not any(part.card.needs_weights for part in parts) else guard_for(judge)
@@ -52,7 +52,7 @@ def defend(
 
 
 def describe_defense(name: str) -> DefenseCard:
-    """The card of an arm; dials set by hand and joined defenses are in its title.
+    """The card of an arm; options set by hand and joined defenses are in its title.
 
     Raises:
         InputError: as `defend`.
@@ -60,7 +60,7 @@ def describe_defense(name: str) -> DefenseCard:
     whole = defense_name(name)
     if whole in DEFENSES:
         return DEFENSES[whole]
-    parts = [DEFENSES.get(one.name) or _dialled(one) for one in parse_defenses(name)]
+    parts = [DEFENSES.get(one.name) or _with_options(one) for one in parse_defenses(name)]
     if len(parts) == 1:
         return parts[0]
     return DefenseCard(
@@ -72,9 +72,9 @@ def describe_defense(name: str) -> DefenseCard:
     )
 
 
-def _dialled(one: DefenseName) -> DefenseCard:
-    dials = one.name.partition("?")[2].replace("=", " ").replace("&", ", ")
-    return replace(one.card, name=one.name, title=f"{one.card.title} ({dials})")
+def _with_options(one: DefenseName) -> DefenseCard:
+    options = one.name.partition("?")[2].replace("=", " ").replace("&", ", ")
+    return replace(one.card, name=one.name, title=f"{one.card.title} ({options})")
 
 
 def _quoting(judge: Judge, part: DefenseName, helpers: Helpers) -> Judge:  # noqa: ARG001
@@ -85,25 +85,25 @@ def _retokenising(judge: Judge, part: DefenseName, helpers: Helpers) -> Judge:  
     return RetokenisingJudge(
         judge,
         part.name,
-        rate=part.dials["rate"],
-        seed=int(part.dials["seed"]),
+        rate=part.options["rate"],
+        seed=int(part.options["seed"]),
         tokenizer=get_settings().assets / "judge" / "tokenizer.json",
     )
 
 
 def _perplexity(judge: Judge, part: DefenseName, helpers: Helpers) -> Judge:
     made = helpers.guard or guard_for(judge)
-    return perplexity_judge(judge, part.name, made, part.dials["threshold"], int(part.dials["window"]))
+    return perplexity_judge(judge, part.name, made, part.options["threshold"], int(part.options["window"]))
 
 
 def _detector(judge: Judge, part: DefenseName, helpers: Helpers) -> Judge:
-    return detector_judge(judge, part.name, helpers.guard or guard_for(judge), part.dials["threshold"])
+    return detector_judge(judge, part.name, helpers.guard or guard_for(judge), part.options["threshold"])
 
 
 def _reasoning(judge: Judge, part: DefenseName, helpers: Helpers) -> Judge:  # noqa: ARG001
     settings = get_settings()
     writer = None if reasons(judge) else writer_for(base_loader(settings), settings.calls)
-    return ReasoningJudge(judge, part.name, writer, int(part.dials["tokens"]))
+    return ReasoningJudge(judge, part.name, writer, int(part.options["tokens"]))
 
 
 def _anchored(judge: Judge, part: DefenseName, helpers: Helpers) -> Judge:

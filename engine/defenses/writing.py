@@ -1,4 +1,4 @@
-"""What defenses ask a model to write: anchors and reasoning, greedily, each distinct prompt once, kept between runs."""
+"""Writers for defenses: a model writes anchors and reasoning greedily, each distinct prompt once, kept between runs."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from typing import Protocol as TypingProtocol
 
 from engine.core.cache import CallCache, call_cache, reply_key
+from engine.defenses.base import AfterBatch
 from engine.judges.base import Cost
 
 if TYPE_CHECKING:
     from engine.inference.generation import Reply
     from engine.inference.loading import LoadedModel
 
-AfterBatch = Callable[[], None]
 TUTOR = "bundled:base"
 
 
@@ -25,7 +25,7 @@ class Written(NamedTuple):
     Attributes:
         text: without white space around it.
         tokens: of the prompt and the text together; 0 where it was known, as are passes and seconds.
-        unread: why there is no text; empty where there is one.
+        unread: the reason that there is no text; empty where there is one.
     """
 
     text: str
@@ -39,11 +39,11 @@ class Writer(TypingProtocol):
     """Answers prompts in text."""
 
     def write(self, prompts: Sequence[str], new_tokens: int, after_batch: AfterBatch) -> list[Written]:
-        """What the model writes to each prompt, at most `new_tokens` tokens; of equal prompts one has the cost."""
+        """A reply to each prompt, at most `new_tokens` tokens; of equal prompts one has the cost."""
         ...
 
     def cost(self, prompts: Sequence[str], new_tokens: int) -> Cost:
-        """What `write` would take; nothing is asked."""
+        """The cost of `write`; nothing is asked."""
         ...
 
 
@@ -52,7 +52,7 @@ class ModelWriter:
 
     Args:
         load: gives the model; called on first use.
-        cache: where replies are kept between runs; None keeps none.
+        cache: keeps replies between runs; None keeps none.
     """
 
     def __init__(self, load: Callable[[], LoadedModel], cache: CallCache | None) -> None:
@@ -76,12 +76,12 @@ class ModelWriter:
 
         def keep(batch: list[int], replies: list[Reply]) -> None:
             nonlocal clock
-            found = {todo[i]: reply for i, reply in zip(batch, replies, strict=True)}
+            fresh = {todo[i]: reply for i, reply in zip(batch, replies, strict=True)}
             if self._cache:
-                pairs = [(_key(loaded, ids[p], new_tokens), (r.text, r.tokens)) for p, r in found.items()]
+                pairs = [(_key(loaded, ids[p], new_tokens), (r.text, r.tokens)) for p, r in fresh.items()]
                 self._cache.put_replies(pairs)
-            known.update(found)
-            seconds.update(dict.fromkeys(found, (time.perf_counter() - clock) / len(found)))
+            known.update(fresh)
+            seconds.update(dict.fromkeys(fresh, (time.perf_counter() - clock) / len(fresh)))
             after_batch()
             clock = time.perf_counter()
 
@@ -90,7 +90,7 @@ class ModelWriter:
         charged: set[str] = set()
         out = []
         for prompt in prompts:
-            fresh = prompt in seconds and prompt not in charged
+            charge = prompt in seconds and prompt not in charged
             charged.add(prompt)
             reply = known.get(prompt)
             if reply is None:
@@ -99,7 +99,7 @@ class ModelWriter:
             tokens = len(ids[prompt]) + reply.tokens
             text = reply.text.strip()
             why = "" if text else f"{loaded.spec} wrote nothing"
-            cost = (tokens, float(max(1, reply.tokens)), seconds[prompt]) if fresh else (0, 0.0, 0.0)
+            cost = (tokens, float(max(1, reply.tokens)), seconds[prompt]) if charge else (0, 0.0, 0.0)
             out.append(Written(text, *cost, unread=why))
         return out
 
@@ -113,7 +113,7 @@ class ModelWriter:
     def _known(
         self, loaded: LoadedModel, ids: dict[str, list[int]], new_tokens: int
     ) -> tuple[dict[str, Reply], list[str]]:
-        """What is in the cache, and the prompts that are still to be asked; one that is too long is neither."""
+        """Replies in the cache, and the prompts that are still to be asked; one that is too long is neither."""
         from engine.inference.generation import Reply
 
         keys = {prompt: _key(loaded, row, new_tokens) for prompt, row in ids.items()}

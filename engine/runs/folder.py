@@ -85,10 +85,10 @@ class RunFolder:
         self.write_manifest({**self.manifest(), **changes})
 
     def discard_if_bare(self) -> None:
-        """Remove the run if it holds nothing but what `create_run` wrote."""
+        """Remove the run if it holds nothing but what `create_run` wrote for a new one."""
         manifest = self.manifest()
-        described = any(manifest.get(key) for key in ("data", "judge", RETRY, LEARNED))
-        if not described and [file.name for file in self.path.iterdir()] == ["manifest.json"]:
+        begun = any(manifest.get(key) for key in ("data", "judge", "resumed"))
+        if not begun and [file.name for file in self.path.iterdir()] == ["manifest.json"]:
             (self.path / "manifest.json").unlink()
             self.path.rmdir()
 

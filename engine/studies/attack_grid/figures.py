@@ -83,8 +83,8 @@ RESPONSE = Dial(
 
 def _forest(source: Source, at: Values) -> Shown:
     rows = metrics(source)
-    own = rows if at["defense"] == ALL else rows[rows["defense"] == at["defense"]]
-    made = prepare_forest(own, metric=str(at["metric"]), titles=short_titles(rows))
+    shown = rows if at["defense"] == ALL else rows[rows["defense"] == at["defense"]]
+    made = prepare_forest(shown, metric=str(at["metric"]), titles=short_titles(rows))
     return Shown(made, {"note": source.origin})
 
 
@@ -106,8 +106,8 @@ def _dumbbells(source: Source, at: Values) -> Shown:
 
 def _distribution(source: Source, at: Values) -> Shown:
     rows = source.table("verdicts")
-    own = rows[(rows["response_id"] == at["response"]) & (rows["defense"] == at["defense"])]
-    by = {str(r["attack"]): r for r in own.to_dict("records")}
+    arms = rows[(rows["response_id"] == at["response"]) & (rows["defense"] == at["defense"])]
+    by = {str(r["attack"]): r for r in arms.to_dict("records")}
     attacked = None if at["attack"] == NONE else by.get(str(at["attack"]))
     if NONE not in by:
         raise InputError(f"The run has no verdict on {at['response']!r} behind {at['defense']!r}.")

@@ -74,8 +74,8 @@ def run_score(
     with ending(run, lambda: _finish(run, tables, config, "stopped", known)):
         for start in range(0, len(requests), step):
             chunk = [with_attack(r, a) for r in requests[start : start + step] for a in attacks]
-            told = _offset(checkpoint, start * per_response, len(requests) * per_response)
-            answers = _answers(judges, chunk, told)
+            progress = _offset(checkpoint, start * per_response, len(requests) * per_response)
+            answers = _answers(judges, chunk, progress)
             for (name, defended), verdicts in zip(judges.items(), answers, strict=True):
                 tables.append(verdict_table(defended, [_named(r, name) for r in chunk], verdicts))
             if time.monotonic() - written > SECONDS_BETWEEN_WRITES:
@@ -85,7 +85,7 @@ def run_score(
 
 
 def plan_score(config: ScoreConfig, dataset: Dataset, judge: Judge) -> Plan:
-    """What the study would cost; a few requests are asked to measure the pace, and their answers kept."""
+    """The cost of the study; a few requests are asked to measure the pace, and their answers kept."""
     attacks = [make_attack(name, config.own_text) for name in _arms(config.attacks)]
     asked = [with_attack(r, a) for r in _requests(config, dataset) for a in attacks]
     return make_plan([(defended, asked) for defended in _defended(config, dataset, judge).values()])
@@ -131,7 +131,7 @@ def _defenses(defenses: Sequence[str]) -> list[str]:
 
 
 def _offset(checkpoint: Checkpoint, before: int, total: int) -> Checkpoint:
-    """The study's checkpoint as one call of the judge sees it."""
+    """The study's checkpoint for one call of the judge: calls before it are added."""
     return lambda done, _: checkpoint(before + done, total)
 
 
@@ -146,14 +146,16 @@ def _describe(run: RunFolder, dataset: Dataset, judge: Judge, requests: Sequence
     )
 
 
-def _answers(judges: dict[str, Judge], chunk: Sequence[Request], told: Checkpoint) -> list[list[Verdict]]:
+def _answers(judges: dict[str, Judge], chunk: Sequence[Request], progress: Checkpoint) -> list[list[Verdict]]:
     """Each judge's verdicts; in a retry each arm is asked alone, and only what it has not read."""
     kept = [(name, judge) for name, judge in judges.items() if isinstance(judge, KeptJudge)]
     if not kept:
-        return judge_together(list(judges.values()), chunk, told)
+        return judge_together(list(judges.values()), chunk, progress)
     size = len(chunk)
     return [
-        judge.judge_as(chunk, [verdict_id(_named(r, name)) for r in chunk], _offset(told, k * size, len(kept) * size))
+        judge.judge_as(
+            chunk, [verdict_id(_named(r, name)) for r in chunk], _offset(progress, k * size, len(kept) * size)
+        )
         for k, (name, judge) in enumerate(kept)
     ]
 
@@ -177,7 +179,7 @@ def _finish(
 
 
 class AttackOne(BaseModel):
-    """What to judge, before and after."""
+    """A response and the attack on it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -221,10 +223,10 @@ def attack_one(config: AttackOne, settings: Settings, checkpoint: Checkpoint) ->
 
 
 def _request(dataset: Dataset, response_id: str) -> Request:
-    found = build_requests(dataset, response_ids=[response_id])
-    if not found:
+    requests = build_requests(dataset, response_ids=[response_id])
+    if not requests:
         raise InputError(f"The data {dataset.name} has no response {response_id!r}. Choose one from the list.")
-    return found[0]
+    return requests[0]
 
 
 def _shown(verdict: Verdict) -> dict[str, Any]:

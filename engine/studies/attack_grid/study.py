@@ -20,7 +20,7 @@ MAX_ARMS = 64
 
 
 class ScoreConfig(BaseModel):
-    """What to run; the run's manifest holds it.
+    """Settings of a run; its manifest holds them.
 
     Attributes:
         judge: spec of the judge.

@@ -17,11 +17,11 @@ def arms_of(metrics: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _arm(metrics: pd.DataFrame, attack: str, defense: str) -> dict[str, Any]:
-    """One arm as the JSON names it; what an arm has no number for is null."""
-    own = metrics[(metrics["attack"] == attack) & (metrics["defense"] == defense)].set_index("metric")
+    """One arm as the JSON names it; numbers that it does not have are null."""
+    rows = metrics[(metrics["attack"] == attack) & (metrics["defense"] == defense)].set_index("metric")
 
     def read(metric: str, column: str) -> Any:
-        return own.loc[metric, column] if metric in own.index else None
+        return rows.loc[metric, column] if metric in rows.index else None
 
     return {
         "attack": attack,

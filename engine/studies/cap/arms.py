@@ -185,7 +185,7 @@ def arms_of(config: CapConfig, judge: Judge, anchors: AnchorSets, writer: TutorW
         if name in ANCHORED:
             found[name] = AnchoredJudge(judge, name, _given(name, anchors))
         elif base_of(name) == COT:
-            found[name] = ReasoningJudge(judge, name, writer, int(parse_defense(name).dials["tokens"]))
+            found[name] = ReasoningJudge(judge, name, writer, int(parse_defense(name).options["tokens"]))
         else:
             found[name] = defend(judge, name, guard)
     for name in (n for n in config.defenses if n in ANCHORED):

@@ -1,4 +1,4 @@
-"""What recorded verdicts say by themselves: shifts, order bias, acceptance; no judge is asked."""
+"""Metrics of recorded verdicts: shifts, order bias, ratings, acceptance; no judge is asked."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _FEWEST_GROUPS, _MOST_CELLS = 200, 20_000_000
 
 
 def recorded_metrics(verdicts: pd.DataFrame, *, level: float = 0.95, seed: int = 0) -> pd.DataFrame:
-    """What the verdicts of one judge say without asking it again, per arm, as a table `metrics`.
+    """Metrics of one judge's verdicts per arm, as a table `metrics`; the judge is not asked again.
 
     pointwise: `shift_metrics`. pairwise: first_slot (share that prefers the response shown first, ties half)
     and order_agreement (pairs whose orders agree); where the recording names systems also rating and rank of each
     (Bradley-Terry over both orders, or over single verdicts where no pair was shown in both; ties half, bootstrap of
-    items). `recorded_remarks` says what they rest on. Where the order shown is not recorded, only
+    items). `recorded_remarks` says which verdicts they rest on. Where the order shown is not recorded, only
     win_rate of each system (share of its pairs that it wins, ties half). verifier: yes_rate.
     """
     protocols = set(verdicts["protocol"])
@@ -65,14 +65,14 @@ def _win_rates(arm: pd.DataFrame, level: float, seed: int) -> list[dict[str, obj
     sides = pd.DataFrame({"system": [*first, *second], "won": np.concatenate([value, 1 - value])})
     sides["item_id"] = [*arm["item_id"], *arm["item_id"]]
     out = []
-    for system, own in sides.groupby("system", sort=False):
-        interval = cluster_rate(own["won"].to_numpy(float), cluster_codes(own), level=level, seed=seed)
-        out.append(metric_row("win_rate", "", "", interval, len(own)) | {"group": system})
+    for system, pairs in sides.groupby("system", sort=False):
+        interval = cluster_rate(pairs["won"].to_numpy(float), cluster_codes(pairs), level=level, seed=seed)
+        out.append(metric_row("win_rate", "", "", interval, len(pairs)) | {"group": system})
     return out
 
 
 def recorded_remarks(verdicts: pd.DataFrame) -> list[str]:
-    """What the metrics of pairs rest on, or why there is no rating, in sentences; empty where nothing is to be said.
+    """Sentences on the verdicts behind the ratings of pairs, or the reason that there are none; empty for other data.
 
     Args:
         verdicts: table `verdicts` of one judge.
@@ -107,20 +107,20 @@ def _ratings(arm: pd.DataFrame, level: float, seed: int) -> list[dict[str, objec
         return []
     names = sorted({str(name) for side in sides for name in side})
     wins, unit = _wins(pairs, sides, names)
-    found = rate(wins, level=level, seed=seed)
+    ratings = rate(wins, level=level, seed=seed)
     shared = {
         "level": level,
         "method": f"bootstrap of {unit}" + (f", {ONE_ORDER}" if single else ""),
-        "n_clusters": found.n_items,
+        "n_clusters": ratings.n_items,
         "n_unread": int((~read).sum()),
     }
     rows: list[dict[str, object]] = []
-    for i in np.argsort(np.nan_to_num(-found.rating, nan=np.inf), kind="stable"):
-        own = shared | {"group": names[i], "n": int(found.battles[i])}
-        ends = (found.rating[i], found.lower[i], found.upper[i])
-        ranks = (found.rank[i], found.rank_lower[i], found.rank_upper[i])
+    for i in np.argsort(np.nan_to_num(-ratings.rating, nan=np.inf), kind="stable"):
+        system = shared | {"group": names[i], "n": int(ratings.battles[i])}
+        ends = (ratings.rating[i], ratings.lower[i], ratings.upper[i])
+        ranks = (ratings.rank[i], ratings.rank_lower[i], ratings.rank_upper[i])
         for metric, (value, lower, upper) in (("rating", ends), ("rank", ranks)):
-            rows.append({"metric": metric, "value": value, "lower": lower, "upper": upper} | own)
+            rows.append({"metric": metric, "value": value, "lower": lower, "upper": upper} | system)
     return rows
 
 

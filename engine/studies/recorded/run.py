@@ -17,8 +17,8 @@ def run_recorded(config: RecordedConfig, run: RunFolder, roots: Sequence[Path] =
     """Write a recording's verdicts, arms as recorded, and their metrics.
 
     Args:
-        config: which recording to read.
-        run: where the tables go.
+        config: names the recording.
+        run: its tables are written here.
         roots: folders the file must lie in (`settings.model_roots`); empty allows any.
 
     Raises:

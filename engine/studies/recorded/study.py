@@ -11,7 +11,7 @@ from engine.studies.study import Context, Study, Summary
 
 
 class RecordedConfig(BaseModel):
-    """Which recording to read.
+    """Settings of a run.
 
     Attributes:
         judge: `recorded:FILE?...`, see `engine.judges.recorded`.

@@ -16,8 +16,8 @@ _SERIES = "share"
 
 def _rates(source: Source, _: Values) -> Shown:
     rows = source.table("metrics")
-    own = rows[rows["metric"].isin(list(RATES))].assign(what=lambda r: r["metric"].map(RATES))
-    made = prepare_dots(own, dict.fromkeys(RATES, _SERIES), by="what", order=list(RATES.values()))
+    rates = rows[rows["metric"].isin(list(RATES))].assign(what=lambda r: r["metric"].map(RATES))
+    made = prepare_dots(rates, dict.fromkeys(RATES, _SERIES), by="what", order=list(RATES.values()))
     return Shown(made, {"note": source.origin})
 
 

@@ -44,7 +44,7 @@ def run_verify(
 
 
 def plan_verify(config: VerifyConfig, dataset: Dataset, judge: Judge) -> Plan:
-    """What the study would cost; a judge that runs here is asked a few requests to measure the pace.
+    """The cost of the study; a judge that runs here is asked a few requests to measure the pace.
 
     Raises:
         InputError: as `run_verify`.
@@ -64,7 +64,7 @@ def verify_metrics(
 
     Args:
         verdicts: of responses whose correctness is known.
-        known: response id -> whether it is correct.
+        known: response id -> true where the response is correct.
         level: of the intervals.
         seed: of the bootstrap.
     """
@@ -77,7 +77,7 @@ def verify_metrics(
         ("yes_rate_right", yes, right.to_numpy()),
         ("yes_rate_wrong", yes, ~right.to_numpy()),
     ):
-        own = verdicts[part]
-        interval = cluster_rate(values[part], cluster_codes(own), level=level, seed=seed)
-        rows.append(metric_row(name, NONE, NONE, interval, len(own)))
+        asked = verdicts[part]
+        interval = cluster_rate(values[part], cluster_codes(asked), level=level, seed=seed)
+        rows.append(metric_row(name, NONE, NONE, interval, len(asked)))
     return METRICS.conform(pd.DataFrame(rows))

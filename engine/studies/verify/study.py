@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class VerifyConfig(BaseModel):
-    """What to run; the run's manifest holds it.
+    """Settings of a run; its manifest holds them.
 
     Attributes:
         judge: spec of a verifier.

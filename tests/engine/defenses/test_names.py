@@ -1,4 +1,4 @@
-"""Names of defended arms: dials are read once, spellings agree, refusals name the range."""
+"""Names of defended arms: options are read once, spellings agree, refusals name the range."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def test_spellings_of_one_arm_agree(written, name):
     ("name", "says"),
     [
         ("shield", "Unknown defense 'shield'. Available: none, delimiters, sandwich"),
-        ("delimiters?x=1", "has no dial 'x'. Nothing may follow delimiters"),
+        ("delimiters?x=1", "has no option 'x'. Nothing may follow delimiters"),
         ("perplexity?threshold=0", "threshold (1 to 1,000,000,000, default 360)"),
         ("perplexity?threshold=nan", "threshold cannot be 'nan'"),
         ("perplexity?threshold=9&window=2.5", "window (whole number 0 to 4,096, default 0)"),
         ("perplexity?window=12", "measured for the windows 0, 8, 16 only"),
         ("perplexity?threshold=9&threshold=8", "sets threshold twice"),
-        ("perplexity?", "sets no dial after the question mark"),
-        ("perplexity?abc", "has no dial 'abc'"),
+        ("perplexity?", "sets no option after the question mark"),
+        ("perplexity?abc", "has no option 'abc'"),
         ("retokenise?rate=1.5", "rate (0 to 1, default 0.1)"),
         ("sandwich+sandwich", "has sandwich twice"),
         ("sandwich+", "Unknown defense ''"),
@@ -73,7 +73,7 @@ def test_any_text_is_a_name_or_a_clear_refusal(text):
         assert defense_name(defense_name(text)) == defense_name(text)
 
 
-def test_a_described_arm_names_its_dials():
+def test_a_described_arm_names_its_options():
     assert describe_defense("delimiters") is DEFENSES["delimiters"]
     assert describe_defense("perplexity?window=8").title == "Windowed perplexity"
     assert describe_defense("perplexity?threshold=99").title == "Perplexity (threshold 99)"
