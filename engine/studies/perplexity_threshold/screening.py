@@ -22,6 +22,7 @@ from engine.data.store import load_dataset
 from engine.defenses.cards import DETECTOR_THRESHOLD, PERPLEXITY_THRESHOLDS, UNLIKELY_BY_DESIGN
 from engine.defenses.guard import Guard, Reading, guard_for
 from engine.judges.planted import make_planted
+from engine.stats.auc import auc
 from engine.stats.detection import best_f1
 from engine.studies.running import build_requests
 
@@ -76,12 +77,10 @@ def _values(readings: Sequence[Reading]) -> NDArray[np.float64]:
 
 
 def _row(clean: NDArray[np.float64], attacked: NDArray[np.float64], threshold: float) -> dict[str, float]:
-    above = (attacked[:, None] > clean[None, :]).mean()
-    equal = (attacked[:, None] == clean[None, :]).mean()
     f1, at = best_f1(clean, attacked)
     return {
         "n": len(attacked),
-        "auc": float(above + equal / 2),
+        "auc": auc(attacked, clean),
         "threshold": threshold,
         "alarms": float((clean > threshold).mean()),
         "hits": float((attacked > threshold).mean()),

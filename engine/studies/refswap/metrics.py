@@ -14,7 +14,8 @@ import numpy as np
 import pandas as pd
 
 from engine.core.schema import NONE
-from engine.stats.intervals import NO_DATA, ONE_CLUSTER, Interval, cluster_rate, cluster_ratio, wilson
+from engine.stats.auc import SEPARATED, auc, auc_by_item, separation_bounds
+from engine.stats.intervals import NO_DATA, ONE_CLUSTER, Interval, cluster_rate, cluster_ratio
 from engine.stats.shifts import interval_columns
 from engine.studies.refswap.scores import (
     CLEAN,
@@ -24,8 +25,6 @@ from engine.studies.refswap.scores import (
     Floats,
     Ints,
     Samples,
-    auc,
-    auc_by_item,
     calibrate,
     cohens_d,
     cost,
@@ -36,7 +35,6 @@ from engine.studies.refswap.scores import (
 
 RESAMPLES = 2000
 BOOTSTRAP_AUC = "bootstrap of items"
-SEPARATED = "full separation: Wilson bound, n = items of the smaller group"
 _NAN = float("nan")
 
 
@@ -338,9 +336,7 @@ def auc_interval(score: Floats, item: Ints, high: Bools, low: Bools, *, level: f
     lower, upper = _ends(drawn, level)
     if value in (0.0, 1.0):  # every resample is the same, which is no certainty
         fewest = min(len(np.unique(item[high])), len(np.unique(item[low])))
-        bound = wilson(0, fewest, level).upper
-        lower, upper = (0.0, bound) if value == 0 else (1 - bound, 1.0)
-        return Interval(value, lower, upper, level, SEPARATED, n, g)
+        return Interval(value, *separation_bounds(value, fewest, level), level, SEPARATED, n, g)
     return Interval(value, lower, upper, level, BOOTSTRAP_AUC, n, g)
 
 

@@ -213,19 +213,6 @@ def pareto(gain: Floats, cost: Floats) -> Bools:
     return best
 
 
-def auc(high: Floats, low: Floats) -> float:
-    """Probability that a score of the first group exceeds one of the second, ties half; signed, in [0, 1].
-
-    NaN where a group is empty. NaN scores are left out.
-    """
-    high, low = high[~np.isnan(high)], np.sort(low[~np.isnan(low)])
-    if not len(high) or not len(low):
-        return float("nan")
-    below = np.searchsorted(low, high, side="left")
-    up_to = np.searchsorted(low, high, side="right")
-    return float((below + up_to).sum() / (2 * len(high) * len(low)))
-
-
 def cohens_d(high: Floats, low: Floats) -> float:
     """Difference of means in units of the pooled standard deviation; NaN where it is zero or a group has one score."""
     high, low = high[~np.isnan(high)], low[~np.isnan(low)]
@@ -234,22 +221,6 @@ def cohens_d(high: Floats, low: Floats) -> float:
     free = len(high) + len(low) - 2
     pooled = np.sqrt(((len(high) - 1) * high.var(ddof=1) + (len(low) - 1) * low.var(ddof=1)) / free)
     return float((high.mean() - low.mean()) / pooled) if pooled > 0 else float("nan")
-
-
-def auc_by_item(high: Floats, high_item: Ints, low: Floats, low_item: Ints, n_items: int) -> tuple[Floats, Ints, Ints]:
-    """What a bootstrap of items needs: sums of comparisons W (G, G), and how many scores each item has, (G,) twice.
-
-    With weights w of the items, the AUC is w'Ww / (w'h w'l).
-    """
-    wins = np.zeros((n_items, n_items))
-    order = np.argsort(low_item, kind="stable")
-    low, low_item = low[order], low_item[order]
-    if len(high) and len(low):
-        more = (high[:, None] > low).astype(np.float64) + 0.5 * (high[:, None] == low)  # (H, L)
-        starts = np.flatnonzero(np.r_[True, low_item[1:] != low_item[:-1]])
-        sums = np.add.reduceat(more, starts, axis=1)  # (H, items that have a low score)
-        np.add.at(wins, (high_item[:, None], low_item[starts][None, :]), sums)
-    return wins, np.bincount(high_item, minlength=n_items), np.bincount(low_item, minlength=n_items)
 
 
 def planted_auc(self_solve: float, ref_sensitivity: float, k: int) -> float:

@@ -173,32 +173,6 @@ def per_pair(splits: Sequence[Split], values: Sequence[Floats], n_pairs: int) ->
     return means
 
 
-def auc(score: Floats, agrees: Floats, weights: Floats | None = None) -> Floats:
-    """Chance that a verdict that agrees scores higher than one that does not, ties half; NaN where one side is empty.
-
-    Args:
-        score: higher should mean agreement (n,).
-        agrees: 1 or 0 (n,); NaN rows are left out.
-        weights: how often each row counts, in each of B resamples (B, n); once by default.
-
-    Returns:
-        One value per resample (B,).
-    """
-    known = ~np.isnan(agrees)
-    s, y = score[known], agrees[known]
-    w = np.ones((1, len(s))) if weights is None else np.atleast_2d(weights)[:, known]
-    if not len(s):
-        return np.full(len(w), np.nan)
-    order = np.argsort(s, kind="stable")
-    starts = np.flatnonzero(np.r_[True, np.diff(s[order]) != 0])  # of each run of equal scores
-    good = np.add.reduceat((w * y)[:, order], starts, axis=1)
-    bad = np.add.reduceat((w * (1 - y))[:, order], starts, axis=1)
-    below = np.cumsum(bad, axis=1) - bad / 2
-    sides = good.sum(axis=1) * bad.sum(axis=1)
-    values: Floats = np.divide((good * below).sum(axis=1), sides, out=np.full(len(w), np.nan), where=sides > 0)
-    return values
-
-
 def stability(resampled: Floats, mass: float) -> Floats:
     """Share of the bootstraps of the positives in which each unlabelled pair is kept at this mass (n_U,).
 

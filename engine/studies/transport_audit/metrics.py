@@ -13,14 +13,13 @@ from scipy.special import ndtri
 
 from engine.core.errors import InputError
 from engine.core.schema import METRICS, NONE
-from engine.stats.intervals import BOOTSTRAP, NO_DATA, NO_VARIATION, ONE_CLUSTER, ItemBootstrap, Mean, wilson
-from engine.studies.refswap.metrics import SEPARATED
+from engine.stats.auc import SEPARATED, separation_bounds, weighted_auc
+from engine.stats.intervals import BOOTSTRAP, NO_DATA, NO_VARIATION, ONE_CLUSTER, ItemBootstrap, Mean
 from engine.studies.transport_audit.decisions import (
     CONTROLS,
     GEOMETRY,
     Decision,
     Split,
-    auc,
     decide,
     per_pair,
     random_band,
@@ -346,8 +345,7 @@ def _auc_bounds(value: float, drawn: Floats, fewest: int, level: float) -> tuple
         return float(low), float(high), BOOTSTRAP
     if min(value, 1 - value) > 1e-9:
         return np.nan, np.nan, NO_VARIATION if fewest > 1 else ONE_CLUSTER
-    bound = wilson(0, fewest, level).upper
-    return (0.0, bound, SEPARATED) if value < 0.5 else (1 - bound, 1.0, SEPARATED)
+    return *separation_bounds(value, fewest, level), SEPARATED
 
 
 def _scores() -> dict[str, Callable[[Split], Floats]]:
@@ -361,7 +359,9 @@ def _mean_auc(audit: Audit, read: Callable[[Split], Floats], weights: Floats | N
     """Mean over the splits in which both kinds of verdict are there, for each resample (B,)."""
     if not audit.splits:
         return np.full(1, np.nan)
-    values = np.array([auc(read(s), s.agrees, None if weights is None else weights[:, s.pair]) for s in audit.splits])
+    values = np.array(
+        [weighted_auc(read(s), s.agrees, None if weights is None else weights[:, s.pair]) for s in audit.splits]
+    )
     known = ~np.isnan(values)
     total, count = np.where(known, values, 0.0).sum(axis=0), known.sum(axis=0)
     means: Floats = np.divide(total, count, out=np.full(len(total), np.nan), where=count > 0)

@@ -9,8 +9,9 @@ import pytest
 
 from engine.core.schema import METRICS, NONE
 from engine.judges.planted import make_planted
+from engine.stats.auc import auc
 from engine.studies.refswap.metrics import K_ONE, auc_interval, d_interval, sample_table, summarise, summary_rows
-from engine.studies.refswap.scores import Samples, auc, cohens_d, frontier, max_p_cf, planted_auc
+from engine.studies.refswap.scores import Samples, cohens_d, frontier, max_p_cf, planted_auc
 
 SEEDS = range(200)
 

@@ -5,13 +5,11 @@ import itertools
 import numpy as np
 import pytest
 from scipy.stats import hypergeom
-from sklearn.metrics import roc_auc_score
 
 from engine.core.errors import InputError
 from engine.studies.transport_audit.decisions import (
     CONTROLS,
     Split,
-    auc,
     controls,
     decide,
     per_pair,
@@ -152,20 +150,6 @@ def test_per_pair_averages_over_the_splits_that_had_it():
     got = per_pair([one, two], [np.array([1.0, 0.0, np.nan]), np.array([1.0, 1.0, 0.0])], 5)
     assert got[:4].tolist() == [0.5, 0.0, 1.0, 1.0]
     assert np.isnan(got[4])
-
-
-def test_auc_agrees_with_scikit_learn_also_with_ties_and_weights():
-    rng = np.random.default_rng(7)
-    score, y, w = (
-        np.round(rng.random(80), 1),
-        rng.integers(0, 2, 80).astype(float),
-        rng.integers(0, 4, 80).astype(float),
-    )
-    assert auc(score, y) == pytest.approx([roc_auc_score(y, score)])
-    both = auc(score, y, np.stack([w, np.ones(80)]))
-    assert both == pytest.approx([roc_auc_score(y, score, sample_weight=w), roc_auc_score(y, score)])
-    assert auc(score, np.where(rng.random(80) < 0.2, np.nan, y)) == pytest.approx(auc(score, y), abs=0.15)
-    assert np.isnan(auc(score, np.ones(80)))
 
 
 def test_stability_counts_the_bootstraps_that_keep_a_pair():

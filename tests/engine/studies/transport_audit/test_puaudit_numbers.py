@@ -13,9 +13,9 @@ from engine.core.settings import get_settings
 from engine.data.comparisons import Comparisons, read_comparisons
 from engine.judges.base import no_checkpoint
 from engine.runs.folder import RunFolder, create_run
+from engine.stats.auc import SEPARATED
 from engine.stats.intervals import NO_VARIATION, WILSON_CLUSTERS, wilson
 from engine.studies.figure import Source
-from engine.studies.refswap.metrics import SEPARATED
 from engine.studies.registry import entries, entry_of
 from engine.studies.transport_audit import figures as gallery
 from engine.studies.transport_audit.metrics import HYPERGEOMETRIC, random_curve, read_audit
