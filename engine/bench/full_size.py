@@ -350,7 +350,7 @@ def _audited(work: Work, name: str, found: Comparisons, within_type: bool, secon
         "limit": None if work.limit is None else PAIRS_PER_LIMIT * work.limit,
         "budget_seconds": seconds,
     }
-    _, config = read_study("puaudit", work.settings.assets / "studies", changes)
+    *_, config = read_study("puaudit", work.settings.assets / "studies", changes)
     assert isinstance(config, AuditConfig)
     run = create_run(work.runs, "puaudit", config.model_dump())
     run_puaudit(config, found, work.judge, run, work.settings, no_checkpoint)
@@ -373,7 +373,7 @@ def protocols_parts(work: Work) -> list[Part]:
         left = None if seconds is None else max(1.0, seconds - (time.monotonic() - began))
         _both_ways(work, dataset.name, dataset, ProtocolsConfig(judge=work.spec, data=dataset.dataset_id), left)
 
-    _, config = read_study("protocols", work.settings.assets / "studies", {"judge": work.spec, "limit": work.limit})
+    *_, config = read_study("protocols", work.settings.assets / "studies", {"judge": work.spec, "limit": work.limit})
     assert isinstance(config, ProtocolsConfig)
     parts = [Part("protocols, demo", 1, partial(_both_ways, work, "demo-instruction, six systems", demo, config))]
     for name, (share, dataset, changes) in given.items():

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 from engine.core.cache import CallCache
 from engine.core.settings import Settings, api_key, api_settings
-from engine.defenses.writing import AfterBatch, Written
+from engine.defenses.base import AfterBatch
+from engine.defenses.writing import Written
 from engine.inference.served import ApiClient, Question, estimate
 from engine.judges.api import ApiAsker, ApiCall, Got
 from engine.judges.api_spec import parse_api

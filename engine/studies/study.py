@@ -21,6 +21,7 @@ from engine.runs.folder import RunFolder, create_run
 if TYPE_CHECKING:
     from engine.data.comparisons import Comparisons
     from engine.data.dataset import Dataset
+    from engine.judges.cards import Card
     from engine.studies.figure import Entry
     from engine.studies.running import Plan
 
@@ -81,7 +82,7 @@ class Context:
     settings: Settings
     checkpoint: Checkpoint = no_checkpoint
     opener: Opener | None = None
-    card: Path | str | None = None
+    card: Path | Card | None = None
     cache: bool = True
     local_files: bool = False
     extra: Mapping[str, Any] = field(default_factory=dict)

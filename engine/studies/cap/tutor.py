@@ -18,7 +18,7 @@ from engine.core.schema import Task
 from engine.core.settings import Settings
 from engine.data.store import load_dataset
 from engine.defenses.anchors import anchor_prompt, new_tokens_of
-from engine.defenses.writing import AfterBatch
+from engine.defenses.base import AfterBatch
 from engine.defenses.writing import Written as Reply
 from engine.inference.chat import encode_text
 from engine.inference.llama import Row

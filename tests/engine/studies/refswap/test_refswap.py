@@ -155,7 +155,7 @@ def test_k_follows_what_is_asked_and_is_never_more():
     assert RefSwapConfig(judge="j", data="d", k=2, k_max=3).k == 2
     with pytest.raises(ValueError, match="k is 5 and k_max 3"):
         RefSwapConfig(judge="j", data="d", k=5, k_max=3)
-    found = read_study("refswap", get_settings().assets / "studies", {"k_max": 3})[1]
+    found = read_study("refswap", get_settings().assets / "studies", {"k_max": 3})[2]
     assert (found.k, found.k_max) == (3, 3)
     with pytest.raises(InputError, match="k is 4 and k_max 3"):
         read_study("refswap", get_settings().assets / "studies", {"k_max": 3, "k": 4})
@@ -254,9 +254,8 @@ class Silent:
 
 
 def test_unread_keys_are_said_and_are_no_rejections(settings, capsys, monkeypatch):
-    from engine.studies.refswap import summary as study_refswap
 
-    monkeypatch.setattr(study_refswap, "make_judge", lambda *_args, **_more: Silent())
+    monkeypatch.setattr("engine.judges.registry.make_judge", lambda *_args, **_more: Silent())
     options = ["--limit", "20", "--key", " ", "--key", "Solution", "--set", "k_max=1", "--json"]
     assert main(["study", "refswap", "--judge", "planted:verifier", *options]) == 0
     out = capsys.readouterr().out
