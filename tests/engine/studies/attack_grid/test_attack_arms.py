@@ -14,10 +14,11 @@ from engine.judges.base import no_checkpoint
 from engine.judges.cards import built_in_cards
 from engine.judges.kinds import PointwiseJudge
 from engine.judges.planted import make_planted
-from engine.runs.folder import create_run
+from engine.runs.folder import create_run, open_run
 from engine.studies.attack_grid.run import AttackOne, attack_one, run_score
-from engine.studies.attack_grid.study import ScoreConfig
+from engine.studies.attack_grid.study import STUDY, ScoreConfig
 from engine.studies.perplexity_threshold.screening import screening_table
+from engine.studies.study import Context
 
 INJECTION = "planted:injection?strength=0.8&noise=0"
 
@@ -63,6 +64,16 @@ def test_score_takes_options_and_knows_spellings_of_one_arm(settings):
     sandwiched = metrics.query("metric == 'shift' and defense == 'preprompt+sandwich'").set_index("attack")["value"]
     assert sandwiched["bed@before"] == pytest.approx(0.8)
     assert sandwiched["dsi-deflate"] == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "study"), [("", "score"), ("score", "score"), ("grid", "grid"), ("attack_grid", "score")]
+)
+def test_a_run_keeps_the_name_it_was_started_by_and_says_its_kind(settings, name, study):
+    config = ScoreConfig(judge=INJECTION, data="demo-dialogue", limit=2, run_id="named")
+    STUDY.job(config, Context(settings), settings.runs, name)
+    manifest = open_run(settings.runs, "named").manifest()
+    assert (manifest["study"], manifest["kind"]) == (study, "attack_grid")
 
 
 def test_one_response_under_options(settings):
