@@ -129,7 +129,7 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Dials:
+class SearchSettings:
     """Settings of a search.
 
     Attributes:
@@ -182,12 +182,12 @@ class SuffixSearch:
         self.queries = 0
 
     def run(
-        self, dials: Dials, progress: OnProgress, count: Count = lambda _: None, start: Sequence[str] = ()
+        self, settings: SearchSettings, progress: OnProgress, count: Count = lambda _: None, start: Sequence[str] = ()
     ) -> Progress:
         """Search the phrase.
 
         Args:
-            dials: its settings.
+            settings: of this search.
             progress: called after each round.
             count: called as prompts are computed.
             start: words of an earlier search; this one goes on behind them.
@@ -195,18 +195,18 @@ class SuffixSearch:
         Raises:
             ModelError: no candidate can be used, since each leaves a prompt unread or is read as other tokens.
         """
-        words = list(start[: dials.words])
+        words = list(start[: settings.words])
         values = [float(self.evaluate([words[:k]], count)[0][0]) for k in range(len(words) + 1)]
         state = Progress(tuple(words), tuple(values), (), self.queries, True)
         progress(state)
-        while len(words) < dials.words:
+        while len(words) < settings.words:
             tried: list[Tried] = []
             for k in range(ROUNDS):
-                quota = dials.candidates * (k + 1) // ROUNDS - len(tried)
-                probes = [t.word for t in _best(tried, dials)[:BEST_PROBES]] or self._drawn(
-                    PROBES, (dials.seed, len(words))
+                quota = settings.candidates * (k + 1) // ROUNDS - len(tried)
+                probes = [t.word for t in _best(tried, settings)[:BEST_PROBES]] or self._drawn(
+                    PROBES, (settings.seed, len(words))
                 )
-                chosen = self._candidates(words, probes, quota, {t.word for t in tried}, dials, count)
+                chosen = self._candidates(words, probes, quota, {t.word for t in tried}, settings, count)
                 means, unread = self.evaluate([[*words, w] for w in chosen], count)
                 new = [
                     Tried(len(words) + 1, w, float(v), int(n)) for w, v, n in zip(chosen, means, unread, strict=True)
@@ -214,7 +214,7 @@ class SuffixSearch:
                 tried += new
                 if k + 1 < ROUNDS:
                     progress(Progress(tuple(words), tuple(values), tuple(new), self.queries, False))
-            best = next((t for t in _best(tried, dials) if self._fits([*words, t.word])), None)
+            best = next((t for t in _best(tried, settings) if self._fits([*words, t.word])), None)
             if best is None or np.isnan(best.value):
                 raise ModelError(
                     f"None of {len(tried)} words can follow {' '.join(words)!r}: each leaves a training prompt unread "
@@ -279,19 +279,25 @@ class SuffixSearch:
         return [w for w, _ in zip((w for w in words if w not in seen), range(n), strict=False)]
 
     def _candidates(
-        self, words: Sequence[str], probes: Sequence[str], quota: int, seen: set[str], dials: Dials, count: Count
+        self,
+        words: Sequence[str],
+        probes: Sequence[str],
+        quota: int,
+        seen: set[str],
+        settings: SearchSettings,
+        count: Count,
     ) -> list[str]:
         """The `quota` untried words with the largest first-order gain at the place behind `words`."""
-        if not dials.guided:
-            return self._drawn(quota, (dials.seed, len(words), len(seen), 1), seen)
-        direction = self.gradients(words, probes, count).mean(axis=0) * (-1 if dials.lower else 1)
+        if not settings.guided:
+            return self._drawn(quota, (settings.seed, len(words), len(seen), 1), seen)
+        direction = self.gradients(words, probes, count).mean(axis=0) * (-1 if settings.lower else 1)
         gains = vocabulary_scores(self.loaded, direction, self._vocabulary.tokens)
         order = np.argsort(-gains, kind="stable")
         ranked = (self._vocabulary.words[i] for i in order.tolist())
         return [w for w, _ in zip((w for w in ranked if w not in seen), range(quota), strict=False)]
 
 
-def _best(tried: Sequence[Tried], dials: Dials) -> list[Tried]:
+def _best(tried: Sequence[Tried], settings: SearchSettings) -> list[Tried]:
     """The candidates, best first; those that left a prompt unread last."""
-    sign = -1 if dials.lower else 1
+    sign = -1 if settings.lower else 1
     return sorted(tried, key=lambda t: (np.isnan(t.value), -sign * t.value))

@@ -12,7 +12,7 @@ import pandas as pd
 
 from engine.attacks.cards import MAX_NAME, SavedPhrase, parse_attack, save_phrase
 from engine.attacks.registry import make_attack
-from engine.attacks.suffix_search import BEST_PROBES, PROBES, Dials, SuffixSearch, vocabulary_of
+from engine.attacks.suffix_search import BEST_PROBES, PROBES, SearchSettings, SuffixSearch, vocabulary_of
 from engine.attacks.suffix_search import Progress as Found
 from engine.core.cache import CallCache
 from engine.core.errors import InputError
@@ -205,7 +205,7 @@ def _search(
             notes.write(arm, at)
 
     search = SuffixSearch(loaded, cutter.labels, cutter.targets, vocabulary, cutter.fits)
-    dials = Dials(config.learned_words, config.learned_candidates, seed=config.seed)
+    dials = SearchSettings(config.learned_words, config.learned_candidates, seed=config.seed)
     return search.run(dials, told, count, notes.words(arm))
 
 

@@ -9,7 +9,15 @@ import pandas as pd
 
 from engine.attacks.cards import SavedPhrase, save_phrase
 from engine.attacks.registry import make_attack
-from engine.attacks.suffix_search import BEST_PROBES, PROBES, Dials, Progress, SuffixSearch, Vocabulary, vocabulary_of
+from engine.attacks.suffix_search import (
+    BEST_PROBES,
+    PROBES,
+    Progress,
+    SearchSettings,
+    SuffixSearch,
+    Vocabulary,
+    vocabulary_of,
+)
 from engine.core.schema import NONE, Protocol
 from engine.core.settings import get_settings
 from engine.data.dataset import Dataset
@@ -118,7 +126,7 @@ def _run(config: SuffixConfig, dataset: Dataset, judge: Judge, run: RunFolder, l
     search = SuffixSearch(loaded, cutter.labels, cutter.targets, vocabulary, cutter.fits)
     log = _Log(run)
     start = run.manifest()[PHRASE]["words"]
-    dials = Dials(config.words, config.candidates, config.lower, config.guided, config.seed)
+    dials = SearchSettings(config.words, config.candidates, config.lower, config.guided, config.seed)
     found = search.run(dials, log.add, count, start)
     name = str(run.manifest()[PHRASE]["name"])
     save_phrase(_saved(name, found, config, defended, dataset, run))

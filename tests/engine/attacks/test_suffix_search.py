@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from engine.attacks.suffix_search import Dials, SuffixSearch, Vocabulary, vocabulary_of
+from engine.attacks.suffix_search import SearchSettings, SuffixSearch, Vocabulary, vocabulary_of
 from engine.core.errors import InputError, ModelError
 from engine.core.schema import Protocol, Task
 from engine.defenses.anchors import AnchoredJudge, Anchors, GivenAnchors
@@ -65,7 +65,7 @@ def greedy(value, words, sign=1):
 @pytest.mark.parametrize("lower", [False, True])
 def test_with_every_word_tried_it_is_the_greedy_search_through_the_judge(wordy_judge, vocabulary, any_coverage, lower):
     _, search = make(wordy_judge, REQUESTS, vocabulary)
-    found = search.run(Dials(3, len(WORDS), lower), lambda _: None)
+    found = search.run(SearchSettings(3, len(WORDS), lower), lambda _: None)
     phrase, values = greedy(lambda words: mean_score(wordy_judge, words), 3, -1 if lower else 1)
     assert list(found.words) == phrase
     np.testing.assert_allclose(found.values, values, atol=1e-4)
@@ -74,7 +74,7 @@ def test_with_every_word_tried_it_is_the_greedy_search_through_the_judge(wordy_j
 def test_pairwise_it_raises_the_preference_averaged_over_orders(wordy_judge, vocabulary, any_coverage):
     cutter, search = make(wordy_judge, PAIRS, vocabulary)
     assert len(cutter.targets) == 2 * len(PAIRS)
-    found = search.run(Dials(2, len(WORDS)), lambda _: None)
+    found = search.run(SearchSettings(2, len(WORDS)), lambda _: None)
     phrase, values = greedy(lambda words: mean_preference(wordy_judge, words), 2)
     assert list(found.words) == phrase
     np.testing.assert_allclose(found.values, values, atol=1e-4)
@@ -92,9 +92,9 @@ def test_the_phrase_is_read_as_its_own_tokens_inside_every_prompt(wordy_judge, v
 
 def test_a_phrase_that_is_read_as_other_tokens_is_not_taken(wordy, wordy_judge, vocabulary, any_coverage):
     _, search = make(wordy_judge, REQUESTS, vocabulary)
-    whole = search.run(Dials(1, len(WORDS)), lambda _: None)
+    whole = search.run(SearchSettings(1, len(WORDS)), lambda _: None)
     search._fits = lambda words: words[-1] != whole.words[0]
-    second = search.run(Dials(1, len(WORDS)), lambda _: None)
+    second = search.run(SearchSettings(1, len(WORDS)), lambda _: None)
     assert second.words != whole.words
     broken = Vocabulary(("river", "seven"), (vocabulary.tokens[0], vocabulary.tokens[1]))
     with pytest.raises(InputError, match="more of this judge's prompt"):
@@ -106,7 +106,9 @@ def test_candidates_are_those_with_the_largest_first_order_gain(wordy, wordy_jud
     _, search = make(wordy_judge, REQUESTS[:2], vocabulary)
     probes = list(vocabulary.words[:5])
     gains = vocabulary_scores(wordy, search.gradients([], probes).mean(axis=0), vocabulary.tokens)
-    chosen = search._candidates([], probes, 7, {vocabulary.words[int(np.argmax(gains))]}, Dials(1, 14), lambda _: None)
+    chosen = search._candidates(
+        [], probes, 7, {vocabulary.words[int(np.argmax(gains))]}, SearchSettings(1, 14), lambda _: None
+    )
     order = np.argsort(-gains)[1:8]
     assert chosen == [vocabulary.words[i] for i in order]
 
@@ -116,17 +118,20 @@ def test_the_control_draws_its_candidates(wordy, wordy_judge, any_coverage):
     _, search = make(wordy_judge, REQUESTS[:2], vocabulary)
     before = search.queries
     first, again, other = (
-        search._candidates([], [], 6, set(), Dials(1, 12, guided=False, seed=k), lambda _: None) for k in (0, 0, 1)
+        search._candidates([], [], 6, set(), SearchSettings(1, 12, guided=False, seed=k), lambda _: None)
+        for k in (0, 0, 1)
     )
     assert first == again != other
     assert search.queries == before
-    assert not set(first) & set(search._candidates([], [], 6, set(first), Dials(1, 12, guided=False), lambda _: None))
+    assert not set(first) & set(
+        search._candidates([], [], 6, set(first), SearchSettings(1, 12, guided=False), lambda _: None)
+    )
 
 
 def test_progress_tells_the_best_so_far_and_can_stop_it(wordy_judge, vocabulary, any_coverage):
     cutter, search = make(wordy_judge, REQUESTS, vocabulary)
     told = []
-    search.run(Dials(2, 6), told.append)
+    search.run(SearchSettings(2, 6), told.append)
     assert [(len(p.words), p.chosen) for p in told] == [(0, True), (0, False), (1, True), (1, False), (2, True)]
     assert all(a.queries < b.queries for a, b in pairwise(told))
     tried = [t for p in told for t in p.tried if t.step == 1]
@@ -138,14 +143,14 @@ def test_progress_tells_the_best_so_far_and_can_stop_it(wordy_judge, vocabulary,
 
     with pytest.raises(KeyboardInterrupt):
         SuffixSearch(wordy_judge.loaded, cutter.labels, cutter.targets, vocabulary, cutter.fits).run(
-            Dials(1, 2), lambda _: None, stop
+            SearchSettings(1, 2), lambda _: None, stop
         )
 
 
 def test_a_search_that_stopped_goes_on_behind_its_words(wordy_judge, vocabulary, any_coverage):
     _, search = make(wordy_judge, REQUESTS, vocabulary)
-    whole = search.run(Dials(3, len(WORDS)), lambda _: None)
-    later = search.run(Dials(3, len(WORDS)), lambda _: None, start=whole.words[:2])
+    whole = search.run(SearchSettings(3, len(WORDS)), lambda _: None)
+    later = search.run(SearchSettings(3, len(WORDS)), lambda _: None, start=whole.words[:2])
     assert later.words == whole.words
     np.testing.assert_allclose(later.values, whole.values, atol=1e-6)
 
@@ -156,7 +161,7 @@ def test_prompts_without_an_answer_are_no_gain(wordy_judge, vocabulary):
     assert np.isnan(values[0])
     assert unread[0] == len(REQUESTS)
     with pytest.raises(ModelError, match="leaves a training prompt unread"):
-        search.run(Dials(1, 4), lambda _: None)
+        search.run(SearchSettings(1, 4), lambda _: None)
 
 
 def test_through_anchors_the_phrase_stands_behind_the_response_only(wordy_judge, vocabulary, any_coverage):
