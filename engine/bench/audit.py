@@ -24,10 +24,9 @@ from engine.core.settings import Settings, get_settings
 from engine.data.comparisons import Comparisons, read_comparisons
 from engine.judges.base import Judge, no_checkpoint
 from engine.judges.recorded import make_recorded
-from engine.runs.folder import create_run
 from engine.studies.transport_audit.decisions import CONTROLS, GEOMETRY
-from engine.studies.transport_audit.run import AuditConfig, run_puaudit
-from engine.studies.transport_audit.verdicts import IN_DATA
+from engine.studies.transport_audit.run import run_transport_audit
+from engine.studies.transport_audit.study import IN_DATA, STUDY, AuditConfig
 from engine.training.sources import DEFAULT_DATA
 
 PANDALM_JUDGES = ("gpt35_judge", "pandalm7b_judge")
@@ -161,8 +160,8 @@ def measure(case: Case, found: Comparisons, judge: Judge | None, splits: int, se
         within_type=case.transport == PER_TYPE,
     )
     with tempfile.TemporaryDirectory() as folder:
-        run = create_run(Path(folder), "puaudit", {})
-        metrics = run_puaudit(config, found, judge, run, settings, no_checkpoint)
+        run = STUDY.begin(config, Path(folder))
+        metrics = run_transport_audit(config, found, judge, run, settings, no_checkpoint)
         summary = run.manifest()["summary"]
     overall = metrics[metrics["group"].isna() & (metrics["attack"] == NONE)]
     own: dict[str, Any] = {str(row["metric"]): row for row in overall.to_dict("records")[::-1]}

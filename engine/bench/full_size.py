@@ -64,7 +64,8 @@ from engine.studies.perplexity_threshold.study import DetectionConfig, Perplexit
 from engine.studies.protocols.run import ProtocolsConfig, run_protocols
 from engine.studies.registry import read_study
 from engine.studies.running import OutOfBudget, within
-from engine.studies.transport_audit.run import AuditConfig, run_puaudit
+from engine.studies.transport_audit.run import run_transport_audit
+from engine.studies.transport_audit.study import AuditConfig, TransportAudit
 from engine.training.sources import DEFAULT_DATA, read_dialogues, read_rule_prompts, read_summaries
 
 _VALUES = ("value", "lower", "upper")
@@ -352,8 +353,8 @@ def _audited(work: Work, name: str, found: Comparisons, within_type: bool, secon
     }
     *_, config = read_study("puaudit", work.settings.assets / "studies", changes)
     assert isinstance(config, AuditConfig)
-    run = create_run(work.runs, "puaudit", config.model_dump())
-    run_puaudit(config, found, work.judge, run, work.settings, no_checkpoint)
+    run = TransportAudit().begin(config, work.runs)
+    run_transport_audit(config, found, work.judge, run, work.settings, no_checkpoint)
     work.keep("puaudit_bundled", run, data=name, judge=work.spec)
 
 

@@ -34,9 +34,8 @@ from engine.core.errors import InputError
 from engine.core.settings import Settings, child_environment, get_settings
 from engine.data.comparisons import Comparisons, read_comparisons, save_comparisons
 from engine.judges.base import no_checkpoint
-from engine.runs.folder import create_run
-from engine.studies.transport_audit.run import AuditConfig, run_puaudit
-from engine.studies.transport_audit.verdicts import IN_DATA
+from engine.studies.transport_audit.run import run_transport_audit
+from engine.studies.transport_audit.study import IN_DATA, STUDY, AuditConfig
 
 # Planted pairs and an audit of them for the page bench: of the size that the page must stay quick at.
 
@@ -88,8 +87,8 @@ def planted_run(
         p_ratios=(),
         bootstraps=bootstraps,
     )
-    folder = create_run(settings.runs, "puaudit", config.model_dump())
-    run_puaudit(config, found, None, folder, settings, no_checkpoint)
+    folder = STUDY.begin(config, settings.runs)
+    run_transport_audit(config, found, None, folder, settings, no_checkpoint)
     return found.set_id
 
 

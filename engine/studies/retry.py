@@ -13,7 +13,7 @@ from engine.runs.folder import RETRY, RunFolder, now, open_run, state_of, versio
 from engine.runs.library import unread_of
 from engine.studies.registry import study_of_manifest
 from engine.studies.study import Context
-from engine.studies.transport_audit.verdicts import IN_DATA
+from engine.studies.transport_audit.study import IN_DATA
 
 
 class RetryConfig(BaseModel):

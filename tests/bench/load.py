@@ -41,7 +41,7 @@ from engine.core.errors import EngineError
 from engine.core.settings import Settings, get_settings
 from engine.jobs.manager import JobManager
 from engine.runs.folder import open_run
-from engine.studies.transport_audit.verdicts import IN_DATA
+from engine.studies.transport_audit.study import IN_DATA
 
 CALLS = 432
 """Verdicts of one run: 48 responses, three attack arms, three defenses."""

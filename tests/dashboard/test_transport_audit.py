@@ -12,9 +12,8 @@ from engine.data.comparisons import read_comparisons, save_comparisons
 from engine.jobs.manager import JobManager
 from engine.jobs.worker import job_of
 from engine.judges.base import no_checkpoint
-from engine.runs.folder import create_run
-from engine.studies.transport_audit.run import AuditConfig, run_puaudit
-from engine.studies.transport_audit.verdicts import IN_DATA
+from engine.studies.transport_audit.run import run_transport_audit
+from engine.studies.transport_audit.study import IN_DATA, STUDY, AuditConfig
 from tests.dashboard.helpers import MARKUP
 
 PAGE = "pages/transport_audit/page.py"
@@ -51,8 +50,8 @@ def audited(settings):
     config = AuditConfig(
         judge=IN_DATA, data=found.set_id, encoders=("words",), splits=3, bootstraps=4, umap=False, p_ratios=(0.4,)
     )
-    folder = create_run(settings.runs, "puaudit", config.model_dump(), "audit-1")
-    run_puaudit(config, found, None, folder, settings, no_checkpoint)
+    folder = STUDY.begin(config, settings.runs)
+    run_transport_audit(config, found, None, folder, settings, no_checkpoint)
     return found
 
 
@@ -138,8 +137,8 @@ def test_types_with_a_mass_of_their_own_stand_at_them_until_the_slider_moves(app
     save_comparisons(found, settings.comparisons)
     config = AuditConfig(judge=IN_DATA, data=found.set_id, encoders=("words",), splits=3, bootstraps=2, umap=False,
                          p_ratios=(), within_type=True)  # fmt: skip
-    folder = create_run(settings.runs, "puaudit", config.model_dump(), "by-type")
-    run_puaudit(config, found, None, folder, settings, no_checkpoint)
+    folder = STUDY.begin(config, settings.runs)
+    run_transport_audit(config, found, None, folder, settings, no_checkpoint)
     summary = folder.manifest()["summary"]
     at = open_page(app, pairs=found.set_id)
     text = html_of(at)

@@ -6,34 +6,32 @@ import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field
 
-from engine.attacks.audit_styles import AUDIT_ATTACKS, EMOTIONS
+from engine.attacks.audit_styles import AUDIT_ATTACKS
 from engine.core.cache import CallCache
 from engine.core.errors import InputError
 from engine.core.schema import METRICS, NONE, VARIANTS
 from engine.core.settings import Settings
-from engine.data.comparisons import Comparisons, load_comparisons, pairs_digest
+from engine.data.comparisons import Comparisons, pairs_digest
 from engine.inference.chat import render_ids
 from engine.inference.loading import LoadedModel, load_model
 from engine.inference.scoring import label_tokens
 from engine.judges.api_spec import PREFIX as API
 from engine.judges.base import Checkpoint, Judge, Request, no_checkpoint
 from engine.judges.labelled import ask, ready
-from engine.judges.registry import make_judge
-from engine.runs.folder import RunFolder, create_run, now
+from engine.runs.folder import RunFolder, now
 from engine.stats.intervals import cluster_rate
 from engine.studies.api_writing import api_writer
 from engine.studies.rewrites import make_rewriter
 from engine.studies.running import about_judge, ending, keeping, within
-from engine.studies.transport_audit.decisions import GEOMETRY, Split, decide
+from engine.studies.transport_audit.decisions import GEOMETRY
 from engine.studies.transport_audit.metrics import (
     Audit,
-    best_control,
     consistency,
     masses_and_flips,
     ranking_quality,
@@ -53,8 +51,9 @@ from engine.studies.transport_audit.splits import (
     other_ratios,
     texts_of,
 )
+from engine.studies.transport_audit.study import IN_DATA, AuditConfig
+from engine.studies.transport_audit.summary import manifest_summary
 from engine.studies.transport_audit.verdicts import (
-    IN_DATA,
     STRICT,
     Judged,
     attack_and_judge,
@@ -63,7 +62,7 @@ from engine.studies.transport_audit.verdicts import (
     requests_of,
 )
 from engine.transport.audit import Denoising, audit
-from engine.transport.encoders import encoder_spec, knows_only_its_texts, make_encoder
+from engine.transport.encoders import knows_only_its_texts, make_encoder
 from engine.transport.planted import planted_cone
 
 # Question types A to F of paper 002 (appendix B.3, figure 10), as a capable model sorts the questions.
@@ -215,238 +214,6 @@ def planted_audit(config: PlantedAudit, settings: Settings, checkpoint: Checkpoi
     }
 
 
-# What the study `puaudit` reports: its table of metrics, and the summary that the command line prints.
-
-MASSES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-"""Masses of the sensitivity (paper 002, table 7, in even steps)."""
-
-
-def audit_metrics(
-    audit: pd.DataFrame, events: pd.DataFrame, config: AuditConfig, arms: Sequence[Judged]
-) -> pd.DataFrame:
-    """Consistency, controls, AUC, masses and flips of every arm, and the sensitivity to the mass."""
-    tables = []
-    for arm in arms:
-        own = read_audit(audit, events, arm.attack, seed=config.seed)
-        tables += [
-            consistency(own, config.mass, eta=config.eta, level=config.level, min_cell=config.min_cell),
-            ranking_quality(own, level=config.level),
-            sensitivity(own, MASSES, eta=config.eta, level=config.level),
-            masses_and_flips(own, audit, config.mass, eta=config.eta, level=config.level),
-        ]
-        if arm.attack != NONE:
-            tables.append(METRICS.conform(pd.DataFrame(_flip_rows(own, arms[0], arm, config))))
-    return pd.concat([t for t in tables if len(t)], ignore_index=True)
-
-
-def _plain(metric: str, attack: str, group: str | None, value: float, n: int, method: str) -> dict[str, Any]:
-    own = {"metric": metric, "attack": attack, "defense": NONE, "group": group, "value": value}
-    return own | {"method": method, "n": n}
-
-
-def flip_rate(clean: Judged, arm: Judged) -> dict[str, int]:
-    """Pairs whose strict verdict the attack turned, of those with a strict one in both."""
-    both = [pair for pair in arm.side if pair in clean.side]
-    return {"flipped": sum(arm.side[p] != clean.side[p] for p in both), "n": len(both)}
-
-
-def _flip_rows(own: Audit, clean: Judged, arm: Judged, config: AuditConfig) -> list[dict[str, Any]]:
-    """verdict_flips: strict verdicts turned by the attack; verdict_undecided: those that became a tie or unread."""
-    pairs = [str(pair) for pair in own.pairs["comparison_id"]]
-    turned = [float(arm.side[p] != clean.side[p]) if p in arm.side and p in clean.side else np.nan for p in pairs]
-    undecided = [float(p not in arm.side) if p in arm.texts and p in clean.side else np.nan for p in pairs]
-    rows = []
-    for metric, values in (("verdict_flips", turned), ("verdict_undecided", undecided)):
-        rate = cluster_rate(values, own.boot.codes, level=config.level, seed=config.seed)
-        row = _plain(metric, own.attack, None, rate.value, rate.n, rate.method)
-        rows.append(
-            row | {"lower": rate.lower, "upper": rate.upper, "level": rate.level, "n_clusters": rate.n_clusters}
-        )
-    return rows
-
-
-def ratio_rows(found: Mapping[float, Frames], config: AuditConfig) -> pd.DataFrame:
-    """cons_orig, cons_adj and gain at other shares of verified positives (paper 002, table 6; `group` is the share)."""
-    tables = []
-    for ratio, tables_of in found.items():
-        own = read_audit(tables_of.audit, tables_of.events, seed=config.seed)
-        table = consistency(own, config.mass, eta=config.eta, level=config.level, min_cell=0)
-        chosen = table[table["group"].isna() & table["metric"].isin(["cons_orig", "cons_adj", "gain"])]
-        tables.append(chosen.assign(metric="p_ratio_" + chosen["metric"], group=f"{ratio:g}"))
-    return METRICS.conform(pd.concat(tables)) if tables else METRICS.empty()
-
-
-def encoder_rows(
-    spec: str, audit: pd.DataFrame, events: pd.DataFrame, vectors: Vectors, path: float, config: AuditConfig
-) -> pd.DataFrame:
-    """One encoder, as a row of paper 002, table 3, with the AUC of entry mass beside it (`group` names the encoder).
-
-    Its memory is that of its weights: what the process holds says more about the judge and the libraries.
-    """
-    own = read_audit(audit, events, seed=config.seed)
-    table = consistency(own, config.mass, eta=config.eta, level=config.level, min_cell=0)
-    names = ["cons_orig", "cons_adj", "gain", "gain_over_best"]
-    rows = table[table["group"].isna() & table["metric"].isin(names)]
-    quality = ranking_quality(own, level=config.level)
-    flips = masses_and_flips(own, audit, config.mass, eta=config.eta, level=config.level)
-    flips = flips[flips["metric"] == "flip_share"].assign(metric="flips")
-    both = pd.concat([rows, quality[quality["metric"] == "auc_entry_mass"], flips])
-    both = both.assign(metric="encoder_" + both["metric"], group=spec)
-    weights = vectors.encoder.weights_bytes / 2**30
-    n_paths = len({(s.number, s.part) for s in (own.splits or own.itself)})
-    more = [
-        _plain("encoder_seconds", NONE, spec, vectors.seconds, vectors.n, "one measurement; none where vectors known"),
-        _plain("encoder_path_seconds", NONE, spec, path, n_paths, "mean over the splits"),
-        _plain("encoder_memory_gib", NONE, spec, weights, 1, "bytes of its weights"),
-    ]
-    return METRICS.conform(pd.concat([both, METRICS.conform(pd.DataFrame(more))]))
-
-
-def summary(
-    own: Audit, audit: pd.DataFrame, metrics: pd.DataFrame, config: AuditConfig, seconds: float, n_excluded: int
-) -> dict[str, Any]:
-    """What `--json` prints, from the clean arm."""
-    rows, shown = own.rows(audit), own.shown
-    clean = metrics[(metrics["attack"] == NONE)]
-    overall = clean[clean["group"].isna()].drop_duplicates("metric").set_index("metric")
-    n_estimate = sum(s.n_estimate for s in shown)
-    types = [str(t) for t in dict.fromkeys(own.pairs["type"])]
-    return {
-        "n_positive": int((rows["role"] != "unlabelled").sum()),
-        "n_positive_kept": sum(s.path.n_positive for s in shown),
-        "n_unlabelled": sum(s.path.n_unlabelled for s in shown),
-        "n_excluded": n_excluded,
-        "n_splits": len({s.number for s in own.splits}),
-        "encoder": config.encoders[0],
-        "mass": _mean_mass(shown, config.mass),
-        "mass_source": "set" if config.mass is not None else f"consistency on {n_estimate} positives",
-        "cons_orig": _interval(overall, "cons_orig"),
-        "cons_adj": _interval(overall, "cons_adj"),
-        "gain": _interval(overall, "gain"),
-        "cons_random": _interval(overall, "cons_random"),
-        "best_control": best_control(clean),
-        "best_control_chosen": "on the same pairs, which favours it",
-        "gain_over_best": _interval(overall, "gain_over_best"),
-        "n_flipped": sum(int(decide(s, config.mass, config.eta).flips.sum()) for s in shown),
-        "auc": {name: _interval(overall, f"auc_{name}") for name in ("entry_mass", "centroid", "nearest", "top10")},
-        "path_seconds": seconds,
-        "by_type": [_of_type(clean, name, config.min_cell) for name in types],
-        "sensitivity": {
-            str(row.group): row.value for row in clean[clean["metric"] == "sensitivity_cons_adj"].itertuples()
-        },
-    }
-
-
-def _mean_mass(shown: Sequence[Split], wanted: float | None) -> float:
-    """The mass, averaged over the pairs where each question type has its own."""
-    sizes = [s.path.n_unlabelled for s in shown]
-    return float(np.average([s.mass(wanted) for s in shown], weights=sizes))
-
-
-def _interval(table: pd.DataFrame, metric: str) -> dict[str, Any] | None:
-    if metric not in table.index:
-        return None
-    row = dict(zip(table.columns, table.loc[[metric]].iloc[0].tolist(), strict=True))
-    return {name: row[name] for name in ("value", "lower", "upper", "method")} | {"n": int(row["n"])}
-
-
-def _of_type(clean: pd.DataFrame, name: str, min_cell: int) -> dict[str, Any]:
-    own = clean[(clean["group"] == name) & clean["metric"].isin(["cons_orig", "cons_adj", "gain"])].set_index("metric")
-    n = int(own["n"].max()) if len(own) else 0
-    found = {metric: _interval(own, metric) for metric in ("cons_orig", "cons_adj", "gain")}
-    return {"type": name, "n": n, "enough": n >= min_cell} | found
-
-
-class AuditConfig(BaseModel):
-    """What to run; the run's manifest holds it.
-
-    Attributes:
-        judge: a judge's spec, `recorded:FILE...`, or `recorded:data` for verdicts that came with the pairs.
-        data: id of a set of pairs.
-        attacks: on the losing response; the clean arm is always there.
-        encoders: specs or short names; the first is the audit's, all are compared on the clean arm.
-        mass: transported mass in (0, 1]; None takes the consistency on the positives (paper 002, 5.1).
-        p_ratio: share of labelled pairs that are positives in the seeded splits.
-        p_ratios: further shares, on the clean arm, for the sensitivity (paper 002, table 6).
-        bootstraps: of the positives, for the stability of each pair.
-        rewriter: `rules`, or the spec of a model.
-        classify: spec of a model, here or behind an API, that sorts the questions into the paper's types A to F; empty
-            keeps the file's types.
-        within_type: whether each question type has a transport and an estimated mass of its own.
-        weights: `items` also audits with every item weighing the same (rows cons_adj_items and gain_items, clean arm).
-        min_cell: pairs below which a question type takes no part in claims.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    judge: str = "bundled:judge"
-    data: str
-    attacks: tuple[str, ...] = ()
-    encoders: tuple[str, ...] = Field(default=("bundled:judge",), min_length=1)
-    mass: float | None = Field(default=None, gt=0, le=1)
-    eta: float = Field(default=0.5, gt=0, le=1)
-    alpha1: float = Field(default=0.7, gt=0, le=1)
-    alpha2: float = Field(default=0.7, gt=0, le=1)
-    pool_below: int = Field(default=0, ge=0)
-    within_type: bool = False
-    weights: Literal["pairs", "items"] = "pairs"
-    p_ratio: float = Field(default=0.5, gt=0, lt=1)
-    p_ratios: tuple[float, ...] = (0.1, 0.2, 0.4, 0.6, 0.8)
-    splits: int = Field(default=10, ge=1, le=100)
-    bootstraps: int = Field(default=20, ge=0, le=200)
-    umap: bool = True
-    rewriter: str = "rules"
-    emotion: str = "cheerful"
-    classify: str = ""
-    min_cell: int = Field(default=10, ge=1)
-    limit: int | None = Field(default=None, ge=1)
-    budget_seconds: float | None = Field(default=None, gt=0)
-    run_id: str | None = None
-    seed: int = 0
-    level: float = Field(default=0.95, gt=0.5, lt=1)
-
-    @field_validator("attacks")
-    @classmethod
-    def _known(cls, attacks: tuple[str, ...]) -> tuple[str, ...]:
-        wrong = [a for a in attacks if a not in AUDIT_ATTACKS and a != NONE]
-        if wrong:
-            raise ValueError(f"unknown attack {wrong[0]!r}; allowed: {', '.join(AUDIT_ATTACKS)}")
-        return tuple(dict.fromkeys(a for a in attacks if a != NONE))
-
-    @field_validator("encoders")
-    @classmethod
-    def _named(cls, encoders: tuple[str, ...]) -> tuple[str, ...]:
-        try:
-            return tuple(dict.fromkeys(encoder_spec(given) for given in encoders))
-        except InputError as error:
-            raise ValueError(str(error)) from None
-
-    @field_validator("emotion")
-    @classmethod
-    def _felt(cls, emotion: str) -> str:
-        if emotion not in EMOTIONS:
-            raise ValueError(f"unknown emotion {emotion!r}; allowed: {', '.join(EMOTIONS)}")
-        return emotion
-
-    @property
-    def denoising(self) -> Denoising:
-        """The filter of the positives."""
-        return Denoising(self.alpha1, self.alpha2, self.pool_below)
-
-
-def audit_job(config: AuditConfig, settings: Settings, checkpoint: Checkpoint) -> dict[str, Any]:
-    """The study as a job of the worker."""
-    found = load_comparisons(config.data, settings.comparisons)
-    run = create_run(settings.runs, "puaudit", config.model_dump(), config.run_id)
-    run_puaudit(config, found, audit_judge(config.judge, settings), run, settings, checkpoint)
-    return {"run_id": run.run_id}
-
-
-def audit_judge(spec: str, settings: Settings, **options: Any) -> Judge | None:
-    """The judge, or None where the verdicts came with the pairs."""
-    return None if spec == IN_DATA else make_judge(spec, settings, **options)
-
-
 @dataclass
 class Work:
     """A study under way."""
@@ -465,7 +232,7 @@ class Work:
         return {pair: (r.response_id, r.response_b_id) for pair, r in self.requests.items()}
 
 
-def run_puaudit(
+def run_transport_audit(
     config: AuditConfig,
     found: Comparisons,
     judge: Judge | None,
@@ -596,7 +363,7 @@ def _audited(work: Work, run: RunFolder, settings: Settings, told: _Progress) ->
     run.update_manifest(
         excluded=excluded,
         excluded_under_attack=left_out,
-        summary=summary(shown, clean.audit, metrics, config, clean.seconds, sum(excluded.values())),
+        summary=manifest_summary(shown, clean.audit, metrics, config, clean.seconds, sum(excluded.values())),
     )
     return metrics
 
@@ -618,3 +385,90 @@ def _describe(run: RunFolder, work: Work, judge: Judge | None) -> None:
         else {"spec": IN_DATA, "fingerprint": f"in-data-{work.found.set_id}", "labels": [], "device": "no model"},
         verdict_flips=flips,
     )
+
+
+# The table of metrics.
+
+MASSES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+"""Masses of the sensitivity (paper 002, table 7, in even steps)."""
+
+
+def audit_metrics(
+    audit: pd.DataFrame, events: pd.DataFrame, config: AuditConfig, arms: Sequence[Judged]
+) -> pd.DataFrame:
+    """Consistency, controls, AUC, masses and flips of every arm, and the sensitivity to the mass."""
+    tables = []
+    for arm in arms:
+        own = read_audit(audit, events, arm.attack, seed=config.seed)
+        tables += [
+            consistency(own, config.mass, eta=config.eta, level=config.level, min_cell=config.min_cell),
+            ranking_quality(own, level=config.level),
+            sensitivity(own, MASSES, eta=config.eta, level=config.level),
+            masses_and_flips(own, audit, config.mass, eta=config.eta, level=config.level),
+        ]
+        if arm.attack != NONE:
+            tables.append(METRICS.conform(pd.DataFrame(_flip_rows(own, arms[0], arm, config))))
+    return pd.concat([t for t in tables if len(t)], ignore_index=True)
+
+
+def _plain(metric: str, attack: str, group: str | None, value: float, n: int, method: str) -> dict[str, Any]:
+    own = {"metric": metric, "attack": attack, "defense": NONE, "group": group, "value": value}
+    return own | {"method": method, "n": n}
+
+
+def flip_rate(clean: Judged, arm: Judged) -> dict[str, int]:
+    """Pairs whose strict verdict the attack turned, of those with a strict one in both."""
+    both = [pair for pair in arm.side if pair in clean.side]
+    return {"flipped": sum(arm.side[p] != clean.side[p] for p in both), "n": len(both)}
+
+
+def _flip_rows(own: Audit, clean: Judged, arm: Judged, config: AuditConfig) -> list[dict[str, Any]]:
+    """verdict_flips: strict verdicts turned by the attack; verdict_undecided: those that became a tie or unread."""
+    pairs = [str(pair) for pair in own.pairs["comparison_id"]]
+    turned = [float(arm.side[p] != clean.side[p]) if p in arm.side and p in clean.side else np.nan for p in pairs]
+    undecided = [float(p not in arm.side) if p in arm.texts and p in clean.side else np.nan for p in pairs]
+    rows = []
+    for metric, values in (("verdict_flips", turned), ("verdict_undecided", undecided)):
+        rate = cluster_rate(values, own.boot.codes, level=config.level, seed=config.seed)
+        row = _plain(metric, own.attack, None, rate.value, rate.n, rate.method)
+        rows.append(
+            row | {"lower": rate.lower, "upper": rate.upper, "level": rate.level, "n_clusters": rate.n_clusters}
+        )
+    return rows
+
+
+def ratio_rows(found: Mapping[float, Frames], config: AuditConfig) -> pd.DataFrame:
+    """cons_orig, cons_adj and gain at other shares of verified positives (paper 002, table 6; `group` is the share)."""
+    tables = []
+    for ratio, tables_of in found.items():
+        own = read_audit(tables_of.audit, tables_of.events, seed=config.seed)
+        table = consistency(own, config.mass, eta=config.eta, level=config.level, min_cell=0)
+        chosen = table[table["group"].isna() & table["metric"].isin(["cons_orig", "cons_adj", "gain"])]
+        tables.append(chosen.assign(metric="p_ratio_" + chosen["metric"], group=f"{ratio:g}"))
+    return METRICS.conform(pd.concat(tables)) if tables else METRICS.empty()
+
+
+def encoder_rows(
+    spec: str, audit: pd.DataFrame, events: pd.DataFrame, vectors: Vectors, path: float, config: AuditConfig
+) -> pd.DataFrame:
+    """One encoder, as a row of paper 002, table 3, with the AUC of entry mass beside it (`group` names the encoder).
+
+    Its memory is that of its weights: what the process holds says more about the judge and the libraries.
+    """
+    own = read_audit(audit, events, seed=config.seed)
+    table = consistency(own, config.mass, eta=config.eta, level=config.level, min_cell=0)
+    names = ["cons_orig", "cons_adj", "gain", "gain_over_best"]
+    rows = table[table["group"].isna() & table["metric"].isin(names)]
+    quality = ranking_quality(own, level=config.level)
+    flips = masses_and_flips(own, audit, config.mass, eta=config.eta, level=config.level)
+    flips = flips[flips["metric"] == "flip_share"].assign(metric="flips")
+    both = pd.concat([rows, quality[quality["metric"] == "auc_entry_mass"], flips])
+    both = both.assign(metric="encoder_" + both["metric"], group=spec)
+    weights = vectors.encoder.weights_bytes / 2**30
+    n_paths = len({(s.number, s.part) for s in (own.splits or own.itself)})
+    more = [
+        _plain("encoder_seconds", NONE, spec, vectors.seconds, vectors.n, "one measurement; none where vectors known"),
+        _plain("encoder_path_seconds", NONE, spec, path, n_paths, "mean over the splits"),
+        _plain("encoder_memory_gib", NONE, spec, weights, 1, "bytes of its weights"),
+    ]
+    return METRICS.conform(pd.concat([both, METRICS.conform(pd.DataFrame(more))]))

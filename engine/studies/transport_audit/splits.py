@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,15 +18,12 @@ from engine.runs.folder import RunFolder
 from engine.stats.projection import pca, umap_map
 from engine.studies.transport_audit.decisions import GEOMETRY, NO_ESTIMATE, Split, flipped, per_pair
 from engine.studies.transport_audit.metrics import AUDIT_ITSELF, Audit, metric_of_pairs, read_audit
+from engine.studies.transport_audit.study import AuditConfig
 from engine.studies.transport_audit.verdicts import STRICT, Judged
 from engine.transport.audit import Audited, Denoising, audit, differences, resampled_entries
 from engine.transport.encoders import Checkpoint, Encoded, Encoder, Text
 from engine.transport.path import cosine_costs, weighted_use
 from engine.transport.readout import kept
-
-if TYPE_CHECKING:
-    from engine.studies.transport_audit.run import AuditConfig
-
 
 Floats = npt.NDArray[np.float64]
 
@@ -412,7 +409,7 @@ def _divided(
     config: AuditConfig, pool: Pool, human: Directed, arm: Arm, sides: tuple[list[str], list[str]], number: int
 ) -> list[Divided]:
     """One division: one audit of all question types, or one of each that has pairs on both sides."""
-    how = config.denoising
+    how = Denoising(config.alpha1, config.alpha2, config.pool_below)
     if not config.within_type:
         return [divide(pool, human, arm, *sides, number, how)]
     made = []

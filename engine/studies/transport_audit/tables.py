@@ -44,5 +44,3 @@ TRANSPORT = Table(
         Column("price", "float", "cost of a unit of its mass, never falling"),
     ),
 )
-
-AUDIT_TABLES: dict[str, Table] = {t.name: t for t in (AUDIT, TRANSPORT)}

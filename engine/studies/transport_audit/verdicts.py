@@ -17,9 +17,8 @@ from engine.data.comparisons import Comparisons
 from engine.judges.base import Checkpoint, Cost, Judge, Request, verdict_table
 from engine.judges.recorded import NOT_RECORDED, RecordedJudge
 from engine.stats.agreement import combine_orders
+from engine.studies.transport_audit.study import IN_DATA
 
-IN_DATA = "recorded:data"
-"""The judge whose verdicts came with the pairs (columns verdict and verdict_ba)."""
 STRICT = ("a", "b")
 
 

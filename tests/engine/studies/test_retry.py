@@ -35,7 +35,6 @@ from engine.studies.registry import all_studies, study_named
 from engine.studies.retry import RetryConfig, resume_run, retry_job
 from engine.studies.running import KeptJudge, keeping
 from engine.studies.study import Context
-from engine.studies.transport_audit import run as puaudit
 from engine.studies.verify.study import STUDY as VERIFY
 from engine.studies.verify.study import VerifyConfig
 from tests.engine.judges.api_server import completion, fault, serving
@@ -67,7 +66,7 @@ def flaky(monkeypatch):
     def use(spec: str, fails=lambda r: False) -> Flaky:
         judge = Flaky(spec, fails)
         monkeypatch.setattr("engine.judges.registry.make_judge", lambda *a, **k: judge)
-        for module in (score, refswap, protocols, puaudit, checkup):
+        for module in (score, refswap, protocols, checkup):
             monkeypatch.setattr(module, "make_judge", lambda *a, **k: judge, raising=False)
         return judge
 

@@ -17,11 +17,11 @@ from engine.core.settings import get_settings
 from engine.data.comparisons import Comparisons, read_comparisons, save_comparisons
 from engine.judges.base import Cost, Verdict, no_checkpoint
 from engine.judges.labelled import Answer
-from engine.runs.folder import create_run
 from engine.studies.transport_audit.metrics import consistency, read_audit
-from engine.studies.transport_audit.run import TYPES, UNREAD, AuditConfig, classify, run_puaudit
+from engine.studies.transport_audit.run import TYPES, UNREAD, classify, run_transport_audit
 from engine.studies.transport_audit.splits import item_weights
-from engine.studies.transport_audit.verdicts import IN_DATA, attack_and_judge, judge_pairs, requests_of
+from engine.studies.transport_audit.study import IN_DATA, STUDY, AuditConfig
+from engine.studies.transport_audit.verdicts import attack_and_judge, judge_pairs, requests_of
 
 SHARED = Path(__file__).resolve().parents[5] / "shared" / "data"
 KEYS = {
@@ -81,8 +81,8 @@ def planted_pairs(n: int = 80, right: float = 0.6, labelled: float = 1.0, types:
 
 def run(found, tmp_path, judge=None, **settings):
     config = AuditConfig(judge="test:longer", data=found.set_id, **{"encoders": ("words",), "umap": False} | settings)
-    folder = create_run(tmp_path, "puaudit", config.model_dump(), "r")
-    metrics = run_puaudit(config, found, judge or LongerWins(), folder, get_settings(), no_checkpoint)
+    folder = STUDY.begin(config, tmp_path)
+    metrics = run_transport_audit(config, found, judge or LongerWins(), folder, get_settings(), no_checkpoint)
     return folder, metrics.set_index(["metric", "attack", "group"]).sort_index()["value"], metrics
 
 
@@ -178,17 +178,17 @@ def test_verdicts_in_the_file_ties_and_one_order(tmp_path):
     found.comparisons.loc[1, "verdict"] = None
     found.comparisons.loc[2, "human"] = "tie"
     config = AuditConfig(judge=IN_DATA, data="x", encoders=("words",), splits=2, bootstraps=0, p_ratios=(), umap=False)
-    folder = create_run(tmp_path, "puaudit", {}, "r")
-    run_puaudit(config, found, None, folder, get_settings(), no_checkpoint)
+    folder = STUDY.begin(config, tmp_path)
+    run_transport_audit(config, found, None, folder, get_settings(), no_checkpoint)
     manifest = folder.manifest()
     assert manifest["excluded"] == {"human tie": 1, "tie": 1, "unread: no verdict recorded": 1}
     assert manifest["judge"]["spec"] == IN_DATA
     with pytest.raises(InputError, match="came with the pairs"):
-        run_puaudit(
+        run_transport_audit(
             config.model_copy(update={"attacks": ("length",)}), found, None, folder, get_settings(), no_checkpoint
         )
     with pytest.raises(InputError, match="came without verdicts"):
-        run_puaudit(config, planted_pairs(), None, folder, get_settings(), no_checkpoint)
+        run_transport_audit(config, planted_pairs(), None, folder, get_settings(), no_checkpoint)
 
 
 def test_orders_that_disagree_leave_the_audit_and_are_counted(tmp_path):
@@ -244,13 +244,14 @@ def test_what_cannot_be_audited_says_why(tmp_path):
 
 def test_stopping_keeps_the_run_and_says_so(tmp_path):
     found = planted_pairs(20)
-    folder = create_run(tmp_path, "puaudit", {}, "r")
+    config = AuditConfig(data="x", encoders=("words",))
+    folder = STUDY.begin(config, tmp_path)
 
     def stop(done, total):
         raise Cancelled
 
     with pytest.raises(Cancelled):
-        run_puaudit(AuditConfig(data="x", encoders=("words",)), found, LongerWins(), folder, get_settings(), stop)
+        run_transport_audit(config, found, LongerWins(), folder, get_settings(), stop)
     assert folder.manifest()["state"] == "stopped"
 
 
@@ -330,7 +331,7 @@ def test_embeddings_on_the_command_line(tmp_path, capsys, monkeypatch):
     assert main([*arguments, "--attack", "none"]) == 2
     assert "'0:a' has 'nan' in column 'x'" in capsys.readouterr().err
     assert main(["study", "grid", "--embeddings", str(file)]) == 2
-    assert "belongs to the study puaudit" in capsys.readouterr().err
+    assert "--embeddings is no option of the study score" in capsys.readouterr().err
 
 
 def test_recorded_verdicts_of_llmbar(tmp_path):

@@ -12,15 +12,15 @@ from engine.core.schema import NONE
 from engine.core.settings import get_settings
 from engine.data.comparisons import Comparisons, read_comparisons
 from engine.judges.base import no_checkpoint
-from engine.runs.folder import RunFolder, create_run
+from engine.runs.folder import RunFolder
 from engine.stats.auc import SEPARATED
 from engine.stats.intervals import NO_VARIATION, WILSON_CLUSTERS, wilson
 from engine.studies.figure import Source
 from engine.studies.registry import entries, entry_of
 from engine.studies.transport_audit import figures as gallery
 from engine.studies.transport_audit.metrics import HYPERGEOMETRIC, random_curve, read_audit
-from engine.studies.transport_audit.run import UNREAD, AuditConfig, classify_by_api, run_puaudit
-from engine.studies.transport_audit.verdicts import IN_DATA
+from engine.studies.transport_audit.run import UNREAD, classify_by_api, run_transport_audit
+from engine.studies.transport_audit.study import IN_DATA, STUDY, AuditConfig
 from engine.transport.audit import audit
 from engine.transport.encoders import ModelEncoder
 from tests.engine.judges.api_server import completion, serving
@@ -50,8 +50,8 @@ def two_types(n: int = 40) -> Comparisons:
 
 def audited(found: Comparisons, folder, **settings) -> RunFolder:
     config = AuditConfig(judge=IN_DATA, data=found.set_id, **QUICK | settings)
-    made = create_run(folder, "puaudit", config.model_dump(), "r")
-    run_puaudit(config, found, None, made, get_settings(), no_checkpoint)
+    made = STUDY.begin(config, folder)
+    run_transport_audit(config, found, None, made, get_settings(), no_checkpoint)
     return made
 
 

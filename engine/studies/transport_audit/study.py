@@ -1,0 +1,180 @@
+"""Transport audit (PUAudit, paper 002): verdicts unlike verified human preferences, found and flipped."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from engine.attacks.audit_styles import AUDIT_ATTACKS, EMOTIONS
+from engine.core.errors import InputError
+from engine.core.schema import NONE
+from engine.judges.base import Judge
+from engine.runs.folder import RunFolder
+from engine.studies.study import Context, Quick, Study, Summary
+from engine.studies.transport_audit.tables import AUDIT, TRANSPORT
+from engine.transport.encoders import encoder_spec
+
+if TYPE_CHECKING:
+    from engine.studies.figure import Entry
+
+IN_DATA = "recorded:data"
+"""The judge whose verdicts came with the pairs (columns verdict and verdict_ba)."""
+
+
+class AuditConfig(BaseModel):
+    """What to run; the run's manifest holds it.
+
+    Attributes:
+        judge: a judge's spec, `recorded:FILE...`, or `recorded:data` for verdicts that came with the pairs.
+        data: id of a set of pairs.
+        attacks: on the losing response; the clean arm is always there.
+        encoders: specs or short names; the first is the audit's, all are compared on the clean arm.
+        mass: transported mass in (0, 1]; None takes the consistency on the positives (paper 002, 5.1).
+        eta: least share of its weight that a pair must have transported to be kept, in (0, 1].
+        alpha1, alpha2: shares of the positives kept by each denoising stage, in (0, 1].
+        pool_below: question types with fewer positives are denoised together; 0 pools none.
+        p_ratio: share of labelled pairs that are positives in the seeded splits.
+        p_ratios: further shares, on the clean arm, for the sensitivity (paper 002, table 6).
+        splits: seeded divisions of the labelled pairs.
+        bootstraps: of the positives, for the stability of each pair.
+        rewriter: `rules`, or the spec of a model.
+        classify: spec of a model, here or behind an API, that sorts the questions into the paper's types A to F; empty
+            keeps the file's types.
+        within_type: each question type has a transport and an estimated mass of its own.
+        weights: `items` also audits with every item weighing the same (rows cons_adj_items and gain_items, clean arm).
+        min_cell: pairs below which a question type takes no part in claims.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    judge: str = "bundled:judge"
+    data: str
+    attacks: tuple[str, ...] = ()
+    encoders: tuple[str, ...] = Field(default=("bundled:judge",), min_length=1)
+    mass: float | None = Field(default=None, gt=0, le=1)
+    eta: float = Field(default=0.5, gt=0, le=1)
+    alpha1: float = Field(default=0.7, gt=0, le=1)
+    alpha2: float = Field(default=0.7, gt=0, le=1)
+    pool_below: int = Field(default=0, ge=0)
+    within_type: bool = False
+    weights: Literal["pairs", "items"] = "pairs"
+    p_ratio: float = Field(default=0.5, gt=0, lt=1)
+    p_ratios: tuple[float, ...] = (0.1, 0.2, 0.4, 0.6, 0.8)
+    splits: int = Field(default=10, ge=1, le=100)
+    bootstraps: int = Field(default=20, ge=0, le=200)
+    umap: bool = True
+    rewriter: str = "rules"
+    emotion: str = "cheerful"
+    classify: str = ""
+    min_cell: int = Field(default=10, ge=1)
+    limit: int | None = Field(default=None, ge=1)
+    budget_seconds: float | None = Field(default=None, gt=0)
+    run_id: str | None = None
+    seed: int = 0
+    level: float = Field(default=0.95, gt=0.5, lt=1)
+
+    @field_validator("attacks")
+    @classmethod
+    def _known(cls, attacks: tuple[str, ...]) -> tuple[str, ...]:
+        wrong = [a for a in attacks if a not in AUDIT_ATTACKS and a != NONE]
+        if wrong:
+            raise ValueError(f"unknown attack {wrong[0]!r}; allowed: {', '.join(AUDIT_ATTACKS)}")
+        return tuple(dict.fromkeys(a for a in attacks if a != NONE))
+
+    @field_validator("encoders")
+    @classmethod
+    def _named(cls, encoders: tuple[str, ...]) -> tuple[str, ...]:
+        try:
+            return tuple(dict.fromkeys(encoder_spec(given) for given in encoders))
+        except InputError as error:
+            raise ValueError(str(error)) from None
+
+    @field_validator("emotion")
+    @classmethod
+    def _felt(cls, emotion: str) -> str:
+        if emotion not in EMOTIONS:
+            raise ValueError(f"unknown emotion {emotion!r}; allowed: {', '.join(EMOTIONS)}")
+        return emotion
+
+
+class TransportAudit(Study):
+    """The transport audit as the registry knows it."""
+
+    kind = "transport_audit"
+    names = ("puaudit", "transport_audit")
+    title = "Transport audit"
+    config = AuditConfig
+    tables = (AUDIT, TRANSPORT)
+    marks = frozenset({"p_ratio"})
+    table_shown = "audit"
+    shown_when_done = True
+    inputs = "comparisons"
+    options = frozenset({"embeddings", "encoder"})
+
+    def prepare(self, config: AuditConfig, context: Context) -> AuditConfig:
+        """The settings with their pairs named by id, and a file of embeddings as the first encoder.
+
+        Raises:
+            InputError: the pairs or the embeddings cannot be used.
+        """
+        given = context.extra.get("embeddings")
+        config = super().prepare(config, context)
+        if given is None:
+            return config
+        others = config.encoders if context.extra.get("encoder") else ()
+        return config.model_copy(update={"encoders": (_saved_embeddings(given, config.data, context), *others)})
+
+    def run(self, config: AuditConfig, context: Context, folder: RunFolder) -> None:
+        """Judge, attack, encode, transport, measure."""
+        from engine.studies.transport_audit.run import run_transport_audit
+
+        pairs = context.data.comparisons(config.data)
+        run_transport_audit(config, pairs, _judge(config, context), folder, context.settings, context.checkpoint)
+
+    def plan(self, config: AuditConfig, context: Context) -> tuple[dict[str, Any], str]:
+        """Calls of the clean arm; attacked texts are known only once its verdicts are."""
+        from engine.studies.transport_audit.summary import plan_of
+
+        return plan_of(config, context.data.comparisons(config.data), _judge(config, context))
+
+    def summary(self, config: AuditConfig, folder: RunFolder) -> Summary:  # noqa: ARG002 - the manifest says it all
+        """Consistency before and after, beside the controls."""
+        from engine.studies.transport_audit.summary import summary_of
+
+        return summary_of(folder)
+
+    def figures(self) -> tuple[Entry, ...]:
+        """Its figures."""
+        from engine.studies.transport_audit.figures import ENTRIES
+
+        return ENTRIES
+
+    def quick_jobs(self) -> dict[str, Quick]:
+        """An audit of planted directions."""
+        from engine.studies.transport_audit.run import PlantedAudit, planted_audit
+
+        return {"planted_audit": (PlantedAudit, planted_audit)}
+
+
+def _judge(config: AuditConfig, context: Context) -> Judge | None:
+    """The judge; None where the verdicts came with the pairs."""
+    return None if config.judge == IN_DATA else context.judge(config.judge)
+
+
+def _saved_embeddings(path: Path, data: str, context: Context) -> str:
+    """The spec of a file's embeddings, matched to the pairs and saved; how they were read goes to stderr."""
+    from engine.data.embeddings import read_embeddings, save_embeddings
+
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}.") from None
+    read = read_embeddings(path.name, content, context.data.comparisons(data))
+    print(f"{path.name}: {read.counts()}", file=sys.stderr)
+    return save_embeddings(read, context.settings.embeddings)
+
+
+STUDY = TransportAudit()
