@@ -54,8 +54,8 @@ class Material:
     vocabulary: tuple[str, ...]
 
 
-def load_material(data: Path, assets: Path, sides: Sequence[Side]) -> Material:
-    """Read what may be used on these sides.
+def load_material(data: Path, assets: Path, sides: Sequence[Side], *, drafts: bool = True) -> Material:
+    """Read what may be used on these sides; without drafts where no pool of the recipe draws on them.
 
     TopicalChat dialogues that share their conversation with one of another side are left out, and so are pairs
     whose prompt also stands elsewhere.
@@ -80,7 +80,7 @@ def load_material(data: Path, assets: Path, sides: Sequence[Side]) -> Material:
         recorded=tuple(p for p in without_straddlers(recorded, groups, forbidden) if p.side in allowed),
         rules=tuple(r for r in read_rule_prompts(data) if r.side in allowed and usable(r)),
         solutions=tuple(s for s in read_solutions(data) if s.side in allowed),
-        drafts=read_drafts(assets / "training" / "drafts.jsonl"),
+        drafts=read_drafts(assets / "training" / "drafts.jsonl") if drafts else {},
         names=known_names([s.context for s in summaries]),
         vocabulary=_vocabulary([s.context for s in summaries[::16]]),
     )

@@ -67,6 +67,22 @@ def choose_anchors(
     return truncated(pick(high, rng), rng)[0], pick(high, rng)
 
 
+def rated_anchors(own: str, texts: Sequence[tuple[str, float]], rng: Random) -> tuple[str, str] | None:
+    """A low and a high anchor among texts that people rated: by chance near 2 and 4, else the nearest."""
+    low = [t for t, r in texts if 1.4 <= r <= 2.7 and t != own]
+    high = [t for t, r in texts if 3.5 <= r <= 4.6 and t != own]
+    if low and high and rng.random() < 0.5:
+        return pick(low, rng), pick(high, rng)
+    return nearest_anchors([(t, r) for t, r in texts if t != own])
+
+
+def _with_siblings(rated: Sequence[Rated]) -> Iterator[tuple[Rated, list[Rated]]]:
+    """Each rated text with the other ones about the same context."""
+    for group in by_cluster(rated).values():
+        for one in group:
+            yield one, [other for other in group if other is not one]
+
+
 def with_anchors(
     asker: Asker, pool: str, one: Rated, slots: dict[str, str], rating: float, anchors: tuple[str, str] | None
 ) -> Iterator[Unit]:
@@ -236,7 +252,18 @@ def dialogue_anchored(material: Material, asker: Asker, rng: Random) -> Iterator
                 )
 
 
+def dialogue_anchored_rated(material: Material, asker: Asker, rng: Random) -> Iterator[Unit]:
+    """Rated TopicalChat replies with two other rated replies to the same dialogue; nothing is corrupted."""
+    for one, texts in _with_siblings(material.dialogues):
+        scene = _Scene(_tail(one.context.split("\n"), rng, 0.8), "tokenised", CHAT_WEIGHTS, material.names, rng)
+        slots = {"context": scene.context, "response": scene.reply(one.response)}
+        others = [(scene.reply(o.response), o.rating) for o in texts]
+        anchors = rated_anchors(slots["response"], others, rng)
+        yield from with_anchors(asker, "dialogue_anchored_rated", one, slots, one.rating, anchors)
+
+
 DIALOGUE_POOLS: dict[str, Pool] = {
+    "dialogue_anchored_rated": dialogue_anchored_rated,
     "dialogue_rated": dialogue_rated,
     "dialogue_turns": dialogue_turns,
     "dialogue_written": dialogue_written,
@@ -466,7 +493,17 @@ def summary_anchored(material: Material, asker: Asker, rng: Random) -> Iterator[
         yield from with_anchors(asker, "summary_anchored", one, slots, rating, anchors)
 
 
+def summary_anchored_rated(material: Material, asker: Asker, rng: Random) -> Iterator[Unit]:
+    """Rated summaries with two other rated summaries of the same document in the prompt; nothing is corrupted."""
+    for one, texts in _with_siblings(material.summaries):
+        slots = {"context": one.context, "response": _dress(one, material, rng)}
+        others = [(_dress(o, material, rng), o.rating) for o in texts]
+        anchors = rated_anchors(slots["response"], others, rng)
+        yield from with_anchors(asker, "summary_anchored_rated", one, slots, one.rating, anchors)
+
+
 SUMMARY_POOLS: dict[str, Pool] = {
+    "summary_anchored_rated": summary_anchored_rated,
     "summary_rated": summary_rated,
     "summary_bad": summary_bad,
     "summary_anchored": summary_anchored,
