@@ -18,10 +18,10 @@ from engine.judges.base import Verdict, verdict_table
 from engine.judges.planted import make_planted
 from engine.runs import folder as runs
 from engine.stats.shifts import defense_gains, from_undefended, shift_metrics
-from engine.studies.cap.run import cap_job
-from engine.studies.cap.study import CapConfig
+from engine.studies.cap.study import STUDY, CapConfig
 from engine.studies.cap.tutor import SweepConfig
 from engine.studies.running import build_requests
+from engine.studies.study import Context
 from tests.dashboard.helpers import MARKUP, PLANTED
 from tests.engine.conftest import save_tiny
 
@@ -257,7 +257,7 @@ def test_a_tutor_without_a_chat_template_is_named_on_the_page(app, settings, tmp
     bare = save_tiny(tmp_path / "bare", "llama", template="")
     params = {"judge": PLANTED, "data": "demo-dialogue", "tutor": f"path:{bare}", "attacks": ["dsi"]}
     with pytest.raises(InputError) as refused:
-        cap_job(CapConfig(**params), settings, lambda *_: None)
+        STUDY.job(CapConfig(**params), Context(settings), settings.runs)
     failed = jobs.Job("a-job", "cap", params, state="failed", error=str(refused.value), created=1.0)
     settings.jobs.mkdir(parents=True, exist_ok=True)
     (settings.jobs / "a-job.json").write_text(dumps(asdict(failed)))

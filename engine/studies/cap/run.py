@@ -19,15 +19,13 @@ from engine.core.errors import InputError
 from engine.core.schema import METRICS, NONE
 from engine.core.settings import Settings
 from engine.data.dataset import Dataset
-from engine.data.store import load_dataset
 from engine.defenses.anchors import PROMPTED, UNKNOWN_TEXT, AnchoredJudge, Anchors, GivenAnchors, anchor_prompt
 from engine.defenses.guard import base_loader
 from engine.defenses.writing import TUTOR
 from engine.inference.loading import load_model
 from engine.judges.api_spec import PREFIX as API
 from engine.judges.base import Checkpoint, Cost, Judge, Paid, Request
-from engine.judges.registry import make_judge
-from engine.runs.folder import LEARNED, RunFolder, create_run, now
+from engine.runs.folder import LEARNED, RunFolder, now
 from engine.stats.shifts import FROM_UNDEFENDED
 from engine.steering.activations import blocks
 from engine.steering.references import LEAST_READ, Chosen, nearest_alpha
@@ -321,22 +319,6 @@ def load_tutor(spec: str, settings: Settings, *, cache: bool = True) -> Tutor:
             f"a model that was trained to follow instructions, for example {TUTOR}."
         )
     return Tutor(loaded, CallCache(settings.calls) if cache else None)
-
-
-def cap_job(config: CapConfig, settings: Settings, checkpoint: Checkpoint) -> dict[str, Any]:
-    """The study as a job of the worker."""
-    dataset = load_dataset(config.data, settings.datasets)
-    run = create_run(settings.runs, "cap", config.model_dump(), config.run_id)
-    run_cap(
-        config,
-        dataset,
-        make_judge(config.judge, settings),
-        load_tutor(config.tutor, settings),
-        run,
-        settings,
-        checkpoint,
-    )
-    return {"run_id": run.run_id}
 
 
 def run_cap(

@@ -1,10 +1,10 @@
-"""What the study `cap` runs, how its contexts are divided, and how far it has come."""
+"""CAP: its settings, the division of its contexts, its progress, and the study as the registry knows it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -15,8 +15,14 @@ from engine.data.dataset import Dataset
 from engine.defenses.cards import parse_defense
 from engine.defenses.writing import TUTOR
 from engine.judges.base import Checkpoint, Request
+from engine.runs.folder import RunFolder
 from engine.steering.vectors import Form
+from engine.studies.cap.tables import CAP_TABLES
 from engine.studies.running import build_requests
+from engine.studies.study import Context, Quick, Study, Summary
+
+if TYPE_CHECKING:
+    from engine.studies.figure import Entry
 
 CAP, WCAP, COT, PERPLEXITY, SCORED, HUMAN = "cap", "wcap", "cot", "perplexity", "score-anchors", "human-anchors"
 ARMS = (NONE, COT, PERPLEXITY, SCORED, HUMAN, WCAP, CAP)
@@ -202,3 +208,54 @@ def with_text(requests: Sequence[Request], texts: Sequence[str]) -> list[Request
         replace(request, response=text, response_id=f"{request.item_id}-text-{k}")
         for k, (request, text) in enumerate(zip(requests, texts, strict=True))
     ]
+
+
+class Cap(Study):
+    """CAP as the registry knows it."""
+
+    kind = "cap"
+    names = ("cap",)
+    title = "Steering and anchors"
+    config = CapConfig
+    tables = CAP_TABLES
+    marks = frozenset({"high_percentile"})
+    table_shown = "cap_layers"
+
+    def run(self, config: CapConfig, context: Context, folder: RunFolder) -> None:
+        """Standards, sweep, anchors, every arm; each part's tables are written as it ends."""
+        from engine.studies.cap.run import load_tutor, run_cap
+
+        dataset, judge = context.data.dataset(config.data), context.judge(config.judge)
+        tutor = load_tutor(config.tutor, context.settings, cache=context.cache)
+        run_cap(config, dataset, judge, tutor, folder, context.settings, context.checkpoint)
+
+    def plan(self, config: CapConfig, context: Context) -> tuple[dict[str, Any], str]:
+        """Texts of the tutor, calls of the judge; no seconds, since the texts' lengths decide them."""
+        from engine.studies.cap.run import load_tutor, plan_cap
+        from engine.studies.cap.summary import plan_text
+
+        dataset, judge = context.data.dataset(config.data), context.judge(config.judge)
+        tutor = load_tutor(config.tutor, context.settings, cache=context.cache)
+        plan = plan_cap(config, dataset, judge, tutor, context.settings)
+        return plan, plan_text(plan)
+
+    def summary(self, config: CapConfig, folder: RunFolder) -> Summary:  # noqa: ARG002 - the run knows it
+        """Layer, standards, alphas, arms and costs."""
+        from engine.studies.cap.summary import summary_of
+
+        return summary_of(folder)
+
+    def figures(self) -> tuple[Entry, ...]:
+        """Its figures."""
+        from engine.studies.cap.figures import ENTRIES
+
+        return ENTRIES
+
+    def quick_jobs(self) -> dict[str, Quick]:
+        """Further alphas of a finished run."""
+        from engine.studies.cap.tutor import SweepConfig, sweep_job
+
+        return {"cap_sweep": (SweepConfig, sweep_job)}
+
+
+STUDY = Cap()

@@ -1,58 +1,38 @@
-"""`judgescope study cap`: run it and print what was found."""
+"""A CAP run in words and as a JSON object."""
 
 from __future__ import annotations
 
-import argparse
 import math
 from typing import Any
 
-from engine.cli.options import INCONCLUSIVE, show_progress
-from engine.core.settings import get_settings
-from engine.data.dataset import Dataset
-from engine.judges.registry import make_judge
-from engine.runs.folder import create_run
+from engine.runs.folder import RunFolder
 from engine.steering.references import LEAST_READ
-from engine.studies.cap.run import load_tutor, plan_cap, run_cap
-from engine.studies.cap.study import CapConfig
-from engine.studies.running import OutOfBudget
+from engine.studies.cap.run import summary
+from engine.studies.study import Summary
 
 
-def run_study_cap(name: str, config: CapConfig, dataset: Dataset, args: argparse.Namespace) -> dict[str, Any]:
-    """The study from the command line.
-
-    Raises:
-        InputError: as the study.
-    """
-    settings = get_settings()
-    judge = make_judge(config.judge, settings, card=args.judge_card, cache=not args.no_cache)
-    tutor = load_tutor(config.tutor, settings, cache=not args.no_cache)
-    if args.dry_run:
-        return _say(plan_cap(config, dataset, judge, tutor, settings))
-    run = create_run(args.out or settings.runs, name, config.model_dump(), config.run_id)
-    try:
-        result = run_cap(config, dataset, judge, tutor, run, settings, show_progress)
-    except OutOfBudget:
-        print(f"Stopped at the budget of {config.budget_seconds:g} s. Run the same id again: what was asked is kept.")
-        return {"run_id": run.run_id, "state": "stopped", "exit_code": INCONCLUSIVE}
-    run.update_manifest(recorded=args.recorded)
-    print(report(result))
-    print(f"Run {run.run_id}: judge {judge.spec}, tutor {tutor.loaded.spec}, data {dataset.name}.")
-    return {**result, "judge": judge.spec, "tutor": tutor.loaded.spec, "state": "done"}
+def summary_of(folder: RunFolder) -> Summary:
+    """A finished run in words and as a JSON object; of a stopped one only that it stopped."""
+    manifest = folder.manifest()
+    if manifest["state"] != "done":
+        return Summary("What was asked is kept.", {})
+    result = summary(folder)
+    return Summary(report(result), {**result, "tutor": manifest["tutor"]["spec"]})
 
 
-def _say(plan: dict[str, Any]) -> dict[str, Any]:
-    """Print what the study would take."""
-    print(
+def plan_text(plan: dict[str, Any]) -> str:
+    """What the study would take."""
+    lines = [
         f"The tutor writes about {plan['texts']:,} texts: at most {plan['tutor_tokens']:,} tokens, prompts included. "
         f"Judge and helpers: about {plan['calls']:,} calls of {plan['tokens']:,} tokens; {plan['known']:,} answers are "
         "known already."
-    )
+    ]
     if plan["learned_prompts"]:
-        print(f"Learning suffixes computes at most {plan['learned_prompts']:,} prompts more.")
+        lines.append(f"Learning suffixes computes at most {plan['learned_prompts']:,} prompts more.")
     if plan["expense"]:
-        print(plan["expense"]["sentence"])
-    print("Texts are counted at their longest; how long they get decides the time, so no seconds are given.")
-    return plan
+        lines.append(plan["expense"]["sentence"])
+    lines.append("Texts are counted at their longest; how long they get decides the time, so no seconds are given.")
+    return "\n".join(lines)
 
 
 def report(result: dict[str, Any]) -> str:

@@ -85,6 +85,5 @@ CAP_VECTORS = Table(
         Column("mean_norm", "float", "mean length of the activations behind them"),
     ),
 )
-CAP_TABLES: dict[str, Table] = {
-    t.name: t for t in (CAP_LAYERS, CAP_TEXTS, CAP_POINTS, CAP_SWEEP, CAP_ANCHORS, CAP_VECTORS)
-}
+CAP_TABLES = (CAP_LAYERS, CAP_TEXTS, CAP_POINTS, CAP_SWEEP, CAP_ANCHORS, CAP_VECTORS)
+"""Every table that only this study writes."""
