@@ -30,7 +30,6 @@ from engine.inference.prefix import Tokens, trie_tokens
 from engine.inference.scoring import LabelTokens, Way, label_probabilities, label_tokens
 from engine.judges.labelled import CardJudge
 from engine.judges.registry import make_judge
-from engine.studies.bench_llama_cpp import llama_lines, measure_llama_cpp, require_llama_cpp
 from engine.studies.running import build_requests, with_attack
 
 # Models of larger shapes with random weights: how long scoring takes as the model grows, without any download.
@@ -153,12 +152,6 @@ def add_scoring(kinds: Any) -> None:
     scoring.add_argument(
         "--shapes", nargs="+", default=[], choices=SHAPES, help="also time random models of these sizes (GPU)"
     )
-    scoring.add_argument(
-        "--llama-cpp",
-        type=Path,
-        metavar="PROGRAM",
-        help="also llama.cpp's server with prompt caching: a Python that has xllamacpp, or a llama-server (CPU)",
-    )
     scoring.add_argument("--float32", action="store_true", help="in float32 also on a GPU, to compare the numbers")
     scoring.add_argument("--json", action="store_true", help="last line is one JSON object")
     scoring.set_defaults(run=run_scoring)
@@ -180,13 +173,9 @@ def run_scoring(args: argparse.Namespace) -> dict[str, Any]:
         loaded = replace(
             loaded, model=loaded.model.float(), dtype="float32", fingerprint=f"{loaded.fingerprint}-float32"
         )
-    if args.llama_cpp:
-        require_llama_cpp(args.llama_cpp, loaded, labels)
     if loaded.device != "cpu":
         blocks = [[prompt for block in blocks for prompt in block]]
     result = measure(blocks, loaded, labels, args.repeats)
-    if args.llama_cpp:
-        result |= measure_llama_cpp(args.llama_cpp, blocks, loaded, labels, settings, args.repeats)
     if args.growth:
         result["growth"] = growth([p for block in blocks for p in block], loaded, labels, args.growth)
     if args.shapes:
@@ -357,7 +346,6 @@ def table(result: dict[str, Any]) -> str:
         f"{result['matmul_flops'] / 1e12:.2f} TFLOP/s.",
         f"Largest difference of a probability {result['max_abs_difference']:.1e}; peak memory "
         f"{result['peak_bytes'] / 2**20:,.0f} MiB.",
-        *llama_lines(result),
     ]
     if grown := result.get("growth"):
         pairs = ", ".join(f"{n}: {s:.1f} s" for n, s in zip(grown["items"], grown["seconds"], strict=True))

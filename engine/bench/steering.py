@@ -11,7 +11,6 @@ import argparse
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,6 @@ from engine.inference.llama import Row, Session, slots_for, way_for, why_not, wr
 from engine.inference.loading import LoadedModel, load_model
 from engine.steering.activations import blocks, steered
 from engine.steering.vectors import Edit, Editor, Side, Standards, edit_of
-from engine.studies.bench_llama_decode import beside_llama_cpp
 
 PROMPT_TOKENS = 128
 SIDES: tuple[Side, ...] = ("high", "low")
@@ -44,12 +42,6 @@ def add_steering(kinds: Any) -> None:
     steering.add_argument(
         "--plain-runs", type=int, default=2, metavar="N", help="alphas of the sweep given to generate"
     )
-    steering.add_argument(
-        "--llama-cpp",
-        type=Path,
-        metavar="PROGRAM",
-        help="also llama.cpp's server, unsteered: a Python that has xllamacpp, or a llama-server (CPU)",
-    )
     steering.add_argument("--json", action="store_true", help="last line is one JSON object")
     steering.set_defaults(run=run_steering)
 
@@ -65,8 +57,6 @@ def run_steering(args: argparse.Namespace) -> dict[str, Any]:
     if reason := why_not(loaded):
         raise InputError(f"{args.tutor} is decoded through its own modules ({reason}), so there is nothing to compare.")
     gpu = loaded.device != "cpu"
-    if args.llama_cpp and (gpu or args.tutor != "bundled:base"):
-        raise InputError("--llama-cpp compares bundled:base on a CPU (JUDGESCOPE_DEVICE=cpu).")
     sizes = {
         "alphas": (21 if gpu else 3) if args.alphas is None else args.alphas,
         "contexts": (32 if gpu else 4) if args.contexts is None else args.contexts,
@@ -76,9 +66,6 @@ def run_steering(args: argparse.Namespace) -> dict[str, Any]:
     if min(sizes.values()) < 1:
         raise InputError("--alphas, --contexts, --tokens and --plain-runs take whole numbers of at least 1.")
     result = measure(loaded, settings, **sizes)
-    if args.llama_cpp:
-        held = windows(loaded, settings, sizes["contexts"])
-        result["llama_cpp"] = beside_llama_cpp(args.llama_cpp, result["steps"], held, sizes["tokens"], settings)
     print(table(result))
     return result
 
@@ -284,9 +271,4 @@ def table(result: dict[str, Any]) -> str:
         f"{sweep['ratio']:.1f}x; {sweep['tokens_per_second']:,.0f} tokens/s, peak "
         f"{sweep['peak_bytes'] / 2**20:,.0f} MiB.",
     ]
-    for one in result.get("llama_cpp", []):
-        lines.append(
-            f"{one['version']}, {one['threads']} threads, {one['rows']} rows, unsteered: "
-            f"{one['tokens_per_second']:,.0f} tokens/s; ours {one['ratio']:.2f}x."
-        )
     return "\n".join(lines)

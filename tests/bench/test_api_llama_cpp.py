@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,9 +13,8 @@ from engine.data.store import load_dataset
 from engine.inference.weights import base_record, find_gguf
 from engine.judges.kinds import both_orders
 from engine.judges.registry import make_judge
-from engine.studies.llama_server import llama_server
 from engine.studies.running import build_requests
-from tests.bench.llama_cpp import write_gguf
+from tests.bench.llama_cpp import llama_server, write_gguf
 
 pytestmark = [
     pytest.mark.weights,
@@ -34,8 +31,8 @@ TOLERANCE = 5e-3
 def llama(bundled, settings, tmp_path, monkeypatch):
     path = tmp_path / "judge.gguf"
     write_gguf(bundled.model, find_gguf(settings, base_record(settings.assets / "judge")), path)
-    with llama_server(Path(sys.executable), path, threads=1, slots=1, context=2048) as server:
-        monkeypatch.setenv("JUDGESCOPE_API_BASE_URL", f"{server.url}/v1")
+    with llama_server(path) as url:
+        monkeypatch.setenv("JUDGESCOPE_API_BASE_URL", f"{url}/v1")
         yield
 
 

@@ -35,11 +35,3 @@ def test_a_tutor_decoded_through_its_own_modules_has_nothing_to_compare(tiny_fol
     args = parser.parse_args(["steering", "--tutor", f"path:{tiny_folders('gpt2')}"])
     with pytest.raises(InputError, match="nothing to compare"):
         args.run(args)
-
-
-def test_llama_cpp_is_beside_the_base_on_a_cpu_only(tiny_folders):
-    parser = argparse.ArgumentParser()
-    add_steering(parser.add_subparsers())
-    args = parser.parse_args(["steering", "--tutor", f"path:{tiny_folders('llama')}", "--llama-cpp", "nowhere"])
-    with pytest.raises(InputError, match="bundled:base"):
-        args.run(args)
