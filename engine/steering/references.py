@@ -118,13 +118,22 @@ def nearest_alpha(alphas: Floats, scores: Floats, standard: float, side: str) ->
     found = []
     for alpha in np.unique(alphas):
         every = scores[alphas == alpha]
-        own = every[~np.isnan(every)]
-        if len(own):
-            found.append(Chosen(float(alpha), float(own.mean()), standard, len(own), len(every)))
+        read = every[~np.isnan(every)]
+        if len(read):
+            found.append(Chosen(float(alpha), float(read.mean()), standard, len(read), len(every)))
     if not found:
         raise InputError(f"The judge read none of the texts steered {side}, so no alpha can be chosen.")
-    found = [one for one in found if one.enough] or found
-    return min(found, key=lambda one: (round(abs(one.mean - standard), 9), one.alpha))
+    return nearest(found)
+
+
+def nearest(candidates: Sequence[Chosen]) -> Chosen:
+    """The candidate whose mean is nearest to its standard; of equally near ones the one of the smallest alpha.
+
+    Args:
+        candidates: at least one; those with enough texts read go first.
+    """
+    enough = [one for one in candidates if one.enough] or candidates
+    return min(enough, key=lambda one: (round(abs(one.mean - one.standard), 9), one.alpha))
 
 
 def vector_digest(standards: Standards) -> str:

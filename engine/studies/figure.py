@@ -194,7 +194,7 @@ class Dial:
     Attributes:
         name: keyword of `Entry.prepare`.
         title: what it is called, with its unit.
-        kind: number, whole or choice.
+        kind: a number, a whole number, one of the listed numbers, or a choice of words.
         default: its value where none is given, from the run.
         low, high: ends of a number's range.
         choices: allowed values of a choice, from the run.
@@ -204,7 +204,7 @@ class Dial:
 
     name: str
     title: str
-    kind: Literal["number", "whole", "choice"]
+    kind: Literal["number", "whole", "listed", "choice"]
     default: Of
     low: Of = lambda _: 0.0
     high: Of = lambda _: 1.0
@@ -223,6 +223,8 @@ class Dial:
             if str(given) not in allowed:
                 raise InputError(f"{self.name} is {given!r}; this run allows {', '.join(map(repr, allowed))}.")
             return str(given)
+        if self.kind == "listed":
+            return self._listed(source, given)
         low, high = float(self.low(source)), float(self.high(source))
         try:
             number = float(str(given))
@@ -232,6 +234,18 @@ class Dial:
             what = "a whole number" if self.kind == "whole" else "a number"
             raise InputError(f"{self.name} is {given!r}; this run allows {what} from {low:g} to {high:g}.")
         return int(number) if self.kind == "whole" else number
+
+    def _listed(self, source: Source, given: object) -> float:
+        """The listed number that was given, within rounding."""
+        known = [float(one) for one in self.choices(source)]
+        try:
+            number = float(str(given))
+        except ValueError:
+            number = float("nan")
+        near = [one for one in known if abs(one - number) <= 1e-9 * max(1.0, abs(one))]
+        if not near and (known or number == number):
+            raise InputError(f"{self.name} is {given!r}; this run allows {', '.join(map(repr, known)) or 'none'}.")
+        return near[0] if near else number
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,8 @@ from engine.jobs import manager as jobs
 from engine.jobs.manager import Job
 from engine.plots.dots import plot_dots, prepare_dots
 from engine.plots.text import plural, three_digits
-from engine.studies.cap.figures import SIDES, UNITS, by_alpha, lengths, row_figure, units_of
-from engine.studies.cap.metrics import nearest, standard_at
+from engine.studies.cap.figures import SIDES, UNITS, by_alpha, lengths, nearest_in, row_figure, units_of
+from engine.studies.cap.metrics import standard_at
 from engine.studies.figure import cap_name, cap_titles
 
 # What alpha does: the curve from the computed grid, the texts at two alphas, and a button that extends the grid.
@@ -67,8 +67,7 @@ def _curve(view: CapView) -> None:
     standards = (float(view.cap["standard_high"]), float(view.cap["standard_low"]))
     spread = "; ".join(_spread(rows, side, chosen[side]) for side in SIDES)
     ui.note(f"Mean ± standard deviation: {spread}. {_nearest(view, rows, standards)}")
-    at = {f"alpha_{side}": repr(chosen[side]) for side in SIDES}
-    ui.show_entry(view.source, "sweep", key="cap_sweep", **at)
+    ui.show_entry(view.source, "sweep", key="cap_sweep", alpha_high=chosen["high"], alpha_low=chosen["low"])
     _texts(view, chosen)
 
 
@@ -77,7 +76,7 @@ def _nearest(view: CapView, rows: pd.DataFrame, standards: tuple[float, float]) 
     found = []
     for side, standard in zip(SIDES, standards, strict=True):
         own = rows[rows["side"] == side]
-        best = nearest(own["alpha"].to_numpy(dtype=float), own["mean"].to_numpy(dtype=float), standard)
+        best = nearest_in(rows, side, standard)
         wrote = view.cap.get(f"alpha_{side}")
         other = "" if wrote is None or wrote == best else f" (the anchors were written with {three_digits(wrote)})"
         other += _few_read(own, wrote)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,7 @@ from engine.plots.grid import plot_grid, prepare_grid
 from engine.plots.text import label, plural
 from engine.plots.theme import MEANING, ROLES, Mode, frame, say
 from engine.stats.intervals import cluster_mean
+from engine.steering.references import Chosen, nearest
 from engine.studies.cap import drawings as cap_layers
 from engine.studies.cap import drawings as cap_lengths
 from engine.studies.cap import drawings as cap_scores
@@ -159,7 +161,7 @@ def by_alpha(sweep: pd.DataFrame) -> pd.DataFrame:
         rows.append(
             {
                 "side": side,
-                "alpha": float(str(value)),
+                "alpha": value,
                 "mean": interval.value,
                 "lower": interval.lower,
                 "upper": interval.upper,
@@ -172,6 +174,15 @@ def by_alpha(sweep: pd.DataFrame) -> pd.DataFrame:
             }
         )
     return pd.DataFrame(rows, columns=cap_sweep.SWEEP_COLUMNS)
+
+
+def nearest_in(rows: pd.DataFrame, side: str, standard: float) -> float:
+    """The alpha of a sweep (`by_alpha`) that comes nearest to a standard, by the rule that chooses it; NaN for none."""
+    read = rows[(rows["side"] == side) & rows["mean"].notna()]
+    if read.empty or math.isnan(standard):
+        return math.nan
+    columns = zip(read["alpha"], read["mean"], read["n"], read["n"] + read["n_unread"], strict=True)
+    return nearest([Chosen(float(a), float(mean), standard, int(n), int(of)) for a, mean, n, of in columns]).alpha
 
 
 def units_of(metrics: pd.DataFrame) -> tuple[str, ...]:
@@ -200,17 +211,18 @@ def _cap(source: Source) -> dict[str, Any]:
 
 
 def _alphas(side: str) -> Any:
-    def of(source: Source) -> tuple[str, ...]:
+    def of(source: Source) -> tuple[float, ...]:
         sweep = source.table("cap_sweep")
-        return tuple(repr(float(a)) for a in sorted(sweep.loc[sweep["side"] == side, "alpha"].unique()))
+        return tuple(sorted(map(float, sweep.loc[sweep["side"] == side, "alpha"].unique())))
 
     return of
 
 
 def _chosen_alpha(side: str) -> Any:
-    def of(source: Source) -> str:
-        wanted, known = repr(float(_cap(source).get(f"alpha_{side}") or 0)), _alphas(side)(source)
-        return wanted if wanted in known else next(iter(known), "")
+    def of(source: Source) -> float:
+        known = _alphas(side)(source)
+        wrote = float(_cap(source).get(f"alpha_{side}") or 0)
+        return wrote if wrote in known else next(iter(known), math.nan)
 
     return of
 
@@ -224,8 +236,8 @@ LAYER = Dial(
 )  # fmt: skip
 METHOD = Dial("method", "map", "choice", lambda _: "PCA", choices=lambda _: ("PCA", "UMAP"))
 COLOUR = Dial("colour", "colour", "choice", lambda _: BY_SIDE, choices=lambda _: (BY_SIDE, BY_SCORE))
-ALPHA_HIGH = Dial("alpha_high", "alpha steered high", "choice", _chosen_alpha("high"), choices=_alphas("high"))
-ALPHA_LOW = Dial("alpha_low", "alpha steered low", "choice", _chosen_alpha("low"), choices=_alphas("low"))
+ALPHA_HIGH = Dial("alpha_high", "alpha steered high", "listed", _chosen_alpha("high"), choices=_alphas("high"))
+ALPHA_LOW = Dial("alpha_low", "alpha steered low", "listed", _chosen_alpha("low"), choices=_alphas("low"))
 METRIC = Dial(
     "metric", "shift in", "choice", lambda _: "shift", choices=lambda s: units_of(s.table("metrics")), words=UNITS
 )
@@ -259,7 +271,7 @@ def _map(source: Source, at: Values) -> Shown:
 def _sweep(source: Source, at: Values) -> Shown:
     made = cap_sweep.prepare_cap_sweep(by_alpha(source.table("cap_sweep")))
     cap = _cap(source)
-    marked = [float(at[f"alpha_{side}"] or 0) for side in SIDES]
+    marked = [float(at[f"alpha_{side}"]) for side in SIDES]
     standards = [float(cap["standard_high"]), float(cap["standard_low"])]
     return Shown(made, {"standards": standards, "marked": marked, "note": source.origin})
 

@@ -212,15 +212,6 @@ def standard_at(first: Floats, second: Floats, high_percentile: float, low_perce
     return Standard(high, low, int((second >= high).sum()), int((second <= low).sum()), int((~np.isnan(second)).sum()))
 
 
-def nearest(alphas: Floats, means: Floats, standard: float) -> float:
-    """The alpha whose mean score lies nearest to a standard, of equally near ones the smallest; NaN without one."""
-    known = ~np.isnan(means)
-    if not known.any() or np.isnan(standard):
-        return NAN
-    distance = np.round(np.abs(means[known] - standard), 9)
-    return float(alphas[known][distance == distance.min()].min())
-
-
 # Numbers of a finished run of the study `cap` counted again from its stored tables; no model is asked.
 #
 # `python -m engine.studies.cap.metrics FOLDER` mends a run of an earlier version, in which a reply that was withheld
