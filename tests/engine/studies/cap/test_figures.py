@@ -16,7 +16,8 @@ from engine.studies.cap import drawings as cap_lengths
 from engine.studies.cap import drawings as cap_scores
 from engine.studies.cap import drawings as cap_sweep
 from engine.studies.cap import figures as cap_map
-from engine.studies.cap.metrics import nearest, standard_at
+from engine.studies.cap.figures import nearest_in
+from engine.studies.cap.metrics import standard_at
 from engine.studies.cap.tables import CAP_LAYERS, CAP_POINTS, CAP_TEXTS
 
 NAN = math.nan
@@ -164,7 +165,14 @@ def test_standards_follow_the_percentiles_and_unread_scores_count_nowhere():
     assert (found.high, found.low, found.n_high, found.n_low, found.n) == (4, 2, 2, 1, 3)
 
 
-def test_the_nearest_alpha_of_a_readout():
-    assert nearest(np.array([0.0, 1, 2]), np.array([3.0, 3.4, NAN]), 3.5) == 1
-    assert nearest(np.array([0.0, 1]), np.array([3.0, 4.0]), 3.5) == 0
-    assert math.isnan(nearest(np.array([1.0]), np.array([NAN]), 3.5))
+def test_the_nearest_alpha_of_a_sweep_follows_the_rule_that_chooses_it():
+    def rows(*read):
+        return pd.DataFrame(read, columns=["side", "alpha", "mean", "n", "n_unread"])
+
+    three = rows(("high", 0.0, 3.0, 5, 0), ("high", 1.0, 3.4, 5, 0), ("high", 2.0, NAN, 0, 5))
+    assert nearest_in(three, "high", 3.5) == 1
+    assert nearest_in(rows(("low", 0.0, 3.0, 5, 0), ("low", 1.0, 4.0, 5, 0)), "low", 3.5) == 0
+    few = rows(("high", 1.0, 3.0, 5, 0), ("high", 3.0, 3.5, 1, 4))  # most contexts lost their text at alpha 3
+    assert nearest_in(few, "high", 3.5) == 1
+    assert math.isnan(nearest_in(rows(("high", 1.0, NAN, 0, 5)), "high", 3.5))
+    assert math.isnan(nearest_in(few, "low", 3.5))
