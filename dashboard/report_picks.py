@@ -24,7 +24,7 @@ class Pick:
 
     source: Source
     entry: Entry
-    settings: dict[str, float | int | str]
+    settings: dict[str, float | int | str | None]
 
     @property
     def piece(self) -> Piece:

@@ -129,7 +129,7 @@ def _once(draw: Draw, pick: Pick) -> Draw:
 
 @st.cache_resource(max_entries=96, show_spinner=False)
 def _drawn(
-    named: tuple[str, ...], settings: tuple[tuple[str, float | int | str], ...], mode: Mode, _draw: Draw
+    named: tuple[str, ...], settings: tuple[tuple[str, float | int | str | None], ...], mode: Mode, _draw: Draw
 ) -> go.Figure:
     del named, settings  # the cache key, with the theme
     return _draw(mode)

@@ -24,7 +24,7 @@ from engine.core.settings import Settings, get_settings
 from engine.data.comparisons import Comparisons, read_comparisons
 from engine.judges.base import Judge, no_checkpoint
 from engine.judges.recorded import make_recorded
-from engine.studies.transport_audit.decisions import CONTROLS, GEOMETRY
+from engine.studies.transport_audit.metrics import CONTROLS, GEOMETRY
 from engine.studies.transport_audit.run import run_transport_audit
 from engine.studies.transport_audit.study import IN_DATA, STUDY, AuditConfig
 from engine.training.sources import DEFAULT_DATA

@@ -68,7 +68,7 @@ class Piece(BaseModel):
     title: str = Field(default="", max_length=MOST_LINE)
     run: str = ""
     entry: str = ""
-    settings: dict[str, int | float | str] = Field(default_factory=dict)
+    settings: dict[str, int | float | str | None] = Field(default_factory=dict)
     drawn: Drawn | None = None
     show: Show = "figure"
     text: str = Field(default="", max_length=MOST_TEXT)

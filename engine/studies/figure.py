@@ -126,8 +126,8 @@ def origin(manifest: dict[str, Any], *, recorded: bool | None = None) -> str:
     return f"{'recorded' if shipped else 'run here'} on {when}{partial}"
 
 
-Value = float | int | str
-Values = dict[str, Value]
+Value = float | int | str | None
+Values = dict[str, Any]
 Made = TypeVar("Made")
 _HELD = 160
 """Intermediate results that one run keeps."""
@@ -195,11 +195,12 @@ class Dial:
         name: keyword of `Entry.prepare`.
         title: what it is called, with its unit.
         kind: a number, a whole number, one of the listed numbers, or a choice of words.
-        default: its value where none is given, from the run.
+        default: its value where none is given, from the run; None where a number may be left open.
         low, high: ends of a number's range.
         choices: allowed values of a choice, from the run.
         words: what some values are called in a caption.
         acts: whether it does anything beside the other settings; a caption leaves it out otherwise.
+        none_was: number that earlier versions wrote in place of None.
     """
 
     name: str
@@ -211,13 +212,18 @@ class Dial:
     choices: Of = lambda _: ()
     words: Mapping[Any, str] = field(default_factory=dict)
     acts: Callable[[Mapping[str, object]], bool] = lambda _: True
+    none_was: float | None = None
 
     def read(self, source: Source, given: object) -> Value:
-        """The value, checked against what the run allows.
+        """The value, checked against what the run allows; the default where it is None.
 
         Raises:
             InputError: another kind of value, or one outside the range; says what is allowed.
         """
+        if given is None or given == self.none_was:
+            given = self.default(source)
+            if given is None:
+                return None
         if self.kind == "choice":
             allowed = [str(c) for c in self.choices(source)]
             if str(given) not in allowed:
@@ -295,8 +301,7 @@ class Entry:
         wanted = dict(given or {})
         out: Values = {}
         for dial in self.dials:
-            chosen = wanted.pop(dial.name, None)
-            out[dial.name] = dial.read(source, dial.default(source) if chosen is None else chosen)
+            out[dial.name] = dial.read(source, wanted.pop(dial.name, None))
         if wanted:
             known = ", ".join(d.name for d in self.dials) or "none"
             raise InputError(f"The figure {self.name} has no setting {', '.join(wanted)}; it has: {known}.")

@@ -13,9 +13,14 @@ from dashboard.pages.transport_audit.results import CONTROL_WORDS, interval_of
 from engine.core.errors import EngineError
 from engine.jobs import manager as jobs
 from engine.plots.text import three_digits
-from engine.studies.transport_audit import curves
-from engine.studies.transport_audit import rows as rows_of
-from engine.studies.transport_audit.figures import CONTROLS
+from engine.studies.transport_audit.drawings import CONSISTENCY, plot_controls, prepare_controls
+from engine.studies.transport_audit.figures import (
+    CONTROLS,
+    plot_density,
+    plot_sensitivity,
+    prepare_density,
+    prepare_sensitivity,
+)
 from engine.studies.transport_audit.metrics import (
     Audit,
     best_control,
@@ -121,19 +126,15 @@ def _results(audit: Audit, found: dict[str, Any], settings: dict[str, float], ma
         f"{three_digits(at.loc[f'cons_{control}', 'value'])}."
     )
     note = f"planted, {found['n_positive']} positives, no judge"
-    bars = rows_of.prepare_controls(table, CONTROLS)
+    bars = prepare_controls(table, CONTROLS)
     title = "Does transport beat simpler ways to flip?"
     ui.show_figure(
-        lambda mode: rows_of.plot_controls(bars, rows_of.CONSISTENCY, mode=mode, title=title, note=note),
+        lambda mode: plot_controls(bars, CONSISTENCY, mode=mode, title=title, note=note),
         bars, key="planted_controls",
     )  # fmt: skip
-    line = curves.prepare_sensitivity(curve, random_curve(audit, MASSES))
+    line = prepare_sensitivity(curve, random_curve(audit, MASSES))
     marks = {"α": settings["alpha"], "best": float(best["group"])}
-    ui.show_figure(
-        lambda mode: curves.plot_sensitivity(line, mass, marks, mode=mode, note=note), line, key="planted_masses"
-    )
+    ui.show_figure(lambda mode: plot_sensitivity(line, mass, marks, mode=mode, note=note), line, key="planted_masses")
     split = audit.splits[0]
-    density = curves.prepare_density(np.asarray(split.path.entry_mass), split.agrees)
-    ui.show_figure(
-        lambda mode: curves.plot_density(density, mass, mode=mode, note=note), density, key="planted_density"
-    )
+    density = prepare_density(np.asarray(split.path.entry_mass), split.agrees)
+    ui.show_figure(lambda mode: plot_density(density, mass, mode=mode, note=note), density, key="planted_density")

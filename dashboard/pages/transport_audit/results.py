@@ -19,9 +19,17 @@ from engine.core.schema import NONE
 from engine.data.comparisons import Comparisons
 from engine.plots.text import interval_text, plural
 from engine.studies.figure import judge_name
-from engine.studies.transport_audit import curves as maps
-from engine.studies.transport_audit.curves import mass_words
-from engine.studies.transport_audit.figures import ALL_TYPES, cuts, masses, mean_mass, rows_at, study_mass, table_at
+from engine.studies.transport_audit.drawings import COLOURS, MAPS
+from engine.studies.transport_audit.figures import (
+    ALL_TYPES,
+    cuts,
+    mass_words,
+    masses,
+    mean_mass,
+    rows_at,
+    study_mass,
+    table_at,
+)
 from engine.studies.transport_audit.metrics import Audit, best_control
 
 # The figures of an audit, each drawn from the table it is saved with.
@@ -41,7 +49,7 @@ def at_mass(
     run: AuditRun, name: str, attack: str, mass: float | None, *, caption: str = "", **settings: object
 ) -> None:
     """A figure of the gallery at the page's attack and mass; None is the study's."""
-    ui.show_entry(run.source, name, key=f"audit_{name}", caption=caption, attack=attack, mass=mass or 0.0, **settings)
+    ui.show_entry(run.source, name, key=f"audit_{name}", caption=caption, attack=attack, mass=mass, **settings)
 
 
 def attacks(run: AuditRun) -> None:
@@ -56,16 +64,16 @@ def attacks(run: AuditRun) -> None:
 def lasso_map(run: AuditRun, shown: pd.DataFrame, attack: str, mass: float | None, kind: str) -> list[str]:
     """The map with its lasso; the ids of the pairs inside it."""
     has_umap = bool(shown["umap_x"].notna().any())
-    state.seed(MAP, maps.MAPS if has_umap else maps.MAPS[:1], "PCA")
-    state.seed(COLOUR, maps.COLOURS, maps.COLOURS[0])
+    state.seed(MAP, MAPS if has_umap else MAPS[:1], "PCA")
+    state.seed(COLOUR, COLOURS, COLOURS[0])
     one, two = st.columns(2, gap="small")
     with one:
-        chosen = ui.pick("Map", list(maps.MAPS if has_umap else maps.MAPS[:1]), key=MAP, title=str)
+        chosen = ui.pick("Map", list(MAPS if has_umap else MAPS[:1]), key=MAP, title=str)
         state.publish(MAP, chosen, "PCA")
     with two:
-        colour = ui.pick("Colour", list(maps.COLOURS), key=COLOUR, title=str.capitalize)
-        state.publish(COLOUR, colour, maps.COLOURS[0])
-    at = {"attack": attack, "mass": mass or 0.0, "type": kind, "map": chosen, "colour": colour}
+        colour = ui.pick("Colour", list(COLOURS), key=COLOUR, title=str.capitalize)
+        state.publish(COLOUR, colour, COLOURS[0])
+    at = {"attack": attack, "mass": mass, "type": kind, "map": chosen, "colour": colour}
     prepared, draw, pick = ui.from_gallery(run.source, "map", **at)
     figure = draw(ui.mode())
     event = st.plotly_chart(

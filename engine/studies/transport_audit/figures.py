@@ -1,25 +1,36 @@
 """Figures of an audit by partial transport, at any mass, from the stored path.
 
-A mass of None is what the study takes: the one it was set to, else each split's own estimate, and each question type's
-own where types have a transport of their own. The figures then show the study's numbers.
+A mass of None is the study's: the one it was set to, else each split's own estimate, and each question type's own where
+types have a transport of their own. The figures then show the study's numbers.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
+import plotly.graph_objects as go
 
 from engine.core.schema import NONE
 from engine.data.comparisons import DEMO_PAIRS
-from engine.plots.theme import Mode
+from engine.plots.text import count, label, level_text, plural
+from engine.plots.theme import MEANING, ROLES, SMALL_SIZE, Mode, frame, say
 from engine.studies.figure import Dial, Entry, Shown, Source, Values, has_table
-from engine.studies.transport_audit import curves
-from engine.studies.transport_audit import curves as maps
-from engine.studies.transport_audit import rows as rows_of
-from engine.studies.transport_audit.decisions import decide, per_pair, stability
-from engine.studies.transport_audit.metrics import Audit, consistency, random_curve, read_audit
+from engine.studies.transport_audit import drawings
+from engine.studies.transport_audit.drawings import TRUTHS, truth_colour, truth_of
+from engine.studies.transport_audit.metrics import (
+    Audit,
+    consistency,
+    decide,
+    per_pair,
+    random_curve,
+    read_audit,
+    stability,
+)
 
 STUDY = "puaudit"
 ATTACKS = {
@@ -32,7 +43,11 @@ ATTACKS = {
 CONTROLS = ("cons_adj", "cons_orig", "cons_all", "cons_random", "cons_centroid", "cons_nearest", "cons_top10")
 AUCS = ("auc_entry_mass", "auc_centroid", "auc_nearest", "auc_top10")
 ALL_TYPES = "all types"
-_MARKS = {"mass_clean": "estimated", "mass_attacked": "from attacked labels", "mass_oracle": "true share"}
+_MASSES = {"mass_clean": "estimated", "mass_attacked": "from attacked labels", "mass_oracle": "true share"}
+"""Masses that are named in the sensitivity."""
+
+
+# An audit read from a run, at a mass.
 
 
 def attacks(source: Source) -> tuple[str, ...]:
@@ -41,7 +56,7 @@ def attacks(source: Source) -> tuple[str, ...]:
 
 
 def kinds(source: Source) -> tuple[str, ...]:
-    """What stands for all question types together, then the types."""
+    """The name of all question types together, then the types."""
     return source.memo("kinds", lambda: (ALL_TYPES, *sorted(source.table("audit")["type"].unique())))
 
 
@@ -55,8 +70,8 @@ def audit(source: Source, attack: str) -> Audit:
 
 def study_mass(source: Source) -> float | None:
     """The mass that the study was set to; None where it estimated."""
-    held = source.config.get("mass")
-    return None if held is None else float(held)
+    mass = source.config.get("mass")
+    return None if mass is None else float(mass)
 
 
 def masses(source: Source, attack: str, mass: float | None = None, kind: str = "") -> dict[str, float]:
@@ -69,64 +84,371 @@ def masses(source: Source, attack: str, mass: float | None = None, kind: str = "
         kind: a question type; only its part then, where it has one.
     """
     shown = audit(source, attack).shown
-    own = [s for s in shown if s.part == kind] or list(shown)
-    return {s.part: s.mass(study_mass(source) if mass is None else mass) for s in own}
+    parts = [s for s in shown if s.part == kind] or list(shown)
+    return {s.part: s.mass(study_mass(source) if mass is None else mass) for s in parts}
 
 
 def mean_mass(source: Source, attack: str) -> float:
     """The study's mass of the split shown, mean over the pairs, to two digits: where a slider starts."""
-    own = masses(source, attack)
+    by_part = masses(source, attack)
     sizes = [s.path.n_unlabelled for s in audit(source, attack).shown]
-    return float(np.clip(round(float(np.average(list(own.values()), weights=sizes)), 2), 0.01, 1))
+    return float(np.clip(round(float(np.average(list(by_part.values()), weights=sizes)), 2), 0.01, 1))
 
 
-def shown_rows(found: Audit, table: pd.DataFrame, mass: float | None = None, eta: float = 0.5) -> pd.DataFrame:
-    """The rows of the split shown, with what the audit decides and the share of bootstraps that keep each pair."""
-    rows = found.rows(table).reset_index(drop=True)
+def cuts(source: Source, attack: str, mass: float | None = None, kind: str = ALL_TYPES) -> list[float]:
+    """Where the masses cut, ascending: one, or each question type's own."""
+    return sorted(set(masses(source, attack, mass, "" if kind == ALL_TYPES else kind).values()))
+
+
+def table_at(source: Source, attack: str, mass: float | None = None) -> pd.DataFrame:
+    """Consistency before and after at a mass, its controls and its cells."""
+    used, least = study_mass(source) if mass is None else mass, int(source.config.get("min_cell", 10))
+    return source.memo(
+        ("consistency", attack, used),
+        lambda: consistency(audit(source, attack), used, eta=_eta(source), level=source.level, min_cell=least),
+    )
+
+
+def rows_at(source: Source, attack: str, mass: float | None = None) -> pd.DataFrame:
+    """The rows of the split shown, decided at a mass: `flip`, and the share of bootstraps that keep each pair."""
+    used = study_mass(source) if mass is None else mass
+    return source.memo(("rows", attack, used), lambda: _decided(source, audit(source, attack), used))
+
+
+def _decided(source: Source, audited: Audit, mass: float | None) -> pd.DataFrame:
+    rows = audited.rows(source.table("audit")).reset_index(drop=True)
     held = rows["resampled"].map(lambda v: isinstance(v, list)).to_numpy(dtype=bool)
     share, flip = np.full(len(rows), np.nan), np.zeros(len(rows), dtype=bool)
-    for split in found.shown:
-        own = ((rows["role"] == "unlabelled") & (rows["part"].fillna("") == split.part)).to_numpy()
-        decided = decide(split, mass, eta)
-        flip[own] = decided.flips[rows.loc[own, "place"].to_numpy(dtype=np.int64)]
-        if (own & held).any():
-            share[own & held] = stability(np.array(rows.loc[own & held, "resampled"].tolist()), decided.mass)
+    for split in audited.shown:
+        here = ((rows["role"] == "unlabelled") & (rows["part"].fillna("") == split.part)).to_numpy()
+        decided = decide(split, mass, _eta(source))
+        flip[here] = decided.flips[rows.loc[here, "place"].to_numpy(dtype=np.int64)]
+        if (here & held).any():
+            share[here & held] = stability(np.array(rows.loc[here & held, "resampled"].tolist()), decided.mass)
     return rows.assign(stability=share, flip=flip)
 
 
-def density(found: Audit) -> pd.DataFrame:
-    """Entry masses of verdicts that agree and of those that do not, means over the splits."""
-    splits, n = found.splits or found.shown, len(found.pairs)
-    entry = per_pair(splits, [s.path.entry_mass for s in splits], n)
-    return curves.prepare_density(entry, per_pair(splits, [s.agrees for s in splits], n))
+def _eta(source: Source) -> float:
+    return float(source.config.get("eta", 0.5))
 
 
-def sensitivity(found: Audit, metrics: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, float]]:
-    """Consistency against the mass with random flips, and the named masses."""
-    own = metrics[metrics["attack"] == found.attack]
-    rows = own[own["metric"] == "sensitivity_cons_adj"]
-    level = float(rows["level"].iloc[0]) if len(rows) else 0.95
-    at_masses = sorted({float(group) for group in rows["group"]})
-    prepared = curves.prepare_sensitivity(own, random_curve(found, at_masses, level))
-    at = own[own["group"].isna()].drop_duplicates("metric").set_index("metric")["value"]
-    marks = {title: float(at[name]) for name, title in _MARKS.items() if name in at.index and np.isfinite(at[name])}
-    return prepared, marks
+# Figures over the mass: the price curve with its items, entry masses by truth, consistency.
+
+_SYMBOLS = {"agrees": "circle", "disagrees": "x-thin", "unknown": "circle-open"}
+FEW = 200
+"""Pairs below which every one is drawn."""
+MOST_MARKS = 300
+"""Marks on the price curve, and bars below it; every one is an element of the page and is drawn anew at each mass."""
+_BINS = 20
 
 
-def note_of(manifest: dict[str, Any], origin: str) -> str:
-    """Recorded or live, and what stands in for people on the demo."""
-    demo = manifest.get("data", {}).get("dataset_id") == DEMO_PAIRS
-    return f"{origin}, preferences by construction" if demo else origin
+def prepare_items(rows: pd.DataFrame) -> pd.DataFrame:
+    """The unlabelled pairs in the order in which they enter.
 
+    Args:
+        rows: rows of the table `audit` of the split shown, with `flip` (what the audit decides at the mass) and
+            `stability` (share of bootstraps that keep the pair; NaN where there are none).
+
+    Returns:
+        comparison_id, type, entry_mass, entry_price, truth, kept, stability (NaN without bootstraps).
+    """
+    own = rows[rows["role"] == "unlabelled"]
+    made = pd.DataFrame(
+        {
+            "comparison_id": own["comparison_id"].to_numpy(),
+            "type": own["type"].to_numpy(),
+            "entry_mass": own["entry_mass"].to_numpy(),
+            "entry_price": own["entry_price"].to_numpy(),
+            "truth": truth_of(own["agrees"].to_numpy()),
+            "kept": ~own["flip"].to_numpy(dtype=bool),
+            "stability": own["stability"].to_numpy(dtype=np.float64),
+        }
+    )
+    return made.sort_values("entry_mass", kind="stable").reset_index(drop=True)
+
+
+Cuts = float | Sequence[float]
+"""The mass, or those of the question types where each has its own."""
+
+
+def mass_words(mass: Cuts) -> str:
+    """A mass as text: "0.59", or "0.03 to 0.97" where types have their own."""
+    own = _masses(mass)
+    return f"{own[0]:.2f}" if len(own) == 1 else f"{own[0]:.2f} to {own[-1]:.2f}"
+
+
+def _masses(mass: Cuts) -> list[float]:
+    return sorted(mass) if isinstance(mass, Sequence) else [float(mass)]
+
+
+def plot_items(prepared: pd.DataFrame, mass: Cuts, *, mode: Mode = "light", note: str = "") -> go.Figure:
+    """The price curve lambda(m), each pair a mark where it enters, the cut at the mass, bootstraps below."""
+    fig = go.Figure()
+    if prepared.empty:
+        say(fig, "nothing to audit", mode)
+    drawn = drawings.thinned(prepared, "truth", MOST_MARKS)
+    if len(drawn) < len(prepared):
+        fig.add_trace(_curve(prepared, mode))
+    for truth in [t for t in TRUTHS if (drawn["truth"] == t).any()]:
+        own = drawn[drawn["truth"] == truth]
+        colour = truth_colour(truth, mode)
+        fig.add_trace(
+            go.Scatter(
+                x=own["entry_mass"].to_numpy(),
+                y=own["entry_price"].to_numpy(),
+                mode="markers",
+                name=f"{truth} ({count(int((prepared['truth'] == truth).sum()))})",
+                marker={"size": 8, "symbol": _SYMBOLS[truth], "color": colour, "line": {"color": colour, "width": 2}},
+                customdata=own["comparison_id"].to_numpy(),
+                hovertemplate="%{customdata}<br>mass %{x:.3f}, price %{y:.3f}<extra></extra>",
+            )
+        )
+    known = prepared["stability"].notna().any()
+    if known:
+        _kept_bars(fig, prepared, mode)
+    _cut(fig, mass, mode)
+    fig.update_xaxes(
+        title="entry mass (in order of entry)", range=[-0.01, 1.01], fixedrange=True, anchor="y2" if known else "y"
+    )
+    price = {"title": {"text": "price λ(m), 1 − cos"}, "rangemode": "tozero", "fixedrange": True}
+    fig.update_layout(yaxis={**price, "domain": [0.34 if known else 0, 1]})  # the bars below have an axis of their own
+    kept = int(prepared["kept"].sum())
+    cut = "the cut" if len(_masses(mass)) == 1 else "the cut of their type"
+    notes = (
+        f"{count(kept)} of {plural(len(prepared), 'pair')} left of {cut}: an input, not a finding",
+        "below: share of bootstraps of the positives that keep a pair" if known else "",
+        f"{count(len(drawn))} of them drawn as marks" if len(drawn) < len(prepared) else "",
+        label(note, 90),
+    )
+    alt = f"Price of transported mass against mass; {cut} at {mass_words(mass)} keeps {kept} of {len(prepared)} pairs."
+    return frame(
+        fig, mode, title="In which order do verdicts enter?", notes=notes, alt=alt, body=330, legend=True, above=16
+    )
+
+
+def _curve(prepared: pd.DataFrame, mode: Mode) -> go.Scatter:
+    """The price at every entry, as a thin line behind the marks."""
+    return go.Scatter(
+        x=prepared["entry_mass"].to_numpy(),
+        y=prepared["entry_price"].to_numpy(),
+        mode="lines",
+        line={"color": ROLES[mode]["line"], "width": 1.5},
+        hoverinfo="skip",
+        showlegend=False,
+    )
+
+
+def _kept_bars(fig: go.Figure, prepared: pd.DataFrame, mode: Mode) -> None:
+    """The share of bootstraps that keep each pair, below the curve; means of neighbours where there are many pairs."""
+    own = prepared[["comparison_id", "entry_mass", "stability"]].dropna()
+    together = max(1, math.ceil(len(own) / MOST_MARKS))
+    groups = own.groupby(np.arange(len(own)) // together)
+    many = f"mean of {together} pairs from " if together > 1 else ""
+    fig.add_trace(
+        go.Bar(
+            x=groups["entry_mass"].mean().to_numpy(),
+            y=groups["stability"].mean().to_numpy(),
+            yaxis="y2",
+            name="kept when resampled",
+            marker={"color": MEANING[mode]["defended"], "line": {"width": 0}},
+            width=0.9 * together / max(len(prepared), 1),
+            customdata=groups["comparison_id"].first().to_numpy(),
+            hovertemplate=f"{many}%{{customdata}}<br>kept in %{{y:.0%}} of the bootstraps<extra></extra>",
+        )
+    )
+    axis = {"domain": [0, 0.24], "range": [0, 1], "tickformat": ".0%", "fixedrange": True, "nticks": 3}
+    fig.update_layout(yaxis2={**axis, "title": {"text": "kept"}})
+
+
+def prepare_density(entry: npt.ArrayLike, agrees: npt.ArrayLike) -> pd.DataFrame:
+    """Entry masses of verdicts that agree and of those that do not.
+
+    Args:
+        entry: mean entry mass of each pair over the splits (n,).
+        agrees: 1, 0 or NaN (n,).
+
+    Returns:
+        truth, entry_mass; one row per pair that was ever unlabelled, truths in the order of `TRUTHS`.
+    """
+    made = pd.DataFrame({"truth": truth_of(agrees), "entry_mass": np.asarray(entry, dtype=np.float64)})
+    made = made[np.isfinite(made["entry_mass"])]
+    return made.sort_values("truth", key=lambda t: t.map(TRUTHS.index), kind="stable").reset_index(drop=True)
+
+
+def plot_density(prepared: pd.DataFrame, mass: Cuts, *, mode: Mode = "light", note: str = "") -> go.Figure:
+    """Strips with boxes for fewer than 200 pairs, outlines of shares above; the cut at the mass."""
+    fig, few = go.Figure(), len(prepared) < FEW
+    for truth in [t for t in TRUTHS if (prepared["truth"] == t).any()]:
+        own = prepared.loc[prepared["truth"] == truth, "entry_mass"].to_numpy()
+        fig.add_trace((_strip if few else _outline)(own, truth, mode))
+    _cut(fig, mass, mode)
+    fig.update_xaxes(title="entry mass", range=[-0.01, 1.01], fixedrange=True)
+    if few:
+        fig.update_yaxes(showticklabels=True, fixedrange=True, tickfont={"color": ROLES[mode]["ink"]})
+    else:
+        fig.update_yaxes(title="share of pairs", tickformat=".0%", rangemode="tozero", fixedrange=True)
+    if prepared.empty:
+        say(fig, "nothing to audit", mode)
+    notes = ("verdicts that disagree should enter late, right of the cut", label(note, 90))
+    alt = "Distribution of entry masses by whether the verdict is the human's."
+    return frame(
+        fig, mode, title="Do wrong verdicts enter later?", notes=notes, alt=alt, body=240, legend=not few, above=16
+    )
+
+
+def _strip(own: npt.NDArray[np.float64], truth: str, mode: Mode) -> go.Box:
+    colour = truth_colour(truth, mode)
+    return go.Box(
+        x=own,
+        name=f"{truth} (n = {count(len(own))})",
+        boxpoints="all",
+        jitter=0.5,
+        pointpos=0,
+        marker={"color": colour, "size": 7, "opacity": 0.75},
+        line={"color": colour, "width": 1.5},
+        fillcolor="rgba(0,0,0,0)",
+        hovertemplate="%{x:.3f}<extra></extra>",
+    )
+
+
+def _outline(own: npt.NDArray[np.float64], truth: str, mode: Mode) -> go.Scatter:
+    counts, edges = np.histogram(own, np.linspace(0, 1, _BINS + 1))
+    share = counts / len(own)
+    dash = "dot" if truth == "disagrees" else "solid"
+    return go.Scatter(
+        x=edges,
+        y=[*share, share[-1]],
+        mode="lines",
+        line={"shape": "hv", "width": 2.5, "color": truth_colour(truth, mode), "dash": dash},
+        name=f"{truth} (n = {count(len(own))})",
+        hovertemplate="%{x:.2f}: %{y:.0%}<extra></extra>",
+    )
+
+
+def prepare_sensitivity(metrics: pd.DataFrame, random: pd.DataFrame) -> pd.DataFrame:
+    """Consistency after the audit at each mass, and what random flips would give there.
+
+    Args:
+        metrics: rows `sensitivity_cons_adj` of one attack, `group` holding the mass.
+        random: mass, random, random_lower, random_upper at the same masses (`metrics.random_curve`).
+
+    Returns:
+        mass, value, lower, upper, random, random_lower, random_upper, level, n.
+    """
+    own = metrics[metrics["metric"] == "sensitivity_cons_adj"]
+    made = own.assign(mass=own["group"].astype(float))[["mass", "value", "lower", "upper", "level", "n"]]
+    names = ["mass", "random", "random_lower", "random_upper"]
+    return made.merge(random[names], on="mass", how="left").sort_values("mass").reset_index(drop=True)
+
+
+def plot_sensitivity(
+    prepared: pd.DataFrame, mass: Cuts, marks: dict[str, float], *, mode: Mode = "light", note: str = ""
+) -> go.Figure:
+    """Consistency against the mass, with its interval; random flips dashed in their band; named masses as ticks.
+
+    Args:
+        prepared: from `prepare_sensitivity`.
+        mass: the cut.
+        marks: name -> mass, such as the estimate from clean labels.
+        mode: light, dark or print.
+        note: a last part of the small print.
+    """
+    fig = go.Figure()
+    colour, grey = MEANING[mode]["defended"], MEANING[mode]["unread"]
+    fig.add_trace(_band(prepared, "lower", "upper", ROLES[mode]["faint"], 1.0))
+    fig.add_trace(_band(prepared, "random_lower", "random_upper", grey, 0.3))
+    x = prepared["mass"].to_numpy()
+    for name, y, dash, shade in (
+        ("after the audit", prepared["value"], "solid", colour),
+        ("after as many random flips", prepared["random"], "dash", grey),
+    ):
+        fig.add_trace(
+            go.Scatter(
+                x=x,
+                y=y.to_numpy(),
+                mode="lines+markers",
+                name=name,
+                line={"color": shade, "dash": dash, "width": 2.5},
+                marker={"size": 7},
+                hovertemplate="mass %{x:.2f}: %{y:.3f}<extra></extra>",
+            )
+        )
+    _cut(fig, mass, mode)
+    _marks(fig, marks, mode)
+    fig.update_xaxes(title="transported mass m", range=[-0.01, 1.02], fixedrange=True)
+    fig.update_yaxes(title="consistency", range=[0, 1.01], fixedrange=True)
+    level = prepared["level"].dropna()
+    how = (
+        f"{level_text(float(level.iloc[0]))} bands: bootstrap of items; grey: where random flips land"
+        if len(level)
+        else ""
+    )
+    n = f"n = {plural(int(prepared['n'].max()), 'pair')}" if len(prepared) else ""
+    notes = (how, n, label(note, 90))
+    alt = "Consistency after the audit against the transported mass, with random flips beside it."
+    return frame(fig, mode, title="Which mass would have been right?", notes=notes, alt=alt, body=280, legend=True)
+
+
+def _band(prepared: pd.DataFrame, lower: str, upper: str, colour: str, opacity: float) -> go.Scatter:
+    """The area between two columns, where both are known."""
+    own = prepared.dropna(subset=[lower, upper])
+    return go.Scatter(
+        x=np.concatenate([own["mass"], own["mass"][::-1]]),
+        y=np.concatenate([own[upper], own[lower][::-1]]),
+        fill="toself",
+        mode="none",
+        fillcolor=colour,
+        opacity=opacity,
+        hoverinfo="skip",
+        showlegend=False,
+    )
+
+
+def _cut(fig: go.Figure, mass: Cuts, mode: Mode) -> None:
+    """The mass as a line, named inside the plot, where no legend is; thin lines under one name where there are more."""
+    own = _masses(mass)
+    line = {"color": ROLES[mode]["ink"], "width": 1.5 if len(own) == 1 else 1, "dash": "dash"}
+    for at in own:
+        fig.add_shape(type="line", x0=at, x1=at, y0=0, y1=1, yref="paper", line=line)
+    left = own[0] > 0.8 or (len(own) > 1 and own[0] > 0.5)
+    fig.add_annotation(
+        x=own[0],
+        y=1,
+        yref="paper",
+        yanchor="top",
+        xanchor="right" if left else "left",
+        xshift=-4 if left else 4,
+        text=f"m = {mass_words(mass)}" + (" by type" if len(own) > 1 else ""),
+        showarrow=False,
+        bgcolor=ROLES[mode]["background"],
+        font={"size": SMALL_SIZE, "color": ROLES[mode]["ink"]},
+    )
+
+
+def _marks(fig: go.Figure, marks: dict[str, float], mode: Mode) -> None:
+    """Named masses as ticks at the foot of the plot."""
+    for i, (name, at) in enumerate(marks.items()):
+        fig.add_annotation(
+            x=at,
+            y=0.02 + 0.075 * i,
+            text=f"{label(name, 30)} {at:.2f} ",
+            xanchor="right" if at > 0.5 else "left",
+            showarrow=False,
+            font={"size": SMALL_SIZE, "color": ROLES[mode]["muted"]},
+            bgcolor=ROLES[mode]["background"],
+        )
+        fig.add_shape(
+            type="line", x0=at, x1=at, y0=0, y1=0.05 + 0.075 * i, line={"color": ROLES[mode]["line"], "width": 2}
+        )
+
+
+# The settings, and every figure from a run at its settings.
 
 ATTACK = Dial("attack", "attack", "choice", lambda s: attacks(s)[0], choices=attacks, words=ATTACKS)
-MASS = Dial("mass", "mass", "number", lambda _: 0.0, words={0.0: "estimated"})
-KIND = Dial(
-    "type", "question type", "choice", lambda _: ALL_TYPES,
-    choices=kinds,
-)  # fmt: skip
-MAP = Dial("map", "map", "choice", lambda _: "PCA", choices=lambda s: maps.MAPS if _has_umap(s) else maps.MAPS[:1])
-COLOUR = Dial("colour", "colour", "choice", lambda _: maps.COLOURS[0], choices=lambda _: maps.COLOURS)
+MASS = Dial("mass", "mass", "number", study_mass, words={None: "estimated"}, none_was=0.0)
+KIND = Dial("type", "question type", "choice", lambda _: ALL_TYPES, choices=kinds)
+MAP = Dial("map", "map", "choice", lambda _: "PCA", choices=lambda s: drawings.MAPS if _has_umap(s) else ("PCA",))
+COLOUR = Dial("colour", "colour", "choice", lambda _: drawings.COLOURS[0], choices=lambda _: drawings.COLOURS)
 AT = (ATTACK, MASS)
 
 
@@ -134,48 +456,13 @@ def _has_umap(source: Source) -> bool:
     return source.memo("has_umap", lambda: bool(source.table("audit")["umap_x"].notna().any()))
 
 
-def _wanted(at: Values) -> float | None:
-    """The mass asked for; None for the study's."""
-    return float(at["mass"]) or None
-
-
-def _eta(source: Source) -> float:
-    return float(source.config.get("eta", 0.5))
-
-
-def table_at(source: Source, attack: str, mass: float | None = None) -> pd.DataFrame:
-    """Consistency before and after at a mass, its controls and its cells; at None the study's own numbers."""
-    found, least = audit(source, attack), int(source.config.get("min_cell", 10))
-    used = study_mass(source) if mass is None else mass
-    return source.memo(
-        ("consistency", attack, mass),
-        lambda: consistency(found, used, eta=_eta(source), level=source.level, min_cell=least),
-    )
-
-
-def rows_at(source: Source, attack: str, mass: float | None = None) -> pd.DataFrame:
-    """The rows of the split shown, decided at a mass; at None the study's."""
-    found, used = audit(source, attack), study_mass(source) if mass is None else mass
-    return source.memo(("rows", attack, mass), lambda: shown_rows(found, source.table("audit"), used, _eta(source)))
-
-
-def cuts(source: Source, attack: str, mass: float | None = None, kind: str = ALL_TYPES) -> list[float]:
-    """Where the masses cut, ascending: one, or each question type's own."""
-    own = masses(source, attack, mass, "" if kind == ALL_TYPES else kind)
-    return sorted(set(own.values()))
-
-
-def _table(source: Source, at: Values) -> pd.DataFrame:
-    return table_at(source, str(at["attack"]), _wanted(at))
-
-
 def _cuts(source: Source, at: Values) -> list[float]:
-    return cuts(source, str(at["attack"]), _wanted(at), str(at.get("type", ALL_TYPES)))
+    return cuts(source, at["attack"], at["mass"], at.get("type", ALL_TYPES))
 
 
 def _rows(source: Source, at: Values) -> pd.DataFrame:
-    rows = rows_at(source, str(at["attack"]), _wanted(at))
-    return rows if at.get("type", ALL_TYPES) == ALL_TYPES else rows[rows["type"] == at["type"]]
+    rows = rows_at(source, at["attack"], at["mass"])
+    return rows if at["type"] == ALL_TYPES else rows[rows["type"] == at["type"]]
 
 
 def _left_out(source: Source) -> str:
@@ -184,73 +471,90 @@ def _left_out(source: Source) -> str:
 
 
 def _note(source: Source) -> str:
-    return note_of(source.manifest, source.origin)
-
-
-def _controls(source: Source, at: Values) -> Shown:
-    table = _table(source, at)
-    made = rows_of.prepare_controls(table, CONTROLS if len(table) else ())
-    more = {"title": "Does transport beat simpler ways to flip?", "note": _note(source), "rows": "consistency"}
-    return Shown(made, more, (_at_mass(source, at), _left_out(source)))
-
-
-def _ranking(source: Source, at: Values) -> Shown:
-    own = source.table("metrics")
-    made = rows_of.prepare_controls(own[own["attack"] == at["attack"]], AUCS)
-    more = {"title": "Which score finds wrong verdicts?", "note": _note(source), "rows": "auc"}
-    return Shown(made, more, (_left_out(source),))
-
-
-def _draw_controls(prepared: pd.DataFrame, more: dict[str, Any], mode: Mode) -> Any:
-    rows = rows_of.CONSISTENCY if more["rows"] == "consistency" else rows_of.AUC
-    return rows_of.plot_controls(prepared, rows, mode=mode, title=more["title"], note=more["note"])
-
-
-def _types(source: Source, at: Values) -> Shown:
-    made = rows_of.prepare_types(_table(source, at))
-    more = {"title": "Where does the audit help or hurt?", "note": _note(source)}
-    return Shown(made, more, (f"n = {int(made['n'].sum())} pairs", _at_mass(source, at), _left_out(source)))
-
-
-def _attacks(source: Source, _: Values) -> Shown:
-    own = source.table("metrics")
-    made = rows_of.prepare_types(own[own["group"].notna()], ATTACKS)
-    more = {"title": "And under attack?", "note": f"each at its estimated mass; {_note(source)}"}
-    return Shown(made, more, (f"n = {int(made['n'].min()) if len(made) else 0} pairs a row or more", _left_out(source)))
-
-
-def _density(source: Source, at: Values) -> Shown:
-    found = audit(source, str(at["attack"]))
-    made = density(found)
-    note = f"mean over the splits; {_note(source)}" if found.splits else _note(source)
-    facts = (f"n = {len(made)} pairs", "single pairs, so no interval", _left_out(source))
-    return Shown(made, {"mass": _cuts(source, at), "note": note}, facts)
-
-
-def _items(source: Source, at: Values) -> Shown:
-    made = curves.prepare_items(_rows(source, at))
-    facts = (f"n = {len(made)} pairs", "single pairs, so no interval", _left_out(source))
-    return Shown(made, {"mass": _cuts(source, at), "note": _note(source)}, facts)
-
-
-def _map(source: Source, at: Values) -> Shown:
-    made = maps.prepare_map(_rows(source, at), str(at["map"]))
-    more = {"kind": str(at["map"]), "colour": str(at["colour"]), "note": _note(source)}
-    return Shown(made, more, (f"n = {len(made)} pairs", "single pairs, so no interval", _left_out(source)))
-
-
-def _sensitivity(source: Source, at: Values) -> Shown:
-    made, marks = sensitivity(audit(source, str(at["attack"])), source.table("metrics"))
-    own = _cuts(source, at)
-    apart = "curve: one mass for all types" if len(own) > 1 else ""
-    return Shown(made, {"mass": own, "marks": marks, "note": _note(source)}, (apart, _left_out(source)))
+    """Recorded or live, and what stands in for people on the demo."""
+    demo = source.manifest.get("data", {}).get("dataset_id") == DEMO_PAIRS
+    return f"{source.origin}, preferences by construction" if demo else source.origin
 
 
 def _at_mass(source: Source, at: Values) -> str:
-    said = curves.mass_words(_cuts(source, at))
-    if _wanted(at) is not None or study_mass(source) is not None:
+    said = mass_words(_cuts(source, at))
+    if at["mass"] is not None:
         return f"at mass {said}"
     return f"at the estimated mass ({said} in the split shown; each split has its own)"
+
+
+def _controls(source: Source, at: Values) -> Shown:
+    table = table_at(source, at["attack"], at["mass"])
+    prepared = drawings.prepare_controls(table, CONTROLS if len(table) else ())
+    more = {"title": "Does transport beat simpler ways to flip?", "note": _note(source), "rows": "consistency"}
+    return Shown(prepared, more, (_at_mass(source, at), _left_out(source)))
+
+
+def _ranking(source: Source, at: Values) -> Shown:
+    metrics = source.table("metrics")
+    prepared = drawings.prepare_controls(metrics[metrics["attack"] == at["attack"]], AUCS)
+    more = {"title": "Which score finds wrong verdicts?", "note": _note(source), "rows": "auc"}
+    return Shown(prepared, more, (_left_out(source),))
+
+
+def _draw_controls(prepared: pd.DataFrame, more: dict[str, Any], mode: Mode) -> go.Figure:
+    rows = drawings.CONSISTENCY if more["rows"] == "consistency" else drawings.AUC
+    return drawings.plot_controls(prepared, rows, mode=mode, title=more["title"], note=more["note"])
+
+
+def _types(source: Source, at: Values) -> Shown:
+    prepared = drawings.prepare_types(table_at(source, at["attack"], at["mass"]))
+    more = {"title": "Where does the audit help or hurt?", "note": _note(source)}
+    return Shown(prepared, more, (f"n = {int(prepared['n'].sum())} pairs", _at_mass(source, at), _left_out(source)))
+
+
+def _attacks(source: Source, _: Values) -> Shown:
+    metrics = source.table("metrics")
+    prepared = drawings.prepare_types(metrics[metrics["group"].notna()], ATTACKS)
+    more = {"title": "And under attack?", "note": f"each at its estimated mass; {_note(source)}"}
+    least = int(prepared["n"].min()) if len(prepared) else 0
+    return Shown(prepared, more, (f"n = {least} pairs a row or more", _left_out(source)))
+
+
+def _draw_types(prepared: pd.DataFrame, more: dict[str, Any], mode: Mode) -> go.Figure:
+    return drawings.plot_types(prepared, mode=mode, title=more["title"], note=more["note"])
+
+
+def _density(source: Source, at: Values) -> Shown:
+    audited = audit(source, at["attack"])
+    splits, n = audited.splits or audited.shown, len(audited.pairs)
+    entry = per_pair(splits, [s.path.entry_mass for s in splits], n)
+    prepared = prepare_density(entry, per_pair(splits, [s.agrees for s in splits], n))
+    note = f"mean over the splits; {_note(source)}" if audited.splits else _note(source)
+    facts = (f"n = {len(prepared)} pairs", "single pairs, so no interval", _left_out(source))
+    return Shown(prepared, {"mass": _cuts(source, at), "note": note}, facts)
+
+
+def _items(source: Source, at: Values) -> Shown:
+    prepared = prepare_items(_rows(source, at))
+    facts = (f"n = {len(prepared)} pairs", "single pairs, so no interval", _left_out(source))
+    return Shown(prepared, {"mass": _cuts(source, at), "note": _note(source)}, facts)
+
+
+def _map(source: Source, at: Values) -> Shown:
+    prepared = drawings.prepare_map(_rows(source, at), at["map"])
+    more = {"kind": at["map"], "colour": at["colour"], "note": _note(source)}
+    return Shown(prepared, more, (f"n = {len(prepared)} pairs", "single pairs, so no interval", _left_out(source)))
+
+
+def _sensitivity(source: Source, at: Values) -> Shown:
+    """Consistency against the mass with random flips, and the named masses."""
+    metrics = source.table("metrics")
+    metrics = metrics[metrics["attack"] == at["attack"]]
+    rows = metrics[metrics["metric"] == "sensitivity_cons_adj"]
+    level = float(rows["level"].iloc[0]) if len(rows) else 0.95
+    at_masses = sorted({float(group) for group in rows["group"]})
+    prepared = prepare_sensitivity(metrics, random_curve(audit(source, at["attack"]), at_masses, level))
+    value = metrics[metrics["group"].isna()].drop_duplicates("metric").set_index("metric")["value"]
+    marks = {t: float(value[name]) for name, t in _MASSES.items() if name in value.index and np.isfinite(value[name])}
+    where = _cuts(source, at)
+    apart = "curve: one mass for all types" if len(where) > 1 else ""
+    return Shown(prepared, {"mass": where, "marks": marks, "note": _note(source)}, (apart, _left_out(source)))
 
 
 _EMPTY = has_table("audit", "it holds no audit yet.")
@@ -265,29 +569,27 @@ ENTRIES = (
         STUDY, "controls", "Does transport beat simpler ways to flip?", _controls, _draw_controls, AT, _EMPTY,
     ),
     Entry(
-        STUDY, "types", "Where does the audit help or hurt?", _types,
-        lambda p, more, mode: rows_of.plot_types(p, mode=mode, title=more["title"], note=more["note"]), AT, _EMPTY,
+        STUDY, "types", "Where does the audit help or hurt?", _types, _draw_types, AT, _EMPTY,
     ),
     Entry(
-        STUDY, "attacks", "And under attack?", _attacks,
-        lambda p, more, mode: rows_of.plot_types(p, mode=mode, title=more["title"], note=more["note"]), (), _one_attack,
+        STUDY, "attacks", "And under attack?", _attacks, _draw_types, (), _one_attack,
     ),
     Entry(
         STUDY, "density", "Do wrong verdicts enter later?", _density,
-        lambda p, more, mode: curves.plot_density(p, more["mass"], mode=mode, note=more["note"]), AT, _EMPTY,
+        lambda p, more, mode: plot_density(p, more["mass"], mode=mode, note=more["note"]), AT, _EMPTY,
     ),
     Entry(
         STUDY, "items", "In which order do verdicts enter?", _items,
-        lambda p, more, mode: curves.plot_items(p, more["mass"], mode=mode, note=more["note"]), (*AT, KIND), _EMPTY,
+        lambda p, more, mode: plot_items(p, more["mass"], mode=mode, note=more["note"]), (*AT, KIND), _EMPTY,
     ),
     Entry(
         STUDY, "map", "Which comparisons look alike?", _map,
-        lambda p, more, mode: maps.plot_map(p, more["colour"], kind=more["kind"], mode=mode, note=more["note"]),
+        lambda p, more, mode: drawings.plot_map(p, more["colour"], kind=more["kind"], mode=mode, note=more["note"]),
         (*AT, KIND, MAP, COLOUR), _EMPTY,
     ),
     Entry(
         STUDY, "sensitivity", "Which mass would have been right?", _sensitivity,
-        lambda p, more, mode: curves.plot_sensitivity(p, more["mass"], more["marks"], mode=mode, note=more["note"]),
+        lambda p, more, mode: plot_sensitivity(p, more["mass"], more["marks"], mode=mode, note=more["note"]),
         AT, _EMPTY,
     ),
     Entry(

@@ -29,8 +29,8 @@ from engine.stats.intervals import cluster_rate
 from engine.studies.api_writing import api_writer
 from engine.studies.rewrites import make_rewriter
 from engine.studies.running import about_judge, ending, keeping, within
-from engine.studies.transport_audit.decisions import GEOMETRY
 from engine.studies.transport_audit.metrics import (
+    GEOMETRY,
     Audit,
     consistency,
     masses_and_flips,

@@ -16,8 +16,17 @@ from engine.core.errors import InputError
 from engine.core.schema import METRICS, NONE
 from engine.runs.folder import RunFolder
 from engine.stats.projection import pca, umap_map
-from engine.studies.transport_audit.decisions import GEOMETRY, NO_ESTIMATE, Split, flipped, per_pair
-from engine.studies.transport_audit.metrics import AUDIT_ITSELF, Audit, metric_of_pairs, read_audit
+from engine.studies.transport_audit.metrics import (
+    AUDIT_ITSELF,
+    GEOMETRY,
+    NO_ESTIMATE,
+    Audit,
+    Split,
+    flipped,
+    metric_of_pairs,
+    per_pair,
+    read_audit,
+)
 from engine.studies.transport_audit.study import AuditConfig
 from engine.studies.transport_audit.verdicts import STRICT, Judged
 from engine.transport.audit import Audited, Denoising, audit, differences, resampled_entries

@@ -15,8 +15,7 @@ from engine.runs.folder import RunFolder
 from engine.stats.intervals import NO_VARIATION
 from engine.studies.running import as_json, expense_of
 from engine.studies.study import Summary
-from engine.studies.transport_audit.decisions import Split, decide
-from engine.studies.transport_audit.metrics import Audit, best_control
+from engine.studies.transport_audit.metrics import Audit, Split, best_control, decide
 from engine.studies.transport_audit.study import AuditConfig
 from engine.studies.transport_audit.verdicts import plan_pairs
 

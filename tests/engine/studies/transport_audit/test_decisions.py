@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import hypergeom
 
 from engine.core.errors import InputError
-from engine.studies.transport_audit.decisions import (
+from engine.studies.transport_audit.metrics import (
     CONTROLS,
     Split,
     controls,

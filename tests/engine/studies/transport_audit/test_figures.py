@@ -8,8 +8,7 @@ import pytest
 
 from engine.core.schema import METRICS
 from engine.plots.theme import MODES
-from engine.studies.transport_audit import curves, rows
-from engine.studies.transport_audit import curves as maps
+from engine.studies.transport_audit import drawings, figures
 from engine.studies.transport_audit.metrics import HYPERGEOMETRIC
 from engine.studies.transport_audit.tables import AUDIT
 
@@ -62,9 +61,9 @@ def audit_rows(n: int = 30) -> pd.DataFrame:
 
 
 def test_controls_draw_the_intervals_of_the_table():
-    prepared = rows.prepare_controls(metrics(), ["cons_adj", "cons_random", "cons_absent"])
+    prepared = drawings.prepare_controls(metrics(), ["cons_adj", "cons_random", "cons_absent"])
     assert prepared["metric"].tolist() == ["cons_adj", "cons_random"]
-    fig = rows.plot_controls(prepared, rows.CONSISTENCY, title="Q?")
+    fig = drawings.plot_controls(prepared, drawings.CONSISTENCY, title="Q?")
     drawn = [(t.x[0], t.x[0] - t.error_x.arrayminus[0], t.x[0] + t.error_x.array[0]) for t in fig.data]
     assert drawn == [pytest.approx((0.7, 0.6, 0.8)), pytest.approx((0.5, 0.4, 0.6))]
     assert "0.700 [0.600, 0.800]" in fig.layout.meta["alt"]
@@ -72,10 +71,10 @@ def test_controls_draw_the_intervals_of_the_table():
 
 
 def test_types_show_before_and_after_and_grey_out_what_is_too_few():
-    prepared = rows.prepare_types(metrics())
+    prepared = drawings.prepare_types(metrics())
     assert prepared["type"].tolist() == ["<b>B</b>", "A math"]
     assert prepared["enough"].tolist() == [False, True]
-    fig = rows.plot_types(prepared)
+    fig = drawings.plot_types(prepared)
     assert "too few" in fig.layout.meta["alt"]
     texts = " ".join(a.text for a in fig.layout.annotations)
     assert "&lt;b&gt;B" in texts
@@ -84,11 +83,11 @@ def test_types_show_before_and_after_and_grey_out_what_is_too_few():
 
 
 def test_items_count_what_is_kept_and_keep_their_ids():
-    prepared = curves.prepare_items(audit_rows())
+    prepared = figures.prepare_items(audit_rows())
     assert len(prepared) == 20
     assert prepared["kept"].sum() == 10
     assert prepared["entry_mass"].is_monotonic_increasing
-    fig = curves.plot_items(prepared, 0.5)
+    fig = figures.plot_items(prepared, 0.5)
     ids = [i for t in fig.data if t.type == "scatter" for i in t.customdata]
     assert sorted(ids) == sorted(prepared["comparison_id"])
     assert "10 of 20" in fig.layout.title.subtitle.text
@@ -96,15 +95,15 @@ def test_items_count_what_is_kept_and_keep_their_ids():
 
 def test_few_entry_masses_are_all_drawn_and_many_as_shares_that_sum_to_one():
     agrees = np.r_[np.ones(30), np.zeros(15), np.full(5, np.nan)]
-    few = curves.plot_density(curves.prepare_density(np.linspace(0, 1, 50), agrees), 0.5)
+    few = figures.plot_density(figures.prepare_density(np.linspace(0, 1, 50), agrees), 0.5)
     assert [(len(t.x), t.name) for t in few.data] == [
         (30, "agrees (n = 30)"),
         (15, "disagrees (n = 15)"),
         (5, "unknown (n = 5)"),
     ]
-    many = curves.plot_density(curves.prepare_density(np.linspace(0, 1, 250), np.repeat(agrees, 5)), 0.5)
+    many = figures.plot_density(figures.prepare_density(np.linspace(0, 1, 250), np.repeat(agrees, 5)), 0.5)
     assert [sum(t.y[:-1]) for t in many.data] == pytest.approx([1, 1, 1])
-    assert curves.prepare_density([0.2, np.nan], [1.0, 1.0])["entry_mass"].tolist() == [0.2]
+    assert figures.prepare_density([0.2, np.nan], [1.0, 1.0])["entry_mass"].tolist() == [0.2]
 
 
 def test_sensitivity_draws_random_flips_in_their_band_and_marks_masses():
@@ -124,40 +123,40 @@ def test_sensitivity_draws_random_flips_in_their_band_and_marks_masses():
         ]
     )
     random = pd.DataFrame({"mass": [0.2, 0.5], "random": [0.4, 0.5], "random_lower": [0.35, np.nan]})
-    prepared = curves.prepare_sensitivity(METRICS.conform(own), random.assign(random_upper=[0.45, np.nan]))
+    prepared = figures.prepare_sensitivity(METRICS.conform(own), random.assign(random_upper=[0.45, np.nan]))
     assert prepared["mass"].tolist() == [0.2, 0.5]
     assert prepared["random"].tolist() == [0.4, 0.5]
-    fig = curves.plot_sensitivity(prepared, 0.3, {"estimated": 0.25})
+    fig = figures.plot_sensitivity(prepared, 0.3, {"estimated": 0.25})
     audit, flips = [t for t in fig.data if t.fill == "toself"]
     assert list(audit.y) == pytest.approx([0.6, 0.7, 0.5, 0.4])
     assert list(flips.y) == pytest.approx([0.45, 0.35])  # only where there is a band
     assert any("estimated 0.25" in a.text for a in fig.layout.annotations)
 
 
-@pytest.mark.parametrize("colour", maps.COLOURS)
+@pytest.mark.parametrize("colour", drawings.COLOURS)
 def test_the_map_carries_every_id_once(colour):
-    prepared = maps.prepare_map(audit_rows())
-    fig = maps.plot_map(prepared, colour)
+    prepared = drawings.prepare_map(audit_rows())
+    fig = drawings.plot_map(prepared, colour)
     ids = [i for t in fig.data for i in t.customdata]
     assert sorted(ids) == sorted(audit_rows()["comparison_id"])
     assert (prepared["decision"] == "flipped").sum() == 10
-    assert maps.prepare_map(audit_rows(), "UMAP").empty
+    assert drawings.prepare_map(audit_rows(), "UMAP").empty
 
 
 def test_large_maps_are_thinned_with_every_role_at_its_share():
     big = pd.DataFrame({"role": ["positive"] * 2000 + ["unlabelled"] * 8000, "v": range(10000)})
-    drawn = curves.thinned(big, "role")
-    assert len(drawn) <= curves.MOST_DRAWN
+    drawn = drawings.thinned(big, "role")
+    assert len(drawn) <= drawings.MOST_DRAWN
     assert drawn["role"].value_counts().to_dict() == {"unlabelled": 4000, "positive": 1000}
-    assert curves.thinned(big.head(10), "role") is not big
-    assert len(curves.thinned(big.head(10), "role")) == 10
+    assert drawings.thinned(big.head(10), "role") is not big
+    assert len(drawings.thinned(big.head(10), "role")) == 10
 
 
 def test_a_large_map_keeps_every_type_at_its_share_within_each_role():
     many = pd.concat([audit_rows(1000)] * 12, ignore_index=True)
     many["type"] = np.where(np.arange(len(many)) % 10 == 0, "rare", "often")
-    drawn = maps.prepare_map(many)
-    assert len(drawn) <= curves.MOST_DRAWN
+    drawn = drawings.prepare_map(many)
+    assert len(drawn) <= drawings.MOST_DRAWN
     for role, own in drawn.groupby("role"):
         wanted = (many.loc[many["role"] == role, "type"] == "rare").mean()
         assert (own["type"] == "rare").mean() == pytest.approx(wanted, abs=0.01 + 1 / len(own)), role
@@ -169,14 +168,16 @@ def test_the_small_print_names_each_way_an_interval_was_made_and_why_one_is_miss
     own.loc[own["metric"] == "cons_random", ["lower", "upper", "method"]] = [np.nan, np.nan, "no variation"]
     band = own[own["metric"] == "cons_adj"].assign(metric="cons_all", method=HYPERGEOMETRIC)
     chosen = ["cons_adj", "cons_orig", "cons_random", "cons_all"]
-    fig = rows.plot_controls(rows.prepare_controls(pd.concat([own, band]), chosen), rows.CONSISTENCY, title="Q?")
+    fig = drawings.plot_controls(
+        drawings.prepare_controls(pd.concat([own, band]), chosen), drawings.CONSISTENCY, title="Q?"
+    )
     printed = fig.layout.title.subtitle.text.replace("<br>", " ")
     assert f"(bootstrap of items; Wilson, n = items; {HYPERGEOMETRIC})" in printed
     assert "no variation in 20 items" in fig.layout.meta["alt"]
 
 
 def test_types_with_masses_of_their_own_have_a_cut_each_under_one_name():
-    fig = curves.plot_items(curves.prepare_items(audit_rows()), [0.9, 0.2])
+    fig = figures.plot_items(figures.prepare_items(audit_rows()), [0.9, 0.2])
     assert [s.x0 for s in fig.layout.shapes] == [0.2, 0.9]
     assert [a.text for a in fig.layout.annotations if "m =" in a.text] == ["m = 0.20 to 0.90 by type"]
     assert "the cut of their type" in fig.layout.title.subtitle.text
@@ -186,15 +187,17 @@ def test_types_with_masses_of_their_own_have_a_cut_each_under_one_name():
 def test_every_figure_draws_also_with_nothing_to_draw(mode):
     nothing = audit_rows().iloc[:0]
     no_random = pd.DataFrame(columns=["mass", "random", "random_lower", "random_upper"], dtype=float)
-    figures = [
-        rows.plot_controls(rows.prepare_controls(METRICS.empty(), ["cons_adj"]), rows.AUC, mode=mode, title="Q?"),
-        rows.plot_types(rows.prepare_types(METRICS.empty()), mode=mode),
-        curves.plot_items(curves.prepare_items(nothing), 0.5, mode=mode),
-        curves.plot_density(curves.prepare_density([], []), 0.5, mode=mode),
-        curves.plot_sensitivity(curves.prepare_sensitivity(METRICS.empty(), no_random), 0.5, {}, mode=mode),
-        maps.plot_map(maps.prepare_map(nothing), mode=mode),
+    drawn = [
+        drawings.plot_controls(
+            drawings.prepare_controls(METRICS.empty(), ["cons_adj"]), drawings.AUC, mode=mode, title="Q?"
+        ),
+        drawings.plot_types(drawings.prepare_types(METRICS.empty()), mode=mode),
+        figures.plot_items(figures.prepare_items(nothing), 0.5, mode=mode),
+        figures.plot_density(figures.prepare_density([], []), 0.5, mode=mode),
+        figures.plot_sensitivity(figures.prepare_sensitivity(METRICS.empty(), no_random), 0.5, {}, mode=mode),
+        drawings.plot_map(drawings.prepare_map(nothing), mode=mode),
     ]
-    for fig in figures:
+    for fig in drawn:
         assert fig.layout.meta["alt"]
         assert len(fig.layout.title.text) <= 45
 
@@ -204,6 +207,6 @@ def test_the_map_needs_no_webgl_which_compiles_code_that_the_content_policy_forb
         {"comparison_id": ["p", "q"], "type": "A", "role": ["positive", "unlabelled"], "entry_mass": [np.nan, 0.5],
          "agrees": [np.nan, 1.0], "flip": [False, True], "pca_x": [0.0, 1.0], "pca_y": [1.0, 0.0]}
     )  # fmt: skip
-    for colour in maps.COLOURS:
-        figure = maps.plot_map(maps.prepare_map(rows, "PCA"), colour, kind="PCA")
+    for colour in drawings.COLOURS:
+        figure = drawings.plot_map(drawings.prepare_map(rows, "PCA"), colour, kind="PCA")
         assert {trace.type for trace in figure.data} == {"scatter"}

@@ -12,6 +12,7 @@ from engine.core.schema import NONE
 from engine.core.settings import get_settings
 from engine.data.comparisons import Comparisons, read_comparisons
 from engine.judges.base import no_checkpoint
+from engine.report.basket import Piece
 from engine.runs.folder import RunFolder
 from engine.stats.auc import SEPARATED
 from engine.stats.intervals import NO_VARIATION, WILSON_CLUSTERS, wilson
@@ -89,6 +90,22 @@ def test_each_type_is_cut_at_its_own_mass_until_one_is_set(tmp_path):
     assert "by type" in " ".join(a.text for a in figure.layout.annotations)
     flips = gallery.rows_at(source, NONE).groupby("type")["flip"].sum()
     assert flips["B"] > 4 * flips["A"]
+
+
+def test_a_mass_left_open_is_the_study_s_also_in_reports_that_wrote_zero_for_it(tmp_path):
+    """A report of an earlier version holds 0.0 where no mass was chosen; a script of one passes it."""
+    for name, mass, said in (("open", None, "mass: estimated"), ("set", 0.333, "mass: 0.333")):
+        source = Source(audited(two_types(), tmp_path / name, mass=mass))
+        entry = entry_of(source, "controls")
+        now, before = entry.prepare(source, mass=None), entry.prepare(source, mass=0.0)
+        pd.testing.assert_frame_equal(now, before)
+        assert now.attrs == before.attrs
+        assert entry.settings(source)["mass"] == mass
+        assert said in entry.caption(now)
+        piece = Piece(kind="figure", entry="controls", settings=entry.settings(source))
+        assert Piece.model_validate_json(piece.model_dump_json()) == piece
+    with pytest.raises(InputError, match=r"mass is 1\.5; this run allows a number from 0 to 1"):
+        entry.settings(source, {"mass": 1.5})
 
 
 def test_all_types_of_a_split_lie_on_one_map(tmp_path):
