@@ -1,4 +1,4 @@
-"""`judgescope convert FILE --to NAME --out FILE`: from one known format to another, or to our own plain tables."""
+"""`judgescope convert FILE --to NAME --out FILE`: from a known format to our own plain tables or to another tool's."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from engine.data.reading import read_table
 
 def add(commands: Any) -> None:
     """Add the command."""
-    convert = commands.add_parser("convert", help="read a file of a known format and write it in another")
+    convert = commands.add_parser("convert", help="read a file of a known format and write it as a table or for a tool")
     convert.add_argument("file", nargs="?", help="a data file, or hub:OWNER/NAME")
     convert.add_argument("--to", metavar="NAME", help=f"{', '.join(writers())}")
     convert.add_argument("--out", type=Path, metavar="FILE", help="the file to write")
@@ -79,9 +79,10 @@ def _list() -> dict[str, Any]:
         print(f"{form.name:<24} {form.holds}")
     for name in OWN:
         print(f"{name:<24} Our own plain table of {name}, read back by its columns.")
+    print(f"All are read. Written are: {', '.join(writers())}.")
     rows = [{"name": f.name, "title": f.title, "holds": f.holds, "aspects": list(f.aspects),
              "hub": [h.dataset_id for h in f.hub]} for f in FORMATS.values()]  # fmt: skip
-    return {"formats": rows, "own": list(OWN)}
+    return {"formats": rows, "own": list(OWN), "written": list(writers())}
 
 
 def _plain(args: argparse.Namespace) -> Imported:

@@ -127,8 +127,9 @@ def test_a_file_is_written_in_another_format(app):
     at.selectbox(key="convert_to").select("llm-comparator").run()
     assert not at.exception, at.exception
     assert at.get("download_button")
-    at.selectbox(key="convert_to").select("fastchat-single").run()
-    assert "holds no pointwise verdicts" in html_of(at)
+    assert "arena" not in at.selectbox(key="convert_to").options
+    at.selectbox(key="convert_to").select("verdicts").run()
+    assert "holds no verdicts" in html_of(at)
 
 
 def test_the_hub_says_what_is_wrong_without_a_network(app, monkeypatch):

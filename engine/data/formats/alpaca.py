@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import math
 
-from engine.core.schema import Protocol, Task
-from engine.data.formats.base import Builder, Format, HubSet, Imported, Record, Row, RowError, Source, pair_verdict
-from engine.data.formats.writing import Lookup, json_list, need, need_protocol, rows_of, texts_of
+from engine.core.schema import Task
+from engine.data.formats.base import Builder, Format, HubSet, Record, Row, RowError, Source, pair_verdict
 from engine.data.mapping import parse_number
 
 TIE = 1.5
@@ -34,21 +32,6 @@ def read_outputs(source: Source, builder: Builder) -> None:
                         "text": record.text("output")}  # fmt: skip
             builder.add(record, [item], [response])
     builder.notes.append("Items are named by their instruction, so outputs of several systems meet.")
-
-
-def write_outputs(found: Imported) -> bytes:
-    """One list of outputs."""
-    need(found, "texts", "alpacaeval-outputs")
-    look = Lookup(found)
-    return json_list(
-        {
-            "dataset": look.of_item(str(row["item_id"]), "group"),
-            "instruction": look.of_item(str(row["item_id"]), "context"),
-            "output": row["text"],
-            "generator": row["system"] or row["response_id"],
-        }
-        for row in texts_of(found)
-    )
 
 
 def read_annotations(source: Source, builder: Builder) -> None:
@@ -89,30 +72,6 @@ def _verdict(record: Record, judge: str, item: str, a: str, b: str) -> Row:
     return made | {"p_a": 2 - number, "p_tie": 0.0}
 
 
-def write_annotations(found: Imported) -> bytes:
-    """One list of annotations, one a verdict."""
-    need(found, "texts", "alpacaeval-annotations")
-    look = Lookup(found)
-    out = []
-    for row in rows_of(need_protocol(found, Protocol.PAIRWISE.value, "alpacaeval-annotations")):
-        a, b, p_a = str(row["response_id"]), str(row["response_b"]), row["p_a"]
-        known = p_a is not None and not math.isnan(p_a)
-        out.append(
-            {
-                "instruction": look.of_item(str(row["item_id"]), "context"),
-                "output_1": look.text(a),
-                "generator_1": look.system(a),
-                "output_2": look.text(b),
-                "generator_2": look.system(b),
-                "dataset": look.of_item(str(row["item_id"]), "group"),
-                "annotator": row["judge"],
-                "preference": TIE if row["outcome"] == "tie" else 2 - p_a if known else None,
-                "raw_completion": row["raw_text"],
-            }
-        )
-    return json_list(out)
-
-
 ALPACA: tuple[Format, ...] = (
     Format(
         "alpacaeval-outputs",
@@ -121,8 +80,6 @@ ALPACA: tuple[Format, ...] = (
         (("instruction", "output", "generator"),),
         read_outputs,
         Task.INSTRUCTION.value,
-        write=write_outputs,
-        ending=".json",
         telling=("instruction", "output", "generator"),
         hub=(HubSet("tatsu-lab/alpaca_eval", ("eval",), file="alpaca_eval_gpt4_baseline.json"),),
     ),
@@ -133,8 +90,6 @@ ALPACA: tuple[Format, ...] = (
         (("instruction", "output_1", "output_2", "preference"),),
         read_annotations,
         Task.INSTRUCTION.value,
-        write=write_annotations,
-        ending=".json",
         telling=("instruction", "output_1", "output_2", "generator_1", "generator_2", "annotator", "preference"),
     ),
 )

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from engine.core.schema import Order, Outcome, Task
-from engine.data.formats.base import Builder, Format, HubSet, Imported, Record, Row, RowError, Source, pair_verdict
-from engine.data.formats.turns import conversation, item_turn, join_turns, messages, split_turns, turn_item
-from engine.data.formats.writing import Lookup, json_lines, json_list, labelled_only, need, number_or_text, rows_of
+from engine.data.formats.base import Builder, Format, HubSet, Record, Row, RowError, Source, pair_verdict
+from engine.data.formats.turns import conversation, join_turns, turn_item
 from engine.data.recording_rules import PAIR_RULE
 
 WINNER_RULE: dict[str, Outcome] = {
@@ -19,12 +17,8 @@ WINNER_RULE: dict[str, Outcome] = {
 }
 """How a winner is spelled; `tie (bothbad)` and `both_bad` are ties, as in the leaderboards made of these files."""
 _PERSON = re.compile(r"(expert|author|arena_user|human|crowd)", re.IGNORECASE)
-_VISITOR = re.compile(r"^arena_user", re.IGNORECASE)
 _BATTLE_COLUMNS = (
     "anony", "language", "tstamp", "timestamp", "evaluation_session_id", "evaluation_order", "category_tag",
-)  # fmt: skip
-_KEPT = (
-    "judge", "winner", "turn", "anony", "language", "tstamp", "timestamp", "evaluation_session_id", "evaluation_order",
 )  # fmt: skip
 INCONSISTENT = "the two orders disagree, and the file does not say which said what"
 USERS = "arena users"
@@ -73,10 +67,6 @@ def _same_questions(record: Record, turns: int | None) -> tuple[str, str, str]:
     return join_turns(user_a), join_turns(model_a), join_turns(model_b)
 
 
-def _origin(record: Record) -> Row:
-    return {name: record.get(name) for name in _KEPT if record.get(name)}
-
-
 # --- MT-Bench ---
 
 
@@ -105,7 +95,6 @@ def read_mtbench(source: Source, builder: Builder) -> None:
                 "item_id": item,
                 "response_a": f"{item}:{a}",
                 "response_b": f"{item}:{b}",
-                "origin": _origin(record),
             }
             outcome = builder.side(record, "winner", WINNER_RULE)
             verdicts: list[Row] = []
@@ -126,51 +115,6 @@ def read_mtbench(source: Source, builder: Builder) -> None:
         "A model's winner holds for both orders, as its two games agreed; 'tie (inconsistent)' is a tie of the pair, "
         "and its two calls are unread."
     )
-
-
-def write_mtbench(found: Imported) -> bytes:
-    """One vote a line."""
-    need(found, "comparisons", "mt-bench-human")
-    need(found, "texts", "mt-bench-human")
-    look = Lookup(found)
-    return json_lines(_battle(row, look, "human") for row in rows_of(found.comparisons))
-
-
-def _judged_alone(found: Imported) -> list[str]:
-    """`Format.no_place`: a verdict of a judge would be read as a person's vote."""
-    rows = rows_of(found.comparisons)
-    return ["a judge's verdict, not a person's vote" if r["verdict"] and not r["human"] else "" for r in rows]
-
-
-def _judged_by_nobody(found: Imported) -> list[str]:
-    """`_judged_alone`, but for votes that name their judge."""
-    named = [found.origin.get(str(c), {}).get("judge") for c in found.comparisons["comparison_id"]]
-    return [reason if not judge else "" for reason, judge in zip(_judged_alone(found), named, strict=True)]
-
-
-def _battle(row: dict[str, Any], look: Lookup, person: str) -> dict[str, Any]:
-    more = look.more(str(row["comparison_id"]))
-    question, turn = item_turn(str(row["item_id"]))
-    asked = split_turns(look.of_item(str(row["item_id"]), "context"))
-    winner = {"a": "model_a", "b": "model_b", "tie": "tie"}.get(str(row["human"] or row["verdict"]), "")
-    said = {side: split_turns(look.text(str(row[f"response_{side}"]))) for side in "ab"}
-    conversations = {
-        # a side whose text has not as many turns is written as one turn
-        f"conversation_{side}": messages(asked, said[side])
-        if len(asked) == len(said[side])
-        else messages([join_turns(asked)], [join_turns(said[side])])
-        for side in "ab"
-    }
-    n_turns = min(len(c) for c in conversations.values()) // 2
-    return {
-        "question_id": number_or_text(question if n_turns == turn else str(row["item_id"])),
-        "model_a": look.system(str(row["response_a"])),
-        "model_b": look.system(str(row["response_b"])),
-        "winner": more.get("winner", winner),
-        "judge": _VISITOR.sub(person, more.get("judge", f"{person}_1")),
-        **conversations,
-        "turn": n_turns,
-    }
 
 
 # --- Arena ---
@@ -207,7 +151,6 @@ def read_arena(source: Source, builder: Builder) -> None:
                 "response_a": f"{item}:{a}",
                 "response_b": f"{item}:{b}",
                 "human": outcome,
-                "origin": _origin(record),
             }
             votes = [pair_verdict(USERS, item, pair["response_a"], pair["response_b"], Order.AB, outcome)]
             builder.add(record, [row], responses, [pair], votes if bare else [])
@@ -218,23 +161,6 @@ def read_arena(source: Source, builder: Builder) -> None:
         )
     else:
         builder.notes.append("A response is the whole conversation of a system; tie (bothbad) and both_bad are ties.")
-
-
-def write_arena(found: Imported) -> bytes:
-    """One list of battles, with the columns of the first published sets."""
-    need(found, "comparisons", "arena")
-    look = Lookup(found)
-    out = []
-    for row in rows_of(found.comparisons):
-        more = look.more(str(row["comparison_id"]))
-        battle = _battle(row, look, "arena_user")
-        battle["question_id"] = str(row["item_id"])
-        if not found.has_texts:
-            battle = {k: v for k, v in battle.items() if not k.startswith("conversation")}
-        group = look.of_item(str(row["item_id"]), "group") or None
-        out.append(battle | {"anony": more.get("anony") != "false", "language": more.get("language", group),
-                             "tstamp": more.get("tstamp")})  # fmt: skip
-    return json_list(out)
 
 
 # --- 55k: one column a result ---
@@ -265,25 +191,6 @@ def read_arena_55k(source: Source, builder: Builder) -> None:
     builder.notes.append("A response is the whole conversation of a system.")
 
 
-def write_arena_55k(found: Imported) -> bytes:
-    """One battle a line."""
-    need(found, "comparisons", "arena-55k")
-    need(found, "texts", "arena-55k")
-    look = Lookup(found)
-    return json_lines(
-        {
-            "id": row["item_id"],
-            "model_a": look.system(str(row["response_a"])),
-            "model_b": look.system(str(row["response_b"])),
-            "prompt": split_turns(look.of_item(str(row["item_id"]), "context")),
-            "response_a": split_turns(look.text(str(row["response_a"]))),
-            "response_b": split_turns(look.text(str(row["response_b"]))),
-            **{column: int(row["human"] == side) for column, side in _RESULTS.items()},
-        }
-        for row in rows_of(found.comparisons)
-    )
-
-
 ARENA: tuple[Format, ...] = (
     Format(
         "mt-bench-human",
@@ -292,11 +199,9 @@ ARENA: tuple[Format, ...] = (
         (("question_id", "model_a", "model_b", "winner", "judge", "conversation_a", "conversation_b", "turn"),),
         read_mtbench,
         Task.INSTRUCTION.value,
-        write_mtbench,
-        _against_mtbench,
+        against=_against_mtbench,
         telling=("question_id", "model_a", "model_b", "winner", "judge", "conversation_a", "conversation_b", "turn"),
         hub=(HubSet("lmsys/mt_bench_human_judgments", ("human", "gpt4_pair")),),
-        no_place=_judged_by_nobody,
     ),
     Format(
         "arena",
@@ -305,16 +210,13 @@ ARENA: tuple[Format, ...] = (
         (("model_a", "model_b", "winner"),),
         read_arena,
         Task.INSTRUCTION.value,
-        write_arena,
-        _against_arena,
-        ".json",
+        against=_against_arena,
         telling=("model_a", "model_b", "winner", "conversation_a", "conversation_b", "anony", "tstamp"),
         hub=(
             HubSet("lmsys/chatbot_arena_conversations"),
             HubSet("lmarena-ai/arena-human-preference-100k"),
             HubSet("lmarena-ai/arena-human-preference-140k"),
         ),
-        no_place=_judged_alone,
     ),
     Format(
         "arena-55k",
@@ -323,9 +225,7 @@ ARENA: tuple[Format, ...] = (
         (("id", "model_a", "model_b", "prompt", "response_a", "response_b", *_RESULTS),),
         read_arena_55k,
         Task.INSTRUCTION.value,
-        write=write_arena_55k,
         telling=("model_a", "model_b", *_RESULTS),
         hub=(HubSet("lmarena-ai/arena-human-preference-55k"),),
-        no_place=labelled_only,
     ),
 )

@@ -164,7 +164,7 @@ class Format:
         needs: sets of columns (of a document: keys) of which one must be there as a whole.
         read: fills a builder from a source.
         task: what the items ask for, a value of `schema.Task`.
-        write: the bytes of a file with these tables.
+        write: the bytes of a file with these tables; None where the format is only read.
         against: what speaks against a file that has the columns; empty where nothing does.
         ending: of a file that is written.
         shape: kind of file.
@@ -172,7 +172,6 @@ class Format:
         aspects: what `NAME:ASPECT` can choose, the default first.
         companions: what further files it can use, in a sentence.
         hub: sets on the Hub.
-        no_place: why each pair cannot be written, "" where it can; `write` is given those that can.
     """
 
     name: str
@@ -181,7 +180,7 @@ class Format:
     needs: tuple[tuple[str, ...], ...]
     read: Callable[[Source, Builder], None]
     task: str
-    write: Callable[[Imported], bytes]
+    write: Callable[[Imported], bytes] | None = None
     against: Callable[[Source], str] = lambda _: ""
     ending: str = ".jsonl"
     shape: Shape = "table"
@@ -189,7 +188,6 @@ class Format:
     aspects: tuple[str, ...] = ()
     companions: str = ""
     hub: tuple[HubSet, ...] = ()
-    no_place: Callable[[Imported], list[str]] = lambda found: [""] * len(found.comparisons)
 
     def lacks(self, source: Source) -> str:
         """What keeps a file from being of this format, in words; empty where nothing does."""
@@ -209,7 +207,7 @@ class Imported:
         name: of the file.
         task: a value of `schema.Task`.
         items: table `items`; also `responses`, `comparisons` (one row a vote) and `verdicts`, all in the file's order.
-        origin: id of a comparison, response or verdict -> what the file says of it and the tables have no column for.
+        origin: id of a comparison or verdict -> what the file says of it and the tables have no column for.
         problems: by row; a row with an `excluded` one is in no table.
         notes: how it was understood, in sentences.
         labels: label as the file spells it -> how it was read.

@@ -11,7 +11,6 @@ from engine.data.formats.base import (
     Builder,
     Format,
     HubSet,
-    Imported,
     Record,
     Row,
     RowError,
@@ -19,16 +18,6 @@ from engine.data.formats.base import (
     comparison_row,
     pair_rows,
     pair_verdict,
-)
-from engine.data.formats.writing import (
-    Lookup,
-    decided_only,
-    json_lines,
-    json_list,
-    need,
-    number_or_text,
-    rows_of,
-    texts_of,
 )
 from engine.data.mapping import RIGHT, SPELLINGS, WRONG, says_correct
 from engine.data.raw import MAX_ROWS
@@ -56,7 +45,7 @@ def read_judgebench(source: Source, builder: Builder) -> None:
             )  # fmt: skip
             verdicts = _decisions(record, item)
             sides = dict(zip(("verdict", "verdict_ba"), (v["outcome"] for v in verdicts), strict=False))
-            pair = comparison_row(item, _JUDGEBENCH[label], origin={"original_id": record.get("original_id")}, **sides)
+            pair = comparison_row(item, _JUDGEBENCH[label], **sides)
             builder.add(record, [row], responses, [pair], verdicts)
     if "judgments" in source.columns:
         builder.notes.append("The first judgment is of response_A shown first, the second of response_B shown first.")
@@ -83,50 +72,6 @@ def _decisions(record: Record, item: str) -> list[Row]:
     return out
 
 
-def write_judgebench(found: Imported) -> bytes:
-    """One pair with a preference a line, with one judge's decisions where there are any."""
-    need(found, "comparisons", "judgebench")
-    look, judged = Lookup(found), _by_pair(found)
-    return json_lines(
-        {
-            "pair_id": row["comparison_id"],
-            "original_id": look.more(str(row["comparison_id"])).get("original_id", ""),
-            "source": look.of_item(str(row["item_id"]), "group"),
-            "question": look.of_item(str(row["item_id"]), "context"),
-            "response_model": look.responses[str(row["response_a"])].get("system") or "",
-            "response_A": look.text(str(row["response_a"])),
-            "response_B": look.text(str(row["response_b"])),
-            "label": "A>B" if row["human"] == A else "B>A",
-            **_judgments(judged.get((str(row["response_a"]), str(row["response_b"])), [])),
-        }
-        for row in rows_of(found.comparisons)
-    )
-
-
-def _by_pair(found: Imported) -> dict[tuple[str, str], list[Row]]:
-    """Verdicts of the first judge, by the pair they are about."""
-    own = found.verdicts[found.verdicts["response_b"].notna() & found.verdicts["judge"].isin(found.judges[:1])]
-    out: dict[tuple[str, str], list[Row]] = {}
-    for row in rows_of(own):
-        out.setdefault((str(row["response_id"]), str(row["response_b"])), []).append(row)
-    return out
-
-
-def _judgments(verdicts: list[Row]) -> Row:
-    """The two columns that JudgeBench adds for a judge; none where it judged nothing."""
-    by_order = {v["order"]: v for v in verdicts if v["order"]}
-    if Order.AB.value not in by_order:
-        return {}
-    spelled, out = {v: k for k, v in _DECISIONS.items()}, []
-    for order in Order:
-        if order.value in by_order:
-            verdict = by_order[order.value]
-            side = verdict["outcome"]
-            slot = {A: B, B: A}.get(side, side) if order is Order.BA else side
-            out.append({"judgment": {"response": verdict["raw_text"] or ""}, "decision": spelled.get(slot)})
-    return {"judge_name": verdicts[0]["judge"], "judgments": out}
-
-
 # --- LLMBar ---
 
 _LLMBAR = {"1": Outcome.A, "2": Outcome.B}
@@ -143,21 +88,6 @@ def read_llmbar(source: Source, builder: Builder) -> None:
             row, responses = pair_rows(item, record.needed("input"), "", texts, ("", ""))
             builder.add(record, [row], responses, [comparison_row(item, human)])
     builder.notes.append("output_1 is response a; the pairs are numbered, as the file gives no ids.")
-
-
-def write_llmbar(found: Imported) -> bytes:
-    """One list of pairs with a preference."""
-    need(found, "comparisons", "llmbar")
-    look = Lookup(found)
-    return json_list(
-        {
-            "input": look.of_item(str(row["item_id"]), "context"),
-            "output_1": look.text(str(row["response_a"])),
-            "output_2": look.text(str(row["response_b"])),
-            "label": 1 if row["human"] == A else 2,
-        }
-        for row in rows_of(found.comparisons)
-    )
 
 
 # --- PandaLM ---
@@ -190,8 +120,7 @@ def read_pandalm(source: Source, builder: Builder) -> None:
                                "The pair is kept without a human preference.")  # fmt: skip
             verdicts = [_result(record, column, item) for column in judges]
             more = {"verdict": verdicts[0]["outcome"]} if len(verdicts) == 1 else {}
-            origin = {"votes": votes, "instruction": record.get("instruction"), "input": record.get("input")}
-            builder.add(record, [row], responses, [comparison_row(item, human, origin=origin, **more)], verdicts)
+            builder.add(record, [row], responses, [comparison_row(item, human, **more)], verdicts)
     builder.notes.append("response1 is response a; cmp_key names both systems; 0 is a tie.")
     if judges:
         builder.notes.append("A judge's result is in the order of the file; “garbage” is unread, never a tie.")
@@ -217,42 +146,6 @@ def _result(record: Record, column: str, item: str) -> Row:
     return pair_verdict(_PANDALM_JUDGES[column], item, f"{item}:a", f"{item}:b", Order.AB, outcome, reason, label)
 
 
-def _results(found: Imported) -> dict[str, Row]:
-    """What the judges said, by response a, in the words of the files that its authors published."""
-    column = {judge: name for name, judge in _PANDALM_JUDGES.items()}
-    spelled = {A: "1", B: "2", TIE: "Tie"}
-    out: dict[str, Row] = {}
-    for row in rows_of(found.verdicts[found.verdicts["judge"].isin(list(column))]):
-        said = spelled.get(row["outcome"], row["raw_text"] or "")
-        out.setdefault(str(row["response_id"]), {})[column[row["judge"]]] = said
-    return out
-
-
-def write_pandalm(found: Imported) -> bytes:
-    """One list; the three annotators are those of the file, or all agree with the preference."""
-    need(found, "comparisons", "pandalm")
-    look, judged = Lookup(found), _results(found)
-    value = {A: 1, B: 2, TIE: 0}
-    out = []
-    for row in rows_of(found.comparisons):
-        more = look.more(str(row["comparison_id"]))
-        votes = more.get("votes") or [row["human"]] * len(_ANNOTATORS)
-        out.append(
-            {
-                "idx": number_or_text(str(row["comparison_id"])),
-                "motivation_app": look.of_item(str(row["item_id"]), "group"),
-                "cmp_key": "_".join(look.system(str(row[s])) for s in ("response_a", "response_b")),
-                "instruction": more.get("instruction") or look.of_item(str(row["item_id"]), "context"),
-                "input": more.get("input", ""),
-                "response1": look.text(str(row["response_a"])),
-                "response2": look.text(str(row["response_b"])),
-                **{c: value.get(v) for c, v in zip(_ANNOTATORS, votes, strict=False)},
-                **judged.get(str(row["response_a"]), {}),
-            }
-        )
-    return json_list(out)
-
-
 BENCHES: tuple[Format, ...] = (
     Format(
         "judgebench",
@@ -261,10 +154,8 @@ BENCHES: tuple[Format, ...] = (
         (("pair_id", "question", "response_A", "response_B", "label"),),
         read_judgebench,
         Task.QUESTION.value,
-        write=write_judgebench,
         telling=("pair_id", "original_id", "response_model", "response_A", "response_B"),
         hub=(HubSet("ScalerLab/JudgeBench", ("gpt", "claude")),),
-        no_place=decided_only,
     ),
     Format(
         "llmbar",
@@ -273,11 +164,8 @@ BENCHES: tuple[Format, ...] = (
         (("input", "output_1", "output_2", "label"),),
         read_llmbar,
         Task.INSTRUCTION.value,
-        write=write_llmbar,
-        ending=".json",
         telling=("input", "output_1", "output_2", "label"),
         hub=(HubSet("princeton-nlp/LLMBar", ("Natural",), "LLMBar"),),
-        no_place=decided_only,
     ),
     Format(
         "pandalm",
@@ -290,8 +178,6 @@ BENCHES: tuple[Format, ...] = (
         ),
         read_pandalm,
         Task.INSTRUCTION.value,
-        write=write_pandalm,
-        ending=".json",
         telling=("cmp_key", "motivation_app", "response1", "response2", "annotator1"),
     ),
 )
@@ -352,26 +238,6 @@ def read_rewardbench(source: Source, builder: Builder) -> None:
     )
 
 
-def write_rewardbench(found: Imported) -> bytes:
-    """One pair with a preference a line."""
-    need(found, "comparisons", "rewardbench")
-    look = Lookup(found)
-    out = []
-    for row in rows_of(found.comparisons):
-        item = str(row["item_id"])
-        ids = dict(zip(("chosen", "rejected"), _better_first(row), strict=True))
-        out.append(
-            {
-                "prompt": look.of_item(item, "context"),
-                **{k: look.text(v) for k, v in ids.items()},
-                **{f"{k}_model": (look.responses[v].get("system") or "") for k, v in ids.items()},
-                "subset": look.of_item(item, "group"),
-                "id": number_or_text(str(row["comparison_id"])),
-            }
-        )
-    return json_lines(out)
-
-
 def read_rewardbench2(source: Source, builder: Builder) -> None:
     """Every chosen response against every rejected one."""
     del source  # the records are the builder's
@@ -408,58 +274,6 @@ def read_rewardbench2(source: Source, builder: Builder) -> None:
     )
 
 
-def write_rewardbench2(found: Imported) -> bytes:
-    """One item a line, with lists of chosen and rejected responses."""
-    need(found, "comparisons", "rewardbench-2")
-    look = Lookup(found)
-    by_item: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
-    for row in rows_of(found.comparisons):
-        chosen, rejected = by_item.setdefault(str(row["item_id"]), ({}, {}))
-        good, bad = _better_first(row)
-        chosen[good] = rejected[bad] = None
-    return json_lines(
-        {
-            "id": item,
-            "prompt": look.of_item(item, "context"),
-            "chosen": [look.text(r) for r in chosen],
-            "rejected": [look.text(r) for r in rejected],
-            "num_correct": len(chosen),
-            "num_incorrect": len(rejected),
-            "total_completions": len(chosen) + len(rejected),
-            "models": [look.responses[r].get("system") for r in (*chosen, *rejected)],
-            "subset": look.of_item(item, "group"),
-        }
-        for item, (chosen, rejected) in by_item.items()
-    )
-
-
-def _better_first(row: Row) -> tuple[str, str]:
-    """The ids of a decided pair, the preferred response first."""
-    a, b = str(row["response_a"]), str(row["response_b"])
-    return (a, b) if row["human"] == REWARDBENCH_A else (b, a)
-
-
-def _no_place_2(found: Imported) -> list[str]:
-    """Ties, further votes, and pairs of items that are not every chosen against every rejected response."""
-    reasons, rows = decided_only(found), rows_of(found.comparisons)
-    pairs: dict[str, set[tuple[str, str]]] = {}
-    for i, row in enumerate(rows):
-        if not reasons[i]:
-            held = pairs.setdefault(str(row["item_id"]), set())
-            reasons[i] = "a further vote on its pair" if _better_first(row) in held else ""
-            held.add(_better_first(row))
-    uneven = {item for item, held in pairs.items() if not _crossed(held)}
-    return [
-        reason or ("its item lacks some chosen against some rejected response" if row["item_id"] in uneven else "")
-        for reason, row in zip(reasons, rows, strict=True)
-    ]
-
-
-def _crossed(pairs: set[tuple[str, str]]) -> bool:
-    chosen, rejected = {a for a, _ in pairs}, {b for _, b in pairs}
-    return not chosen & rejected and len(pairs) == len(chosen) * len(rejected)
-
-
 REWARDBENCH: tuple[Format, ...] = (
     Format(
         "rewardbench",
@@ -468,11 +282,9 @@ REWARDBENCH: tuple[Format, ...] = (
         (("id", "prompt", "chosen", "rejected"),),
         read_rewardbench,
         Task.INSTRUCTION.value,
-        write_rewardbench,
-        _against_1,
+        against=_against_1,
         telling=("prompt", "chosen", "rejected", "chosen_model", "rejected_model", "subset"),
         hub=(HubSet("allenai/reward-bench", ("filtered", "raw")),),
-        no_place=decided_only,
     ),
     Format(
         "rewardbench-2",
@@ -481,11 +293,9 @@ REWARDBENCH: tuple[Format, ...] = (
         (("id", "prompt", "chosen", "rejected"),),
         read_rewardbench2,
         Task.INSTRUCTION.value,
-        write_rewardbench2,
-        _against_2,
+        against=_against_2,
         telling=("prompt", "chosen", "rejected", "num_correct", "total_completions", "subset"),
         hub=(HubSet("allenai/reward-bench-2", ("test",)),),
-        no_place=_no_place_2,
     ),
 )
 
@@ -520,25 +330,6 @@ def _item_id(question: str, answer: str) -> str:
     return "q-" + hashlib.sha256(f"{question}\0{answer}".encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
-def write_verifybench(found: Imported) -> bytes:
-    """One completion a line."""
-    need(found, "texts", "verifybench")
-    look = Lookup(found)
-    return json_lines(
-        {
-            "question_id": row["item_id"],
-            "completion_id": row["response_id"],
-            "question": look.of_item(str(row["item_id"]), "context"),
-            "answer": look.of_item(str(row["item_id"]), "reference"),
-            "completion": row["text"],
-            "gold_correct": says_correct(row["quality"]),
-            "completion_model": row["system"] or "",
-            "answer_type": look.of_item(str(row["item_id"]), "group"),
-        }
-        for row in texts_of(found)
-    )
-
-
 VERIFYBENCH: Format = Format(
     "verifybench",
     "VerifyBench",
@@ -546,7 +337,6 @@ VERIFYBENCH: Format = Format(
     (("question", "answer", "completion", "gold_correct"),),
     read_verifybench,
     Task.VERIFICATION.value,
-    write=write_verifybench,
     telling=("completion", "gold_correct", "answer_type", "answer_subtype"),
     hub=(HubSet("ZJU-REAL/VerifyBench", ("VerifyBench", "VerifyBenchHard"), file="verify_bench.jsonl"),),
 )

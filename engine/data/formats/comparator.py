@@ -166,9 +166,9 @@ COMPARATOR: Format = Format(
     (("models", "examples"),),
     read_comparator,
     Task.INSTRUCTION.value,
-    write_comparator,
-    _against,
-    ".json",
-    "document",
+    write=write_comparator,
+    against=_against,
+    ending=".json",
+    shape="document",
     telling=("metadata", "models", "examples"),
 )

@@ -77,7 +77,7 @@ OWN: dict[str, tuple[str, Write]] = {
 
 def writers() -> dict[str, tuple[str, Write]]:
     """Every name that can be written, with the ending of its files."""
-    return {name: (form.ending, form.write) for name, form in FORMATS.items()} | OWN
+    return {name: (form.ending, form.write) for name, form in FORMATS.items() if form.write} | OWN
 
 
 def of_dataset(data: Dataset) -> Imported:
@@ -160,13 +160,14 @@ def write_as(found: Imported, name: str) -> Written:
         name: a key of `writers`.
 
     Raises:
-        InputError: it is not known, the import lacks what it is about, or the file could not be read again.
+        InputError: it is not written, the import lacks what it is about, or the file could not be read again.
     """
     able = writers()
     if name not in able:
-        raise InputError(f"The format {name!r} is not known. Written are: {', '.join(able)}.")
+        why = "is read, not written" if name in FORMATS else "is not known"
+        raise InputError(f"The format {name!r} {why}. Written are: {', '.join(able)}.")
     ending, write = able[name]
-    kept, left_out = _with_a_place(found, name)
+    kept, left_out = _one_vote_each(found) if name == "pairs" else (found, [])
     content = write(found if name in OWN else kept)
     if not content.strip() or content == b"[]":
         raise InputError(f"{found.name!r} holds nothing that {name} has a place for: {found.counts()}.")
@@ -178,34 +179,18 @@ def write_as(found: Imported, name: str) -> Written:
     return Written(content, holds, left_out + list(_lost(kept, holds, name)))
 
 
-def _with_a_place(found: Imported, name: str) -> tuple[Imported, list[LeftOut]]:
-    """The import with the pairs that the format can hold, and why the others cannot be written.
-
-    Raises:
-        InputError: it has pairs, and none of them can.
-    """
-    if name == "pairs":
-        one_each = as_comparisons(found)
-        reasons = Counter(one_each.left_out)
-        if further := len(found.comparisons) - len(one_each.comparisons) - reasons.total():
-            reasons["further votes on a pair, whose majority is written"] = further
-        told = one_each.comparisons[["verdict", "verdict_ba"]].notna().any(axis=None)
-        unread = found.verdicts["unread_reason"].notna()  # what was read stands beside the pairs
-        kept = replace(
-            found, comparisons=one_each.comparisons, verdicts=found.verdicts[unread if told else slice(None)]
-        )
-    elif name in OWN or not len(found.comparisons):
-        return found, []
-    else:
-        why = FORMATS[name].no_place(found)
-        reasons = Counter(reason for reason in why if reason)
-        fits = [not reason for reason in why]
-        kept = replace(found, comparisons=found.comparisons[fits].reset_index(drop=True))
-    left_out = [LeftOut(n, "pair", reason) for reason, n in reasons.items()]
-    if not len(kept.comparisons):
-        reason = "; ".join(one.in_words() for one in left_out)
-        raise InputError(f"{found.name!r} holds nothing that {name} has a place for: {found.counts()}. {reason}.")
-    return kept, left_out
+def _one_vote_each(found: Imported) -> tuple[Imported, list[LeftOut]]:
+    """The import with each pair once, and why the others are not in our table of pairs."""
+    one_each = as_comparisons(found)
+    reasons = Counter(one_each.left_out)
+    if further := len(found.comparisons) - len(one_each.comparisons) - reasons.total():
+        reasons["further votes on a pair, whose majority is written"] = further
+    with_verdicts = one_each.comparisons[["verdict", "verdict_ba"]].notna().any(axis=None)
+    unread = found.verdicts["unread_reason"].notna()  # what was read stands beside the pairs
+    kept = replace(
+        found, comparisons=one_each.comparisons, verdicts=found.verdicts[unread if with_verdicts else slice(None)]
+    )
+    return kept, [LeftOut(n, "pair", reason) for reason, n in reasons.items()]
 
 
 def _lost(kept: Imported, holds: Imported, name: str) -> Iterator[LeftOut]:

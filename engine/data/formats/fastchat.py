@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import takewhile
 from typing import Any
 
 from engine.core.errors import InputError
-from engine.core.schema import Order, Protocol, Task
+from engine.core.schema import Order, Task
 from engine.data.formats.base import (
     Builder,
     Format,
-    Imported,
     Record,
     Row,
     RowError,
@@ -19,8 +17,7 @@ from engine.data.formats.base import (
     pair_verdict,
     score_verdict,
 )
-from engine.data.formats.turns import item_turn, join_turns, split_turns, turn_item
-from engine.data.formats.writing import Lookup, json_lines, need, need_protocol, number_or_text, rows_of, texts_of
+from engine.data.formats.turns import join_turns, turn_item
 from engine.data.mapping import parse_number
 
 _QUESTION = ("question_id", "turns")
@@ -106,12 +103,12 @@ def _answers(record: Record) -> list[str]:
     return found
 
 
-def _judge(record: Record) -> tuple[str, str]:
-    """Name and prompt of the judge."""
+def _judge(record: Record) -> str:
+    """Name of the judge."""
     named = record.json("judge") if record.get("judge").startswith("[") else [record.needed("judge")]
     if not isinstance(named, list) or not named:
         raise RowError("judge names nobody.", _JUDGE_FIX, "judge")
-    return str(named[0]), str(named[1]) if len(named) > 1 else ""
+    return str(named[0])
 
 
 def _turn(record: Record) -> int:
@@ -127,7 +124,7 @@ def read_single(source: Source, builder: Builder) -> None:
     for record in builder.records():
         with builder.row(record):
             question, turn, model = record.needed("question_id"), _turn(record), record.needed("model")
-            judge, prompt = _judge(record)
+            judge = _judge(record)
             response = texts.response(question, turn, model)
             number = parse_number(record.get("score"))
             if number is None and record.get("score"):
@@ -137,33 +134,8 @@ def read_single(source: Source, builder: Builder) -> None:
             unread = f"{number:g} is not on FastChat's scale (1 to 10)" if off else "the judge's reply has no score"
             raw = record.get("judgment")
             verdict = score_verdict(judge, response["item_id"], response["response_id"], score, unread, raw)
-            verdict["origin"] = {"prompt": prompt, "user_prompt": record.get("user_prompt")}
-            if off:
-                verdict["origin"]["score"] = number
             builder.add(record, [texts.item(question, turn)], [response], verdicts=[verdict])
     texts.say(builder)
-
-
-def write_single(found: Imported) -> bytes:
-    """One score a line."""
-    return json_lines(_single(found))
-
-
-def _single(found: Imported) -> Iterator[dict[str, Any]]:
-    look = Lookup(found)
-    for row in rows_of(need_protocol(found, Protocol.POINTWISE.value, "fastchat-single")):
-        question, turn = item_turn(str(row["item_id"]))
-        more = look.more(str(row["verdict_id"]))
-        yield {
-            "question_id": number_or_text(question),
-            "model": look.system(str(row["response_id"])),
-            "judge": [row["judge"], more.get("prompt", "")],
-            "user_prompt": more.get("user_prompt", ""),
-            "judgment": row["raw_text"] or "",
-            "score": more.get("score", -1) if row["score"] is None else row["score"],
-            "turn": turn,
-            "tstamp": 0,
-        }
 
 
 def read_pair(source: Source, builder: Builder) -> None:
@@ -172,7 +144,7 @@ def read_pair(source: Source, builder: Builder) -> None:
     for record in builder.records():
         with builder.row(record):
             question, turn = record.needed("question_id"), _turn(record)
-            judge, prompt = _judge(record)
+            judge = _judge(record)
             a, b = (texts.response(question, turn, record.needed(f"model_{i}")) for i in (1, 2))
             verdicts = []
             for game, order in ((1, Order.AB), (2, Order.BA)):
@@ -203,52 +175,9 @@ def read_pair(source: Source, builder: Builder) -> None:
                 "response_b": b["response_id"],
                 "verdict": verdicts[0]["outcome"],
                 "verdict_ba": verdicts[1]["outcome"],
-                "origin": {"prompt": prompt},
             }
             builder.add(record, [texts.item(question, turn)], [a, b], [pair], verdicts)
     texts.say(builder)
-
-
-def write_pair(found: Imported) -> bytes:
-    """One pair with both games a line."""
-    return json_lines(_pair(found))
-
-
-def _pair(found: Imported) -> Iterator[dict[str, Any]]:
-    own = need_protocol(found, Protocol.PAIRWISE.value, "fastchat-pair")
-    if own["order"].isna().any():
-        raise InputError(
-            f"{found.name!r} does not say in which order its pairs were shown, which fastchat-pair is about. Write "
-            "alpacaeval-annotations or verdicts instead."
-        )
-    look = Lookup(found)
-    prompts = {k.rpartition("#")[0] or k: v.get("prompt", "") for k, v in found.origin.items()}
-    for key, games in own.groupby(["judge", "item_id", "response_id", "response_b"], sort=False):
-        judge, item, a, b = map(str, key)
-        question, turn = item_turn(item)
-        rows = {str(r["order"]): r for r in rows_of(games)}
-        if len(rows) < 2:  # a game that was not played is none that could not be read
-            continue
-        ab, ba = rows["ab"], rows["ba"]
-        prompt = prompts.get(f"{item}:{look.system(a)}:{look.system(b)}:{judge}", "")
-        yield {
-            "question_id": number_or_text(question),
-            "model_1": look.system(a),
-            "model_2": look.system(b),
-            "g1_winner": _winner(ab),
-            "g2_winner": _winner(ba),
-            "judge": [judge, prompt],
-            "g1_user_prompt": "",
-            "g1_judgment": ab.get("raw_text") or "",
-            "g2_user_prompt": "",
-            "g2_judgment": ba.get("raw_text") or "",
-            "turn": turn,
-            "tstamp": 0,
-        }
-
-
-def _winner(row: dict[str, Any]) -> str:
-    return {"a": "model_1", "b": "model_2", "tie": "tie"}.get(str(row.get("outcome")), "error")
 
 
 def read_answers(source: Source, builder: Builder) -> None:
@@ -268,28 +197,6 @@ def read_answers(source: Source, builder: Builder) -> None:
     texts.say(builder)
 
 
-def write_answers(found: Imported) -> bytes:
-    """One answer of a system to a question a line."""
-    need(found, "texts", "fastchat-answers")
-    best: dict[tuple[str, str], list[str]] = {}
-    for row in texts_of(found):
-        question, turn = item_turn(str(row["item_id"]))
-        turns = split_turns(str(row["text"]))
-        turns = turns if len(turns) == turn else [str(row["text"])]
-        key = (question, str(row["system"] or row["response_id"]))
-        best[key] = max(best.get(key, []), turns, key=len)
-    return json_lines(
-        {
-            "question_id": number_or_text(question),
-            "answer_id": f"{question}:{model}",
-            "model_id": model,
-            "choices": [{"index": 0, "turns": turns}],
-            "tstamp": 0,
-        }
-        for (question, model), turns in best.items()
-    )
-
-
 FASTCHAT: tuple[Format, ...] = (
     Format(
         "fastchat-single",
@@ -298,7 +205,6 @@ FASTCHAT: tuple[Format, ...] = (
         (("question_id", "model", "judge", "judgment", "score", "turn"),),
         read_single,
         Task.INSTRUCTION.value,
-        write=write_single,
         telling=("question_id", "model", "judge", "user_prompt", "judgment", "score"),
         companions=_COMPANIONS,
     ),
@@ -309,7 +215,6 @@ FASTCHAT: tuple[Format, ...] = (
         (("question_id", "model_1", "model_2", "g1_winner", "g2_winner", "judge", "turn"),),
         read_pair,
         Task.INSTRUCTION.value,
-        write=write_pair,
         telling=("model_1", "model_2", "g1_winner", "g2_winner"),
         companions=_COMPANIONS,
     ),
@@ -320,7 +225,6 @@ FASTCHAT: tuple[Format, ...] = (
         (("question_id", "answer_id", "model_id", "choices"),),
         read_answers,
         Task.INSTRUCTION.value,
-        write=write_answers,
         telling=("answer_id", "model_id", "choices"),
         companions="further model_answer files, and question.jsonl for the questions",
     ),

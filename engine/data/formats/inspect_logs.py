@@ -229,7 +229,7 @@ INSPECT: Format = Format(
     ((),),
     read_log,
     Task.QUESTION.value,
-    write_log,
+    write=write_log,
     ending=".eval",
     shape="log",
 )

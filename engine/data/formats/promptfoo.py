@@ -215,9 +215,9 @@ PROMPTFOO: Format = Format(
     (("results",),),
     read_promptfoo,
     Task.INSTRUCTION.value,
-    write_promptfoo,
-    _against,
-    ".json",
-    "document",
+    write=write_promptfoo,
+    against=_against,
+    ending=".json",
+    shape="document",
     telling=("evalId", "results", "config", "shareableUrl"),
 )

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from engine.core.schema import Task
-from engine.data.formats.base import Builder, Format, HubSet, Imported, Record, Row, RowError, Source
-from engine.data.formats.writing import Lookup, json_lines, json_list, need, texts_of
+from engine.data.formats.base import Builder, Format, HubSet, Record, Row, RowError, Source
 
 ASPECTS = ("coherence", "consistency", "fluency", "relevance")
 MEAN = "mean"
@@ -52,7 +51,7 @@ def read_annotated(source: Source, builder: Builder) -> None:
             reference = references[0] if isinstance(references, list) and references else None
             article = record.get("text") or None
             score = statistics.fmean(known) if known else None
-            _add(record, builder, item, system, article, record.text("decoded"), reference, score, experts, references)
+            _add(record, builder, item, system, article, record.text("decoded"), reference, score)
     if "text" not in source.columns:
         builder.notes.append(
             "The file has no articles (column text): pair it with them as its authors describe, or the judge sees each "
@@ -72,7 +71,7 @@ def read_geval(source: Source, builder: Builder) -> None:
             system = record.get("system_id") or f"system {record.row}"
             reference, score = record.get("reference") or None, rating(scores, builder.aspect, "scores")
             _add(record, builder, record.needed("doc_id"), system, record.text("source"), record.text("system_output"),
-                 reference, score, [scores], [reference])  # fmt: skip
+                 reference, score)  # fmt: skip
     _say(builder)
 
 
@@ -102,8 +101,6 @@ def read_documents(source: Source, builder: Builder) -> None:
                 for i, text in enumerate(texts)
             ]
             builder.add(record, [row], responses)
-            for i, response in enumerate(responses):
-                _keep(builder, response, [{n: v[i] for n, v in scores.items()}], references)
     builder.notes.append("The systems are not named; they are numbered by their place in the list.")
     _say(builder)
 
@@ -117,98 +114,10 @@ def _add(
     summary: str,
     reference: str | None,
     score: float | None,
-    experts: Sequence[Mapping[str, Any]],
-    references: object,
 ) -> None:
     response: Row = {"response_id": f"{item}:{system}", "item_id": item, "system": system, "text": summary,
                 "human_score": score}  # fmt: skip
     builder.add(record, [{"item_id": item, "context": article, "reference": reference}], [response])
-    _keep(builder, response, experts, references)
-
-
-def _keep(builder: Builder, response: Row, experts: Sequence[Mapping[str, Any]], references: object) -> None:
-    """What the tables have no column for: each expert's scores by aspect, and all references."""
-    builder.origin[str(response["response_id"])] = {
-        "experts": [{name: one.get(name) for name in ASPECTS} for one in experts],
-        "references": references if isinstance(references, list) else [],
-    }
-
-
-def _experts(row: Row, look: Lookup) -> list[Row]:
-    """Each expert's scores by aspect; of other files one expert, who gives every aspect the human score."""
-    known = look.more(str(row["response_id"])).get("experts")
-    if known is not None:
-        return [dict(one) for one in known]
-    return [] if row["human_score"] is None else [dict.fromkeys(ASPECTS, row["human_score"])]
-
-
-def _means(row: Row, look: Lookup) -> dict[str, float | None]:
-    """The scores of each aspect averaged over experts; None where nobody rated it."""
-    given = {name: [float(e[name]) for e in _experts(row, look) if e[name] is not None] for name in ASPECTS}
-    return {name: statistics.fmean(values) if values else None for name, values in given.items()}
-
-
-def _references(row: Row, look: Lookup) -> list[str]:
-    first = look.of_item(str(row["item_id"]), "reference")
-    known = look.more(str(row["response_id"])).get("references")
-    return [str(r) for r in known if r is not None] if known else [first] if first else []
-
-
-def write_annotated(found: Imported) -> bytes:
-    """The original shape, paired with the articles."""
-    need(found, "texts", "summeval")
-    look, articles = Lookup(found), found.items["context"].notna().any()
-    return json_lines(
-        {
-            "id": row["item_id"],
-            "decoded": row["text"],
-            "expert_annotations": _experts(row, look),
-            "turker_annotations": [],
-            "references": _references(row, look),
-            "model_id": row["system"] or row["response_id"],
-            **({"text": look.of_item(str(row["item_id"]), "context")} if articles else {}),
-        }
-        for row in texts_of(found)
-    )
-
-
-def write_documents(found: Imported) -> bytes:
-    """One row a document; systems stand by their place in its list and have no names."""
-    need(found, "texts", "summeval-documents")
-    look = Lookup(found)
-    by_item: dict[str, list[Row]] = {}
-    for row in texts_of(found):
-        by_item.setdefault(str(row["item_id"]), []).append(row)
-    out = []
-    for item, rows in by_item.items():
-        scores = [_means(row, look) for row in rows]
-        out.append(
-            {
-                "id": item,
-                "text": look.of_item(item, "context"),
-                "machine_summaries": [row["text"] for row in rows],
-                "human_summaries": _references(rows[0], look),
-                **{name: [one[name] for one in scores] for name in ASPECTS},
-            }
-        )
-    return json_lines(out)
-
-
-def write_geval(found: Imported) -> bytes:
-    """G-Eval's shape, scores averaged over experts."""
-    need(found, "texts", "summeval-geval")
-    look = Lookup(found)
-    return json_list(
-        {
-            "doc_id": row["item_id"],
-            "system_id": row["system"] or row["response_id"],
-            "source": look.of_item(str(row["item_id"]), "context"),
-            "reference": look.of_item(str(row["item_id"]), "reference"),
-            "system_output": row["text"],
-            "scores": _means(row, look),
-        }
-        for row in texts_of(found)
-    )
 
 
 SUMMEVAL: tuple[Format, ...] = (
@@ -219,7 +128,6 @@ SUMMEVAL: tuple[Format, ...] = (
         (("id", "decoded", "expert_annotations", "model_id"),),
         read_annotated,
         Task.SUMMARY.value,
-        write=write_annotated,
         telling=("decoded", "expert_annotations", "turker_annotations", "model_id"),
         aspects=(MEAN, *ASPECTS),
     ),
@@ -230,8 +138,6 @@ SUMMEVAL: tuple[Format, ...] = (
         (("doc_id", "source", "system_output", "scores"),),
         read_geval,
         Task.SUMMARY.value,
-        write=write_geval,
-        ending=".json",
         telling=("doc_id", "source", "system_output", "scores"),
         aspects=(MEAN, *ASPECTS),
     ),
@@ -242,7 +148,6 @@ SUMMEVAL: tuple[Format, ...] = (
         (("text", "machine_summaries", *ASPECTS),),
         read_documents,
         Task.SUMMARY.value,
-        write=write_documents,
         telling=("machine_summaries", "human_summaries"),
         aspects=(MEAN, *ASPECTS),
         hub=(HubSet("mteb/summeval", ("test",)),),

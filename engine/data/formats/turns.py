@@ -1,8 +1,7 @@
-"""Conversations as one text and back: turns stand under a heading, a single turn stands as it is."""
+"""Conversations as one text: turns stand under a heading, a single turn stands as it is."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,19 +15,6 @@ def join_turns(turns: Sequence[str]) -> str:
     if len(turns) == 1:
         return turns[0]
     return "\n\n".join(f"[Turn {i}]\n{text}" for i, text in enumerate(turns, start=1))
-
-
-def split_turns(text: str) -> list[str]:
-    """The turns of `join_turns`; joined again they give the same text."""
-    if not text.startswith("[Turn 1]\n"):
-        return [text]
-    turns, rest, number = [], text.removeprefix("[Turn 1]\n"), 2
-    while True:
-        head, mark, tail = rest.partition(f"\n\n[Turn {number}]\n")
-        turns.append(head)
-        if not mark:
-            return turns if len(turns) > 1 else [text]
-        rest, number = tail, number + 1
 
 
 def conversation(record: Record, column: str, turns: int | None = None) -> tuple[list[str], list[str]]:
@@ -94,21 +80,6 @@ def _part(part: Any, column: str) -> str:
     return text
 
 
-def messages(user: Sequence[str], model: Sequence[str]) -> list[dict[str, str]]:
-    """The list of messages of a conversation."""
-    return [
-        {"content": text, "role": role}
-        for asked, said in zip(user, model, strict=True)
-        for role, text in (("user", asked), ("assistant", said))
-    ]
-
-
 def turn_item(question: str, turn: int) -> str:
     """Item id of a question's turn: the question's own for the first, `question:2` for the second."""
     return question if turn <= 1 else f"{question}:{turn}"
-
-
-def item_turn(item: str) -> tuple[str, int]:
-    """Question and turn of such an id."""
-    match = re.fullmatch(r"(.+):([2-9])", item, re.DOTALL)
-    return (match[1], int(match[2])) if match else (item, 1)

@@ -11,17 +11,10 @@ from engine.core.errors import InputError
 from engine.core.json import dumps, plain
 from engine.data.formats.base import Imported
 
-_TIE, _NOBODY = "a tie", "no human preference"
-
 
 def json_lines(rows: Iterable[Mapping[str, Any]]) -> bytes:
     """One object a line."""
     return "".join(dumps(row) + "\n" for row in rows).encode("utf-8")
-
-
-def json_list(rows: Iterable[Mapping[str, Any]]) -> bytes:
-    """One list of objects."""
-    return dumps(list(rows), indent=1).encode("utf-8")
 
 
 def number_or_text(value: str) -> int | str:
@@ -100,27 +93,3 @@ def one_system(found: Imported, to: str, file: str) -> str:
             f"one system, such as {systems[0]}."
         )
     return "".join(systems)
-
-
-def decided_only(found: Imported) -> list[str]:
-    """`Format.no_place` of a format whose pairs have a better response: ties have no place."""
-    return ["" if h in ("a", "b") else _TIE if h == "tie" else _NOBODY for h in found.comparisons["human"]]
-
-
-def labelled_only(found: Imported) -> list[str]:
-    """`Format.no_place` of a format whose pairs have a human preference or a tie."""
-    return ["" if isinstance(h, str) else _NOBODY for h in found.comparisons["human"]]
-
-
-def need_protocol(found: Imported, protocol: str, to: str) -> pd.DataFrame:
-    """The verdicts of one protocol.
-
-    Raises:
-        InputError: there are none.
-    """
-    own = found.verdicts[found.verdicts["protocol"] == protocol]
-    if own.empty:
-        raise InputError(
-            f"{found.name!r} holds no {protocol} verdicts, which {to} is about. It holds {found.counts()}."
-        )
-    return own

@@ -119,37 +119,45 @@ def test_convert_writes_what_it_read(give, capsys, tmp_path):
     code, result, _ = run(capsys, "convert", give("pandalm"), "--to", "llm-comparator", "--out", str(out))
     assert (code, result["comparisons"], result["format"]) == (0, 3, "pandalm")
     assert len(json.loads(out.read_text())["examples"]) == 3
-    code, result, said = run(capsys, "convert", give("arena"), "--to", "llmbar", "--out", str(tmp_path / "l.json"))
+    argv = ["convert", give("mt-bench-human"), "--to", "pairs", "--out", str(tmp_path / "p.csv")]
+    code, result, said = run(capsys, *argv)
     assert code == 0
-    assert "battles.json (arena) holds 8 responses, 4 items, 4 pairs" in said
-    assert "l.json (llmbar) holds 4 responses, 2 items, 2 pairs" in said
-    assert "Left out: 2 pairs (a tie); " in said
-    assert (result["comparisons"], result["written"]["comparisons"]) == (4, 2)
-    assert result["left_out"][0] == {"n": 2, "what": "pair", "why": "a tie"}
-    code, _, said = run(capsys, "convert", give("pandalm"), "--to", "rewardbench", "--out", str(out))
+    assert "human.jsonl (mt-bench-human) holds 4 responses, 2 items, 5 pairs" in said
+    assert "p.csv (pairs) holds 4 responses, 2 items, 2 pairs" in said
+    assert "Left out: 3 pairs (further votes on a pair, whose majority is written); " in said
+    assert (result["comparisons"], result["written"]["comparisons"]) == (5, 2)
+    assert result["left_out"][0]["n"] == 3
+    code, _, said = run(capsys, "convert", give("pandalm"), "--to", "pairs", "--out", str(out))
     assert code == 2
     assert "is there already" in said
     code, _, said = run(capsys, "convert", give("pandalm"), "--to", "x", "--out", str(out), "--overwrite")
     assert code == 2
-    assert "Written are: mt-bench-human" in said
+    assert "'x' is not known. Written are: llm-comparator, " in said
+    code, _, said = run(capsys, "convert", give("pandalm"), "--to", "arena", "--out", str(out), "--overwrite")
+    assert code == 2
+    assert "'arena' is read, not written. Written are: llm-comparator, " in said
 
 
 def test_convert_turns_a_plain_table_into_a_known_format(give, capsys, tmp_path):
     table = give("t.csv", b"item_id,context,response,system\nq1,Hi?,Hello,ant\nq1,Hi?,Hey,bee\n")
     out = tmp_path / "o.json"
-    assert run(capsys, "convert", table, "--to", "alpacaeval-outputs", "--out", str(out))[0] == 0
-    assert [row["output"] for row in json.loads(out.read_text())] == ["Hello", "Hey"]
+    assert run(capsys, "convert", table, "--to", "promptfoo", "--out", str(out))[0] == 0
+    rows = json.loads(out.read_text())["results"]["results"]
+    assert [row["response"]["output"] for row in rows] == ["Hello", "Hey"]
     pairs = give("p.csv", b"prompt,response_a,response_b,winner,model_a,model_b\nHi?,Hello,Hey,b,ant,bee\n")
-    out = tmp_path / "o.jsonl"
-    assert run(capsys, "convert", pairs, "--to", "rewardbench", "--out", str(out))[0] == 0
-    row = json.loads(out.read_text())
-    assert (row["chosen"], row["rejected"], row["chosen_model"]) == ("Hey", "Hello", "bee")
+    out = tmp_path / "c.json"
+    assert run(capsys, "convert", pairs, "--to", "llm-comparator", "--out", str(out))[0] == 0
+    document = json.loads(out.read_text())
+    [row] = document["examples"]
+    assert (row["output_text_a"], row["output_text_b"], row["score"]) == ("Hello", "Hey", -1.0)
+    assert [one["name"] for one in document["models"]] == ["ant", "bee"]
 
 
 def test_convert_lists_the_formats(capsys):
     code, result, said = run(capsys, "convert", "--list")
     assert code == 0
     assert {f["name"] for f in result["formats"]} == {*FILES, "inspect"}
+    assert result["written"] == ["llm-comparator", "promptfoo", "lm-eval", "inspect", "responses", "pairs", "verdicts"]
     assert "lm-eval" in said
     assert run(capsys, "convert", "x.csv")[0] == 2
 

@@ -4,7 +4,6 @@ import pandas as pd
 import pytest
 
 from engine.core.schema import Order
-from engine.data.formats.conversion import write_as
 from engine.data.formats.registry import read_known
 from tests.engine.data.formats import examples
 from tests.engine.data.formats.examples import FILES, OTHERS, lines, listed
@@ -123,8 +122,6 @@ def test_fastchat_scores_off_its_scale_are_unread():
         (None, "10.5 is not on FastChat's scale (1 to 10)"),
         (None, "the judge's reply has no score"),
     ]
-    again = read("fastchat-single", write_as(found, "fastchat-single").content)
-    assert told(again.verdicts, "unread_reason") == told(found.verdicts, "unread_reason")
 
 
 @pytest.mark.parametrize("name", ["fastchat-single", "fastchat-pair"])
