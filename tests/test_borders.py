@@ -19,7 +19,6 @@ SHARED = {
     "engine.studies.running",
     "engine.studies.anchors",
     "engine.studies.api_writing",
-    "engine.studies.pair_requests",
     "engine.studies.rewrites",
     "engine.studies.suffix_targets",
 }
@@ -43,7 +42,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "engine.transport": MODELS | {"engine.data"},  # data: vectors of the user's own
     "engine.catalog": CORE | {"engine.attacks", "engine.defenses", "engine.judges", "engine.transport"},
     "engine.report": CORE | {"engine.runs", "engine.plots", "engine.studies.figure", "engine.studies.registry"},
-    "engine.training": MODELS | {"engine.judges", "engine.data"},
+    "engine.training": MODELS | {"engine.judges", "engine.data", "engine.attacks"},  # attacks: format rules
 }
 # These put the rooms together.
 COMPOSERS = {"engine.jobs", "engine.cli", "engine.bench", "engine.studies.registry", "engine.studies.retry"}

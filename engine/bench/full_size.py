@@ -61,7 +61,8 @@ from engine.studies.learned_suffix.run import run_suffix
 from engine.studies.learned_suffix.study import LearnedSuffix, SuffixConfig
 from engine.studies.perplexity_threshold.run import run_detection
 from engine.studies.perplexity_threshold.study import DetectionConfig, PerplexityThreshold
-from engine.studies.protocols.run import ProtocolsConfig, run_protocols
+from engine.studies.protocols.run import run_protocols
+from engine.studies.protocols.study import ProtocolsConfig
 from engine.studies.registry import read_study
 from engine.studies.running import OutOfBudget, within
 from engine.studies.transport_audit.run import run_transport_audit

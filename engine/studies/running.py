@@ -146,6 +146,17 @@ def with_attack(request: Request, attack: Attack) -> Request:
     return replace(request, response=attack.apply(request), attack=attack.name)
 
 
+def unsupported_reason(ask: Callable[[Request], object], requests: Iterable[Request]) -> str:
+    """Why the judge cannot be asked this; empty where it can. The first request stands for all."""
+    for request in requests:
+        try:
+            ask(request)
+        except InputError as error:
+            return str(error)
+        return ""
+    return "there is nothing to ask"
+
+
 # What a study will cost before it runs, and stopping it at a budget with what is done kept.
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from engine.training.checkers import CHECKERS, OPTIONS, Arguments, occurrences, rule_met, words_of
+from engine.attacks.format_rules import CHECKERS, OPTIONS, Arguments, occurrences, rule_met, words_of
 from engine.training.corrupt import Random
 from engine.training.sources import RulePrompt
 

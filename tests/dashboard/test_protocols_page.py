@@ -17,7 +17,8 @@ from engine.runs.folder import create_run
 from engine.stats.arena import build_arena
 from engine.studies.protocols.leaderboard import choice_sets, ranked_pairs
 from engine.studies.protocols.metrics import compare_flips
-from engine.studies.protocols.run import ProtocolsConfig, run_protocols
+from engine.studies.protocols.run import run_protocols
+from engine.studies.protocols.study import ProtocolsConfig
 from tests.dashboard.test_pages import go, html_of
 from tests.engine.studies.scripted import serving
 

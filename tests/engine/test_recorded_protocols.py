@@ -11,8 +11,9 @@ from engine.data.store import DEMO_INSTRUCTION, load_dataset
 from engine.judges.registry import make_judge
 from engine.runs.folder import open_run
 from engine.stats.arena import build_arena
-from engine.studies.pair_requests import Asker
-from engine.studies.protocols.run import ProtocolsConfig, metrics_of
+from engine.studies.protocols.requests import Asker
+from engine.studies.protocols.rows import metrics_of
+from engine.studies.protocols.study import ProtocolsConfig
 
 
 @pytest.fixture

@@ -31,6 +31,7 @@ from engine.studies.protocols.metrics import (
     order_disagreement,
     preference_strength,
 )
+from engine.studies.protocols.rows import whole_arms
 
 STUDY = "protocols"
 MODAL, LIKE, MARGIN = gallery.MODAL, gallery.LIKE, gallery.MARGIN
@@ -145,7 +146,7 @@ def ladder_of(run: ProtocolRun, arm: str, seen: View) -> list[LadderRow]:
 
 def evidence(run: ProtocolRun, seen: View) -> Evidence:
     """What the advice rests on."""
-    arena, arm = run.arena, whole(run)
+    arena, arm = run.arena, whole_arms(run.arena)
     return Evidence(
         flips_of(run, tuple(arm), seen),
         clean_tie_rate(arena, Protocol.PAIRWISE, seen),
@@ -155,11 +156,6 @@ def evidence(run: ProtocolRun, seen: View) -> Evidence:
         preference_strength(arena, seen),
         tuple(ladder_of(run, arm[0], seen)) if arm else (),
     )
-
-
-def whole(run: ProtocolRun) -> list[str]:
-    """The distractors at full strength; all of them where none is."""
-    return gallery.whole(run.distractors)
 
 
 # The sliders of the page Protocols and leaderboard.

@@ -34,7 +34,7 @@ from engine.data.dataset import Dataset
 from engine.plots.text import fixed, interval_text, plural, three_digits
 from engine.stats.arena import same_rules
 from engine.studies.protocols.advice import advise
-from engine.studies.protocols.figures import POOLED, title
+from engine.studies.protocols.figures import title
 from engine.studies.protocols.leaderboard import (
     RANDOM_CYCLES,
     board_problems,
@@ -57,6 +57,7 @@ from engine.studies.protocols.metrics import (
     preference_strength,
     unread_warning,
 )
+from engine.studies.protocols.rows import ALL
 
 # The figures of the page Protocols and leaderboard; each returns what was clicked.
 
@@ -450,7 +451,7 @@ def _flips(run: ProtocolRun, dataset: Dataset, setting: Setting) -> None:
         "itself: try the other tie rules."
     )
     arm, protocol = (clicked[0], Protocol(clicked[1])) if clicked else (setting.arm, _first(run))
-    arm = setting.arm if arm == POOLED else arm
+    arm = setting.arm if arm == ALL else arm
     listed, table = flip_cases(run, arm, protocol, setting.view)
     show_cases(run, dataset, f"{title(arm)}, {protocol.value}", listed, table, key="protocols_flip")
 

@@ -23,9 +23,8 @@ from engine.data.store import load_dataset
 from engine.judges.base import Judge, Request
 from engine.judges.cards import Card, CardBook
 from engine.judges.recorded import RecordedJudge
-from engine.studies.pair_requests import able
 from engine.studies.rewrites import parse_arm
-from engine.studies.running import build_requests
+from engine.studies.running import build_requests, unsupported_reason
 
 PROTOCOLS = (Protocol.POINTWISE, Protocol.PAIRWISE, Protocol.VERIFIER)
 STYLES = ("assertiveness", "sycophancy:0.25")
@@ -170,9 +169,9 @@ def make_subject(judge: Judge, material: Material, size: Size) -> Subject:
     pairs, labelled = _pairs(judge, material, by_item, labels, size)
     checks = [replace(r, protocol=Protocol.VERIFIER) for r in drawn if r.reference.strip()]
     unable = {
-        Protocol.POINTWISE: able(judge.labels, drawn),
-        Protocol.PAIRWISE: _no_pairs(by_item) if not pairs else able(judge.labels, pairs[:1]),
-        Protocol.VERIFIER: able(judge.labels, checks)
+        Protocol.POINTWISE: unsupported_reason(judge.labels, drawn),
+        Protocol.PAIRWISE: _no_pairs(by_item) if not pairs else unsupported_reason(judge.labels, pairs[:1]),
+        Protocol.VERIFIER: unsupported_reason(judge.labels, checks)
         if checks
         else "the data have no reference answers (column reference).",
     }

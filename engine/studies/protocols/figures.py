@@ -13,9 +13,17 @@ from engine.core.schema import NONE, Protocol
 from engine.stats.arena import Arena, arm_parts, build_arena, label_values
 from engine.stats.intervals import Interval
 from engine.studies.figure import Dial, Entry, Shown, Source, Values, has_table
-from engine.studies.protocols import drawings as boards
-from engine.studies.protocols import drawings as ladders
-from engine.studies.protocols import drawings as rates
+from engine.studies.protocols.drawings import (
+    RateRow,
+    plot_ladder,
+    plot_matrix,
+    plot_rates,
+    plot_slope,
+    prepare_ladder,
+    prepare_matrix,
+    prepare_rates,
+    prepare_slope,
+)
 from engine.studies.protocols.leaderboard import Board, ChosenBy, board, win_table, with_elo
 from engine.studies.protocols.metrics import (
     PROTOCOLS,
@@ -29,9 +37,9 @@ from engine.studies.protocols.metrics import (
     losers_left_out,
     margin_like_pairwise,
 )
+from engine.studies.protocols.rows import ALL, whole_arms
 
 STUDY = "protocols"
-POOLED = "all distractors"
 ELO_K = 16.0
 """K of the online Elo where none is set."""
 MODAL, LIKE, MARGIN = "modal", "like pairwise", "margin"
@@ -60,11 +68,6 @@ def arena(source: Source) -> Arena:
 def distractors(source: Source) -> list[str]:
     """Arms with rewritten texts, the placebo left out."""
     return [arm for arm in arena(source).arms if arm != catalog.PLACEBO]
-
-
-def whole(arms: Sequence[str]) -> list[str]:
-    """The distractors at full strength; all of them where none is."""
-    return [arm for arm in arms if ":" not in arm] or list(arms)
 
 
 def flips_of(source: Source, arms: tuple[str, ...], view: View) -> FlipComparison:
@@ -107,28 +110,28 @@ def flip_rows(compare: Any, members: dict[str, tuple[str, ...]], *, net: bool) -
         members: group to its arms.
         net: less the placebo's.
     """
-    rows: list[rates.RateRow] = []
+    rows: list[RateRow] = []
     for group, arms in members.items():
         if net and group == catalog.PLACEBO:
             continue
         found: FlipComparison = compare(arms)
         pair = (found.pairwise_net, found.pointwise_net) if net else (found.pairwise, found.pointwise)
-        name = "All distractors" if group == POOLED else title(group)
+        name = "All distractors" if group == ALL else title(group)
         rows += [_row(group, name, p, one) for p, one in zip(PROTOCOLS, pair, strict=True)]
-    return rates.prepare_rates(rows)
+    return prepare_rates(rows)
 
 
 def copy_rows(found: Arena, arms: Sequence[str], view: View, *, ties: bool) -> pd.DataFrame:
     """How often a rewriting beats its own original, or ties with it."""
-    rows: list[rates.RateRow] = []
+    rows: list[RateRow] = []
     for arm in arms:
         for protocol in PROTOCOLS if arm != NONE else (Protocol.PAIRWISE,):
             one = copy_rates(found, protocol, [arm], view)
             rows.append(_row(arm, title(arm), protocol, one.tied if ties else one.preferred))
-    return rates.prepare_rates(rows)
+    return prepare_rates(rows)
 
 
-def _row(group: str, name: str, protocol: Protocol, one: Interval) -> rates.RateRow:
+def _row(group: str, name: str, protocol: Protocol, one: Interval) -> RateRow:
     return (group, name, protocol.value, one.value, one.lower, one.upper, one.n, one.n_clusters, one.method)
 
 
@@ -139,13 +142,13 @@ def ladder_rows(rows: Sequence[Any], *, half: bool) -> pd.DataFrame:
         for r in rows
         for one in [r.half if half else r.strict]
     ]
-    return ladders.prepare_ladder(made)
+    return prepare_ladder(made)
 
 
 def slope_rows(systems: Sequence[str], found: Board) -> pd.DataFrame:
     """Ranks before and after."""
     before, after = found.before, found.after
-    return boards.prepare_slope(
+    return prepare_slope(
         [
             (
                 system,
@@ -230,8 +233,8 @@ def shown_arms(source: Source, first: str) -> list[str]:
 
 
 def _flips(source: Source, at: Values, *, net: bool) -> Shown:
-    view, together = _view(source, at), whole(distractors(source))
-    pooled = {POOLED: tuple(together)} if len(together) > 1 else {}
+    view, together = _view(source, at), whole_arms(arena(source))
+    pooled = {ALL: tuple(together)} if len(together) > 1 else {}
     members = {**pooled, **{arm: (arm,) for arm in shown_arms(source, str(at["first"]))}}
     made = flip_rows(lambda arms: flips_of(source, arms, view), members, net=net)
     more = {
@@ -259,9 +262,7 @@ def _copies(source: Source, at: Values, *, ties: bool) -> Shown:
 
 
 def _draw_rates(prepared: pd.DataFrame, more: dict[str, Any], mode: Any) -> Any:
-    return rates.plot_rates(
-        prepared, mode=mode, title=more["title"], axis=more["axis"], null=more["null"], note=more["note"]
-    )
+    return plot_rates(prepared, mode=mode, title=more["title"], axis=more["axis"], null=more["null"], note=more["note"])
 
 
 def _ladder(source: Source, at: Values) -> Shown:
@@ -297,7 +298,7 @@ def _matrix(source: Source, at: Values) -> Shown:
     held = arena(source)
     table, order = win_table(held, found.protocol, view), best_first(found)
     systems = [held.systems[i] for i in order]
-    made = boards.prepare_matrix(systems, table.shares[order][:, order], table.n[order][:, order])
+    made = prepare_matrix(systems, table.shares[order][:, order], table.n[order][:, order])
     more = {
         "title": f"Who beats whom, judged {found.protocol.value}?",
         "note": _note(source, view, pointwise=found.protocol is Protocol.POINTWISE),
@@ -337,15 +338,15 @@ ENTRIES = (
     Entry(STUDY, "ties", "Do equals tie?", lambda s, at: _copies(s, at, ties=True), _draw_rates, RATES, _no_arms),
     Entry(
         STUDY, "ladder", "Does the better response still win?", _ladder,
-        lambda p, more, mode: ladders.plot_ladder(p, mode=mode, note=more["note"]), (ARM, TIES_ARE, *RULES), _no_levels,
+        lambda p, more, mode: plot_ladder(p, mode=mode, note=more["note"]), (ARM, TIES_ARE, *RULES), _no_levels,
     ),
     Entry(
         STUDY, "slope", "Who climbs?", _slope,
-        lambda p, more, mode: boards.plot_slope(p, mode=mode, title=more["title"], note=more["note"]), BOARD, _no_board,
+        lambda p, more, mode: plot_slope(p, mode=mode, title=more["title"], note=more["note"]), BOARD, _no_board,
     ),
     Entry(
         STUDY, "matrix", "Who beats whom?", _matrix,
-        lambda p, more, mode: boards.plot_matrix(p, mode=mode, title=more["title"], note=more["note"]), BOARD,
+        lambda p, more, mode: plot_matrix(p, mode=mode, title=more["title"], note=more["note"]), BOARD,
         _no_board,
     ),
 )  # fmt: skip

@@ -1,18 +1,14 @@
-"""The numbers of study `protocols` as JSON for the command line: the keys of issue 9, with more beside them."""
+"""A run of the study `protocols` in words and as a JSON object."""
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from typing import Any
 
 from engine.attacks.distractors import PLACEBO
-from engine.cli.options import INCONCLUSIVE, OK, dataset_of, show_progress
 from engine.core.errors import InputError
 from engine.core.schema import NONE
-from engine.core.settings import get_settings
-from engine.judges.registry import make_judge
-from engine.runs.folder import create_run
+from engine.runs.folder import RunFolder
 from engine.stats.arena import Arena, build_arena, label_values
 from engine.stats.intervals import Interval
 from engine.stats.paired import PairedTest
@@ -32,26 +28,24 @@ from engine.studies.protocols.metrics import (
     preference_strength,
     unread_warning,
 )
-from engine.studies.protocols.run import (
+from engine.studies.protocols.rows import (
     ALL,
     CLEAN,
     COPIES,
     IDENTICAL,
-    ProtocolsConfig,
     boards_of,
     flips_by_arm,
-    plan_protocols,
-    run_protocols,
     tie_rules,
     whole_arms,
 )
-from engine.studies.running import OutOfBudget, Plan
+from engine.studies.protocols.study import ProtocolsConfig
+from engine.studies.study import Summary
 
 RAW, NET = "pairwise minus pointwise flips", "pairwise minus pointwise flips, each less the placebo's"
 
 
 def as_json(arena: Arena, view: View, boards: Sequence[str], lowest: int, elo_k: float) -> dict[str, Any]:
-    """What `judgescope study protocols --json` prints.
+    """The JSON object of a run under one view.
 
     `p_value` is that of the headline, which `p_value_of` names: less the placebo's flips where a placebo was judged.
     """
@@ -229,51 +223,25 @@ def _order(arena: Arena, view: View) -> dict[str, Any]:
     }
 
 
-# `judgescope study protocols`.
+# The same in lines to read.
 
 
-def run_study_protocols(name: str, config: ProtocolsConfig, args: argparse.Namespace) -> dict[str, Any]:
-    """Rewrite, judge in both protocols, print what the page shows."""
-    settings = get_settings()
-    dataset = dataset_of(config.data, args)
-    config = config.model_copy(update={"data": dataset.dataset_id})
-    judge = make_judge(config.judge, settings, card=args.judge_card, cache=not args.no_cache)
-    if args.dry_run:
-        return _show_plan(plan_protocols(config, dataset, judge, settings))
-    run = create_run(args.out or settings.runs, name, config.model_dump(mode="json"), config.run_id)
-    code = OK
-    try:
-        run_protocols(config, dataset, judge, run, settings, show_progress)
-    except OutOfBudget:
-        code = INCONCLUSIVE
-        print(f"Stopped at the budget of {config.budget_seconds:g} s; the same --run-id goes on from there.")
-    run.update_manifest(recorded=args.recorded)
-    verdicts = run.table("verdicts")
+def summary_of(config: ProtocolsConfig, folder: RunFolder) -> Summary:
+    """The lines that the command line prints of a run, and its JSON object.
+
+    Raises:
+        InputError: the run holds no verdict.
+    """
+    verdicts, variants, manifest = folder.table("verdicts"), folder.table("variants"), folder.manifest()
     if not len(verdicts):
         raise InputError("The budget was spent before the first verdict. Give more --budget-seconds.")
-    manifest = run.manifest()
-    arena = build_arena(verdicts, run.table("variants"), label_values(manifest["judge"]))
-    found = as_json(arena, config.view, config.boards, config.lowest, config.elo_k)
-    kept = content_checks(run.table("variants"))
-    checks = [{str(name): value for name, value in row.items()} for row in kept.to_dict("records")]
-    print("\n".join([*_checked(checks), *_lines(found)]))
+    arena = build_arena(verdicts, variants, label_values(manifest["judge"]))
+    numbers = as_json(arena, config.view, config.boards, config.lowest, config.elo_k)
+    checks = [{str(name): value for name, value in row.items()} for row in content_checks(variants).to_dict("records")]
     skipped = manifest.get("skipped", {})
-    for protocol, why in skipped.items():
-        print(f"Not asked: {protocol}. {why}")
-    print(f"Run {run.run_id}: judge {judge.spec}, data {dataset.name}. Tables are in its run folder.")
-    about = {"run_id": run.run_id, "judge": judge.spec, "data": dataset.name, "criterion": config.criterion}
-    return {**about, "n_verdicts": len(verdicts), "rewritings": checks, **found, "skipped": skipped, "exit_code": code}
-
-
-def _show_plan(plan: Plan) -> dict[str, Any]:
-    time = f", {plan.seconds:,.0f} s at the pace of {plan.measured_on:,} tokens" if plan.measured_on else ""
-    print(
-        f"About {plan.verdicts:,} verdicts: {plan.known:,} known already, {plan.calls:,} calls of {plan.tokens:,} "
-        f"prompt tokens{time}."
-    )
-    if plan.expense:
-        print(plan.expense["sentence"])
-    return {"dry_run": True, **plan._asdict()}
+    lines = [*_checked(checks), *_lines(numbers), *(f"Not asked: {name}. {why}" for name, why in skipped.items())]
+    about = {"data": manifest["data"]["name"], "criterion": config.criterion, "n_verdicts": len(verdicts)}
+    return Summary("\n".join(lines), {**about, "rewritings": checks, **numbers, "skipped": skipped})
 
 
 def _checked(checks: list[dict[str, Any]]) -> list[str]:

@@ -9,6 +9,7 @@ import json
 import pandas as pd
 import pytest
 
+from engine.attacks.format_rules import rule_met
 from engine.bench.full_data import (
     cap_data,
     evaluation_side,
@@ -27,7 +28,6 @@ from engine.core.settings import get_settings
 from engine.data.comparisons import Comparisons
 from engine.judges.planted import make_planted
 from engine.studies.running import OutOfBudget
-from engine.training.checkers import rule_met
 from engine.training.config import read_config
 from engine.training.heldout import Side, side_of_number, side_of_prompt
 from engine.training.sources import read_dialogues, read_rule_prompts, read_summaries

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from engine.attacks.distractors import DISTRACTORS
+from engine.attacks.format_rules import CHECKERS, failed_rules
 from engine.attacks.rewriting import RuleRewriter
 from engine.cli.main import main
 from engine.core.errors import Cancelled, InputError
@@ -31,10 +32,11 @@ from engine.studies.protocols.metrics import (
     order_disagreement,
     outcomes,
 )
-from engine.studies.protocols.run import DistractOne, ProtocolsConfig, distract_one, run_protocols
+from engine.studies.protocols.requests import severity_by_name, variant_table
+from engine.studies.protocols.run import DistractOne, distract_one, run_protocols
+from engine.studies.protocols.study import ProtocolsConfig
 from engine.studies.protocols.summary import as_json
-from engine.studies.rewrites import failed_rules, parse_arm, severity_by_name, variant_table
-from engine.training.checkers import CHECKERS
+from engine.studies.rewrites import parse_arm
 
 VIEW = View()
 

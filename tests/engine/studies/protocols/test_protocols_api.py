@@ -19,8 +19,10 @@ from engine.stats.arena import build_arena
 from engine.studies.anchors import sources_for
 from engine.studies.protocols.leaderboard import choice_sets
 from engine.studies.protocols.metrics import content_checks
-from engine.studies.protocols.run import ProtocolsConfig, run_protocols
-from engine.studies.rewrites import make_rewriter, variant_table
+from engine.studies.protocols.requests import variant_table
+from engine.studies.protocols.run import run_protocols
+from engine.studies.protocols.study import ProtocolsConfig
+from engine.studies.rewrites import make_rewriter
 from engine.studies.running import build_requests
 from tests.engine.studies.scripted import serving
 

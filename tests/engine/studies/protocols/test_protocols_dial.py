@@ -10,9 +10,8 @@ from engine.core.schema import Protocol
 from engine.judges.base import verdict_table
 from engine.judges.planted import make_planted
 from engine.stats.arena import build_arena
-from engine.studies.pair_requests import Asker
 from engine.studies.protocols.metrics import View, copy_rates
-from engine.studies.rewrites import variant_table
+from engine.studies.protocols.requests import Asker, variant_table
 from tests.engine.studies.protocols.test_protocols import made, ran, row
 
 VIEW = View()

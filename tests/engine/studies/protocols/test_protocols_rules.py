@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from engine.attacks.format_rules import failed_rules
 from engine.attacks.rewriting import ContentReport, Rewrite
 from engine.cli.main import main
 from engine.core.errors import InputError
@@ -28,9 +29,11 @@ from engine.studies.protocols.metrics import (
     losers_left_out,
     outcomes,
 )
-from engine.studies.protocols.run import ProtocolsConfig, metrics_of, run_protocols
+from engine.studies.protocols.requests import variant_table
+from engine.studies.protocols.rows import metrics_of
+from engine.studies.protocols.run import run_protocols
+from engine.studies.protocols.study import ProtocolsConfig
 from engine.studies.protocols.summary import as_json
-from engine.studies.rewrites import failed_rules, variant_table
 from tests.engine.studies.protocols.test_protocols import Ideal
 
 VIEW = View()

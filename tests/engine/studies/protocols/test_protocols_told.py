@@ -16,7 +16,9 @@ from engine.runs.folder import create_run
 from engine.stats.arena import build_arena
 from engine.studies.protocols.leaderboard import board_problems, choice_sets
 from engine.studies.protocols.metrics import View, calls_by_arm, unread_warning
-from engine.studies.protocols.run import ProtocolsConfig, boards_of, metrics_of, run_protocols
+from engine.studies.protocols.rows import boards_of, metrics_of
+from engine.studies.protocols.run import run_protocols
+from engine.studies.protocols.study import ProtocolsConfig
 from engine.studies.protocols.summary import NET, RAW, as_json
 from tests.engine.studies.protocols.test_protocols import made, ran, row
 from tests.engine.studies.protocols.test_protocols_api import SPEC, ranked_by

@@ -1,8 +1,8 @@
-"""Checks of format rules: does a response do what the prompt asks of its form?
+"""Format rules of an instruction, and checks that a response keeps them: no commas, at least 60 words, valid JSON.
 
-Own, simple versions of IFEval's rules ("Instruction-following evaluation for large language models", 2023), under
-IFEval's rule names and argument names. They decide the targets of the constructed responses, so each is strict and
-exact; a rule that needs a language detector is not among them.
+Our own, simple versions of IFEval's rules ("Instruction-following evaluation for large language models", 2023), under
+IFEval's rule names and argument names. A rewriting must keep them, and how many a response fails is the severity of
+the ladder in paper 004, section 3.2; so each is strict and exact, and none needs a language detector.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from engine.core.errors import InputError
@@ -28,17 +29,17 @@ def words_of(text: str) -> list[str]:
 
 
 def sentence_count(text: str) -> int:
-    """Sentences: runs that end in `.`, `!` or `?`, and a last one without an end."""
+    """Number of sentences: runs that end in `.`, `!` or `?`, and a last one without an end."""
     return len([part for part in _SENTENCE_END.split(text) if words_of(part)])
 
 
 def occurrences(word: str, text: str) -> int:
-    """How often a word or phrase stands in a text as a whole, whatever its case."""
+    """Occurrences of a word or phrase as a whole, in any case."""
     return len(re.findall(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE))
 
 
 def holds(count: int, relation: str, bound: int) -> bool:
-    """Whether a count is `at least` or `less than` a bound.
+    """True where a count is `at least`, or `less than`, a bound.
 
     Raises:
         InputError: another relation.
@@ -96,8 +97,8 @@ def _paragraph_count(text: str, k: Arguments) -> bool:
 
 
 def _sections(text: str, k: Arguments) -> bool:
-    found = re.findall(rf"(?m)^\s*\W{{0,3}}{re.escape(k['section_spliter'])}\s+\w+", text)
-    return len(found) >= int(k["num_sections"])
+    sections = re.findall(rf"(?m)^\s*\W{{0,3}}{re.escape(k['section_spliter'])}\s+\w+", text)
+    return len(sections) >= int(k["num_sections"])
 
 
 CHECKERS: dict[str, Checker] = {
@@ -195,9 +196,39 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def rule_met(rule: str, arguments: Arguments, response: str) -> bool:
-    """Whether a response meets one rule.
+    """True where a response meets one rule.
 
     Raises:
         KeyError: there is no checker of that name.
     """
     return CHECKERS[rule](response, arguments)
+
+
+def failed_rules(rules: object, text: str) -> list[str] | None:
+    """The rules that a text fails, each by its number in the list and its name; None where the item has no rules.
+
+    Args:
+        rules: JSON list of `{"rule", "arguments"}`, under IFEval's names; missing where there are none.
+        text: the response.
+
+    Raises:
+        InputError: the list cannot be read, names a rule there is no checker for, or gives one wrong arguments.
+    """
+    if not isinstance(rules, str) or not rules.strip():
+        return None
+    numbered = enumerate(_read(rules), start=1)
+    return [f"{number} {name}" for number, (name, arguments) in numbered if not rule_met(name, arguments, text)]
+
+
+@lru_cache(maxsize=4096)
+def _read(rules: str) -> tuple[tuple[str, dict[str, Any]], ...]:
+    try:
+        listed = tuple((entry["rule"], entry.get("arguments") or {}) for entry in json.loads(rules))
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise InputError(
+            f"The rules {rules[:80]!r} cannot be read. Write a JSON list such as "
+            '[{"rule": "punctuation:no_comma", "arguments": {}}].'
+        ) from None
+    for name, arguments in listed:
+        check_rule(name, arguments)
+    return listed

@@ -1,24 +1,138 @@
-"""What study `protocols` asks the judge: scores, comparisons in both orders, copies, and rankings of choice sets."""
+"""Texts of a run, every original and every rewriting, and what the judge is asked about them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from engine.core.schema import NONE, Protocol, Task
+from engine.attacks.distractors import style_of
+from engine.attacks.format_rules import failed_rules
+from engine.attacks.rewriting import ContentReport, Rewriter
+from engine.core.errors import InputError
+from engine.core.schema import NONE, VARIANTS, Protocol, Task
 from engine.data.dataset import Dataset
 from engine.judges.base import Candidate, Request
 from engine.judges.kinds import both_orders
 from engine.stats.arena import Arena
 from engine.studies.protocols.leaderboard import lowest
 from engine.studies.protocols.metrics import View, outcomes
+from engine.studies.rewrites import RULES, parse_arm
 
+UNCHANGED = "the text did not change"
+RULES_PER_PROMPT = 3
 RANKED = 4
 """Systems of a choice-set quadruple: A, B, C, D."""
+_LEVEL = re.compile(r"(rules|severity)_(\d)")
+
+
+def variant_table(dataset: Dataset, arms: Sequence[str], rewriter: Rewriter, *, seed: int = 0) -> pd.DataFrame:
+    """Originals (style `none`) and rewritings of every response that a system wrote.
+
+    A rewriting is kept where the text changed and the content checks found nothing lost or added.
+
+    Args:
+        dataset: items and responses.
+        arms: styles, each with its strength where that is not 1 (`assertiveness:0.5`).
+        rewriter: what rewrites.
+        seed: of the rewriter's chance.
+
+    Raises:
+        InputError: the data name fewer than two systems, a response has no system, or an arm cannot be read.
+    """
+    responses = dataset.responses
+    unnamed = responses["system"].isna()
+    if unnamed.any() or responses["system"].nunique() < 2:
+        which = responses.loc[unnamed, "response_id"]
+        why = f"response {which.iloc[0]!r} names none" if len(which) else "they name one"
+        raise InputError(
+            f"A leaderboard needs responses of at least two systems; in the data {dataset.name} {why}. Choose the "
+            "column that says which system wrote a response."
+        )
+    rules = {str(item): rule for item, rule in zip(dataset.items["item_id"], dataset.items["rules"], strict=True)}
+    texts = list(responses["text"])
+    before = [
+        failed_rules(rules.get(str(item)), str(text))
+        for item, text in zip(responses["item_id"], responses["text"], strict=True)
+    ]
+    originals: list[tuple[Any, list[str] | None]] = list(zip(responses.itertuples(index=False), before, strict=True))
+    rows = [_row(r, NONE, 0.0, RULES, r.text, None, (failed, failed)) for r, failed in originals]
+    for arm in arms:
+        name, strength = parse_arm(arm)
+        rewritten = rewriter.rewrite(texts, style_of(name), strength=strength, seed=seed)
+        for (r, failed), new in zip(originals, rewritten, strict=True):
+            after = failed_rules(rules.get(r.item_id), new.text)
+            rows.append(_row(r, arm, strength, rewriter.name, new.text, new.report, (failed, after)))
+    return VARIANTS.conform(pd.DataFrame(rows))
+
+
+def check_reused(variants: pd.DataFrame, dataset: Dataset, arms: Sequence[str]) -> pd.DataFrame:
+    """Variants of an earlier run, if they are about the same texts and hold the arms asked for.
+
+    Raises:
+        InputError: a text differs, or an arm is missing.
+    """
+    originals = variants[variants["style"] == NONE].set_index("response_id")["text"]
+    for row in dataset.responses.itertuples(index=False):
+        if originals.get(row.response_id) != row.text:
+            raise InputError(
+                f"The earlier run's texts are not those of the data {dataset.name}: response {row.response_id!r} "
+                "differs. Leave variants_of out, or name a run on this data."
+            )
+    if missing := [arm for arm in arms if arm not in set(variants["style"])]:
+        raise InputError(f"The earlier run has no texts for {', '.join(missing)}.")
+    wanted = variants["style"].isin([NONE, *arms]) & variants["response_id"].isin(dataset.responses["response_id"])
+    return variants[wanted].reset_index(drop=True)
+
+
+def _row(
+    r: Any,
+    style: str,
+    strength: float,
+    rewriter: str,
+    text: str,
+    report: ContentReport | None,
+    failed: tuple[list[str] | None, list[str] | None],
+) -> dict[str, object]:
+    """One row of `variants`; where the item has no rules, the severity is the level the response was made for."""
+    severity = [severity_by_name(r.quality) if one is None else len(one) for one in failed]
+    named = [None if one is None else "; ".join(one) for one in failed]
+    reasons = list(report.reasons) if report else []
+    if report and text == r.text:
+        reasons.append(UNCHANGED)
+    return {
+        "response_id": r.response_id,
+        "item_id": r.item_id,
+        "system": r.system,
+        "style": style,
+        "strength": strength,
+        "rewriter": rewriter,
+        "text": text,
+        "kept": int(not reasons),
+        "reasons": "; ".join(reasons) or None,
+        "length_ratio": report.length_ratio if report else 1.0,
+        "severity": severity[0],
+        "severity_after": severity[1],
+        "failed": named[0],
+        "failed_after": named[1],
+    }
+
+
+def severity_by_name(quality: object) -> int | None:
+    """The severity that a constructed level names: `severity_1`, or `rules_2` for two of three rules kept."""
+    match = _LEVEL.fullmatch(quality) if isinstance(quality, str) else None
+    if match is None:
+        return None
+    number = int(match.group(2))
+    return number if match.group(1) == "severity" else RULES_PER_PROMPT - number
+
+
+# Requests: scores, comparisons in both orders, copies, and rankings of choice sets.
 
 
 @dataclass(frozen=True)
@@ -183,16 +297,3 @@ def needed_sides(arena: Arena, board: int, view: View) -> list[tuple[int, int, s
         for side, mask in (("a", in_a & ~in_b), ("b", in_b & ~in_a), ("ab", in_a & in_b)):
             add(there & mask, side)
     return sorted(wanted)
-
-
-def able(ask: Callable[[Request], object], requests: Iterable[Request]) -> str:
-    """Why the judge cannot be asked this; empty where it can. The first request stands for all."""
-    from engine.core.errors import InputError
-
-    for request in requests:
-        try:
-            ask(request)
-        except InputError as error:
-            return str(error)
-        return ""
-    return "there is nothing to ask"

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
+from engine.attacks.format_rules import ARGUMENTS, CHECKERS, check_rule, holds, rule_met, sentence_count, words_of
 from engine.core.errors import InputError
-from engine.training.checkers import ARGUMENTS, CHECKERS, check_rule, holds, rule_met, sentence_count, words_of
-from engine.training.heldout import Side
-from engine.training.rules import EDITS, RuleTask, build_response, usable, with_simple_rules
-from engine.training.sources import RulePrompt
 
 CASES = [
     ("punctuation:no_comma", {}, "One two.", "One, two."),
@@ -61,8 +57,8 @@ def test_each_rule_tells_a_good_from_a_bad_case(rule, arguments, good, bad):
     assert not rule_met(rule, arguments, bad)
 
 
-def test_every_checker_has_a_case_and_edits():
-    assert {c[0] for c in CASES} == set(CHECKERS) == set(EDITS)
+def test_every_checker_has_a_case():
+    assert {c[0] for c in CASES} == set(CHECKERS)
 
 
 @pytest.mark.parametrize(("rule", "arguments"), [c[:2] for c in CASES])
@@ -89,34 +85,3 @@ def test_no_rule_fails_on_an_empty_text(rule):
 def test_words_and_sentences():
     assert words_of("It's a well-known fact, isn't it?") == ["It's", "a", "well-known", "fact", "isn't", "it"]
     assert (sentence_count("One. Two! Three"), sentence_count("v1.5 is out."), sentence_count("")) == (3, 1, 0)
-
-
-DRAFT = "The company makes shoes, bags and belts. It was founded in 1920. Many people like it because it is known."
-
-
-@pytest.mark.parametrize(("rule", "arguments"), [c[:2] for c in CASES])
-def test_edits_make_a_draft_meet_and_fail_a_rule(rule, arguments):
-    task = RuleTask(1, "prompt", ((rule, arguments),))
-    shares = [
-        [task.share(build_response(task, DRAFT, [wanted], np.random.default_rng(seed))) for seed in range(8)]
-        for wanted in (True, False)
-    ]
-    assert max(shares[0]) == 1.0
-    assert min(shares[1]) == 0.0
-
-
-def test_simple_rules_fill_up_to_three_without_clashes():
-    rule = RulePrompt(1, Side.TRAIN, "Say hi.", (("change_case:english_capital", {}),))
-    for seed in range(30):
-        task = with_simple_rules(rule, np.random.default_rng(seed))
-        names = [name for name, _ in task.rules]
-        assert len(names) == len(set(names)) == 3
-        assert "change_case:english_lowercase" not in names
-        assert task.prompt.startswith("Say hi. ")
-
-
-def test_rules_that_ask_for_long_texts_are_left_out():
-    long = ("length_constraints:number_words", {"relation": "at least", "num_words": 600})
-    assert not usable(RulePrompt(1, Side.TRAIN, "x", (long,)))
-    assert not usable(RulePrompt(1, Side.TRAIN, "x", (("language:response_language", {"language": "kn"}),)))
-    assert usable(RulePrompt(1, Side.TRAIN, "x", (("punctuation:no_comma", {}),)))

@@ -1,0 +1,117 @@
+"""Protocols: the same responses judged pairwise and pointwise, clean and distracted (Tripathi et al., paper 004)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from engine.attacks.distractors import DISTRACTORS, PLACEBO
+from engine.runs.folder import RunFolder
+from engine.studies.protocols.metrics import TieRule, View
+from engine.studies.study import Context, Quick, Study, Summary
+
+if TYPE_CHECKING:
+    from engine.studies.figure import Entry
+
+
+class ProtocolsConfig(BaseModel):
+    """What to run; the run's manifest holds it.
+
+    Attributes:
+        distractors: styles, each with its strength where that is not 1, for example `assertiveness:0.5`.
+        placebo: whether the neutral paraphrase is judged too.
+        rewriter: `rules`, or the spec of a model that rewrites.
+        boards: distractors that the leaderboard is measured with.
+        lowest: how many systems, from the lowest, are rewritten for it.
+        criterion: what the judge is told to judge by; a key of `CRITERIA`.
+        copies: whether every response is compared with itself and with its rewritings.
+        rankings: whether n-wise rankings are asked for choice sets.
+        tie_margin: largest difference of expected scores that is a tie; None: equal modal score.
+        average: what of the two orders is averaged.
+        elo_k: K of the online Elo.
+        variants_of: run whose texts are taken in place of new rewritings.
+        systems: only these; by default all.
+        limit: only so many items.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    judge: str
+    data: str
+    distractors: tuple[str, ...] = DISTRACTORS
+    placebo: bool = True
+    rewriter: str = "rules"
+    boards: tuple[str, ...] = ("assertiveness",)
+    lowest: int = Field(default=3, ge=1)
+    criterion: Literal["overall", "overall, 1-7", "instruction following"] = "overall"
+    copies: bool = True
+    rankings: bool = False
+    tie_margin: float | None = Field(default=None, ge=0)
+    average: Literal["probability", "logit"] = "probability"
+    elo_k: float = Field(default=16.0, gt=0)
+    variants_of: str | None = None
+    systems: tuple[str, ...] | None = None
+    limit: int | None = Field(default=None, ge=1)
+    budget_seconds: float | None = Field(default=None, gt=0)
+    run_id: str | None = None
+    seed: int = 0
+    level: float = Field(default=0.95, gt=0.5, lt=1)
+
+    @property
+    def arms(self) -> list[str]:
+        """Every arm with rewritten texts, the placebo last."""
+        placebo = (PLACEBO,) if self.placebo else ()
+        return list(dict.fromkeys((*self.distractors, *self.boards, *placebo)))
+
+    @property
+    def view(self) -> View:
+        """How its verdicts are read."""
+        return View(TieRule(self.tie_margin), self.average, self.level, self.seed)
+
+
+class Protocols(Study):
+    """The study of protocols as the registry knows it."""
+
+    kind = "protocols"
+    names = ("protocols",)
+    title = "Protocols and leaderboard"
+    config = ProtocolsConfig
+    marks = frozenset({"distractors"})
+
+    def run(self, config: ProtocolsConfig, context: Context, folder: RunFolder) -> None:
+        """Rewrite, judge in both protocols, write verdicts, variants and metrics."""
+        from engine.studies.protocols.run import run_protocols
+
+        dataset = context.data.dataset(config.data)
+        run_protocols(config, dataset, context.judge(config.judge), folder, context.settings, context.checkpoint)
+
+    def plan(self, config: ProtocolsConfig, context: Context) -> tuple[dict[str, Any], str]:
+        """An estimate: which side of a pair is rewritten is known only once the clean pairs are judged."""
+        from engine.studies.protocols.run import plan_protocols
+        from engine.studies.running import plan_text
+
+        dataset = context.data.dataset(config.data)
+        plan = plan_protocols(config, dataset, context.judge(config.judge), context.settings)
+        return {"dry_run": True, **plan._asdict()}, f"About {plan_text(plan)}"
+
+    def summary(self, config: ProtocolsConfig, folder: RunFolder) -> Summary:
+        """Flips, ties, severity and leaderboard, as the page shows them."""
+        from engine.studies.protocols.summary import summary_of
+
+        return summary_of(config, folder)
+
+    def figures(self) -> tuple[Entry, ...]:
+        """Its figures."""
+        from engine.studies.protocols.figures import ENTRIES
+
+        return ENTRIES
+
+    def quick_jobs(self) -> dict[str, Quick]:
+        """One comparison, with one response rewritten."""
+        from engine.studies.protocols.run import DistractOne, distract_one
+
+        return {"distract_one": (DistractOne, distract_one)}
+
+
+STUDY = Protocols()
