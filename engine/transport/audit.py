@@ -26,7 +26,7 @@ class Differences:
 
     Attributes:
         z: one row per comparison that has a direction (n, d), of length 1.
-        rows: which comparisons those are (n,), ascending.
+        rows: positions of those comparisons (n,), ascending.
         same: comparisons whose two embeddings are the same and have no direction (k,).
     """
 
@@ -71,7 +71,7 @@ def denoise(
     alpha2: float = 0.7,
     pool_below: int = 0,
 ) -> Bools:
-    """Which positives stay: within each question type, first the most central, then the best aligned of those.
+    """The positives that stay (n,): within each question type, first the most central, then the best aligned of those.
 
     Paper 002, A.4: floor(alpha1 n) by the cosine of the winner's embedding to the type's mean, then floor(alpha2 n')
     of these by the cosine of z to their mean direction. A type of one positive keeps none, since the floor is 0.
@@ -100,7 +100,7 @@ def denoise(
 
 
 def baselines(positives: npt.ArrayLike, unlabelled: npt.ArrayLike) -> dict[str, Floats]:
-    """What needs no transport: cosine to the positives' mean, to the nearest one, and the mean of the ten nearest.
+    """Scores without transport: cosine to the positives' mean, to the nearest one, and the mean of the ten nearest.
 
     Args:
         positives: unit rows (n_P, d).
@@ -157,12 +157,12 @@ class Denoising:
 
 @dataclass(frozen=True)
 class Audited:
-    """What transport says about the unlabelled pairs.
+    """An audit of the unlabelled pairs.
 
     Attributes:
-        stays: which positives the filter kept (n,).
+        stays: true for positives that the filter kept (n,).
         path: from those (n_P) to the unlabelled (n_U).
-        scores: baselines of each unlabelled pair, see `geometry.baselines`.
+        scores: baselines of each unlabelled pair, see `baselines`.
     """
 
     stays: Bools

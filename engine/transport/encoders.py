@@ -8,7 +8,7 @@ A spec names one:
     words                          counts of words, no model: what the wording alone says
     file:FILE, given:DIGEST        vectors somebody already has, from a file or as they were saved
 
-`encoder_cards.ENCODERS` lists those to choose from, with short names.
+`ENCODERS` lists those to choose from, with short names.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from engine.core.cache import CallCache
+from engine.core.cache import CallCache, call_cache
 from engine.core.errors import InputError
 from engine.core.settings import Settings
 from engine.data.comparisons import Comparisons
@@ -35,11 +35,11 @@ class EncoderCard(NamedTuple):
     """One encoder.
 
     Attributes:
-        spec: names it to `encoders.make_encoder`.
+        spec: names it to `make_encoder`.
         name: short name on the command line.
         title: for the page.
-        about: what it is and what it takes.
-        bundled: whether it needs no model hub.
+        about: its kind and its cost.
+        bundled: it needs no model hub.
     """
 
     spec: str
@@ -89,7 +89,7 @@ _CHUNK = 64
 
 
 class Text(NamedTuple):
-    """What is encoded: a prompt, a response to it, and the response's id."""
+    """One text to encode: a prompt, a response to it, and the response's id."""
 
     prompt: str
     response: str
@@ -101,7 +101,7 @@ class Encoded(NamedTuple):
 
     Attributes:
         vectors: one row per text (n, d); a row of NaN where the text could not be encoded.
-        left_out: index of a text -> why it has no vector.
+        left_out: index of a text -> the reason that it has no vector.
         known: texts whose vector was kept from before, so that the time taken says nothing.
     """
 
@@ -111,7 +111,7 @@ class Encoded(NamedTuple):
 
 
 class Encoder(Protocol):
-    """Turns prompt and response into one vector. Equal texts get equal vectors, bit for bit."""
+    """One vector for a prompt with a response. Equal texts get equal vectors, bit for bit."""
 
     @property
     def spec(self) -> str:
@@ -182,21 +182,21 @@ class ModelEncoder:
     def encode(self, texts: Sequence[Text], checkpoint: Checkpoint) -> Encoded:
         """As the protocol; what was encoded before comes from the cache."""
         keys = [self._key(text) for text in texts]
-        found = dict(self._cache.get_many(list(dict.fromkeys(keys)))) if self._cache else {}
-        fresh = {key: text for key, text in zip(keys, texts, strict=True) if key not in found}
+        known = dict(self._cache.get_many(list(dict.fromkeys(keys)))) if self._cache else {}
+        fresh = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
         left: dict[str, str] = {}
         wanted = list(fresh)
         checkpoint(len(texts) - len(wanted), len(texts))
         for start in range(0, len(wanted), _CHUNK):
             part = wanted[start : start + _CHUNK]
             made = self._some({key: fresh[key] for key in part}, left)
-            found |= made
+            known |= made
             if self._cache:
                 self._cache.put_many(made.items())
             checkpoint(len(texts) - len(wanted) + start + len(part), len(texts))
-        width = len(next(iter(found.values()))) if found else 0
+        width = len(next(iter(known.values()))) if known else 0
         missing = np.full(width, np.nan)
-        vectors = np.array([found.get(key, missing) for key in keys], dtype=np.float64).reshape(len(keys), width)
+        vectors = np.array([known.get(key, missing) for key in keys], dtype=np.float64).reshape(len(keys), width)
         return Encoded(vectors, {i: left[key] for i, key in enumerate(keys) if key in left}, len(texts) - len(wanted))
 
     def _some(self, texts: dict[str, Text], left: dict[str, str]) -> dict[str, Floats]:
@@ -255,11 +255,11 @@ class GivenEncoder:
 
 
 def knows_only_its_texts(spec: str) -> bool:
-    """Whether an encoder has vectors of given responses alone, so that it cannot embed an attacked one."""
+    """True for an encoder of given responses alone, which cannot embed an attacked one."""
     return spec.startswith((FILE, SPEC))
 
 
-def given_encoder(spec: str, settings: Settings, found: Comparisons) -> GivenEncoder:
+def given_encoder(spec: str, settings: Settings, data: Comparisons) -> GivenEncoder:
     """The encoder of `file:FILE` or `given:DIGEST`.
 
     Raises:
@@ -272,11 +272,11 @@ def given_encoder(spec: str, settings: Settings, found: Comparisons) -> GivenEnc
         content = path.read_bytes()
     except OSError as error:
         raise InputError(f"The embeddings {path.name!r} cannot be read: {error.strerror}.") from None
-    read = read_embeddings(path.name, content, found)
+    read = read_embeddings(path.name, content, data)
     return GivenEncoder(spec, dict(zip(read.ids, read.vectors, strict=True)), read.digest)
 
 
-def make_encoder(spec: str, settings: Settings, found: Comparisons) -> Encoder:
+def make_encoder(spec: str, settings: Settings, data: Comparisons) -> Encoder:
     """The encoder a spec names, see the module, for these pairs.
 
     Raises:
@@ -286,7 +286,7 @@ def make_encoder(spec: str, settings: Settings, found: Comparisons) -> Encoder:
     if spec == WORDS:
         return WordsEncoder()
     if knows_only_its_texts(spec):
-        return given_encoder(spec, settings, found)
+        return given_encoder(spec, settings, data)
     if spec.partition(":")[0] not in {"bundled", "hf", "path"}:
         raise InputError(
             f"{spec!r} names no encoder. Allowed: bundled:judge, bundled:base, bundled:minilm, hf:ORG/NAME, "
@@ -296,4 +296,4 @@ def make_encoder(spec: str, settings: Settings, found: Comparisons) -> Encoder:
     from engine.inference.loading import load_model
 
     loaded = load_minilm(settings) if spec == MINILM else load_model(spec, settings)
-    return ModelEncoder(loaded, CallCache(settings.calls))
+    return ModelEncoder(loaded, call_cache(settings.calls))

@@ -174,24 +174,24 @@ def repair(
     rows = np.flatnonzero(cut)
     base = np.where(cut, np.inf, length)
     n = len(rows)
-    found, source = np.empty(n), np.empty(n, np.int64)
+    tentative, source = np.empty(n), np.empty(n, np.int64)
     for x in range(n):
         source[x] = lowest(distance[rows[x]], base)
-        found[x] = distance[rows[x], source[x]] + base[source[x]]
+        tentative[x] = distance[rows[x], source[x]] + base[source[x]]
     while n > 0:
         pick = 0
         for x in range(1, n):
-            if found[x] - length[rows[x]] < found[pick] - length[rows[pick]]:
+            if tentative[x] - length[rows[x]] < tentative[pick] - length[rows[pick]]:
                 pick = x
         row = rows[pick]
-        length[row], parent[row] = found[pick], source[pick]
+        length[row], parent[row] = tentative[pick], source[pick]
         via[row] = exchange(costs, arcs, head, row, parent[row])
         n -= 1
-        rows[pick], found[pick], source[pick] = rows[n], found[n], source[n]
+        rows[pick], tentative[pick], source[pick] = rows[n], tentative[n], source[n]
         for x in range(n):
             total = length[row] + distance[rows[x], row]
-            if total < found[x]:
-                found[x], source[x] = total, row
+            if total < tentative[x]:
+                tentative[x], source[x] = total, row
 
 
 @compiled

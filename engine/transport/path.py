@@ -140,12 +140,12 @@ def _ranked(small: Floats) -> npt.NDArray[np.int32]:
 
 def _open_arcs(arcs: Ints, head: Ints) -> tuple[Ints, Ints, Ints]:
     """Row, column and units of every open arc."""
-    found: list[tuple[int, int, int]] = []
+    arcs_open: list[tuple[int, int, int]] = []
     for row, arc in enumerate(head.tolist()):
         while arc >= 0:
-            found.append((row, int(arcs[arc, COLUMN]), int(arcs[arc, FLOW])))
+            arcs_open.append((row, int(arcs[arc, COLUMN]), int(arcs[arc, FLOW])))
             arc = int(arcs[arc, NEXT])
-    table = np.array(found, dtype=np.int64).reshape(-1, 3)
+    table = np.array(arcs_open, dtype=np.int64).reshape(-1, 3)
     return table[:, 0], table[:, 1], table[:, 2]
 
 
@@ -169,7 +169,7 @@ def weighted_plan(
         a: weights of the positives (n_P,), at least 0.
         b: weights of the unlabelled items (n_U,), at least 0.
         mass: to transport, above 0 and at most the smaller total weight.
-        dummies: a dial of speed alone.
+        dummies: more or fewer change the speed alone.
 
     Raises:
         InputError: shapes or weights that do not fit, or a mass outside its range.

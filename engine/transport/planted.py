@@ -26,7 +26,7 @@ class Planted:
     Attributes:
         positives: unit rows within the cone (n_P, d).
         unlabelled: unit rows (n_U, d).
-        truth: whether an unlabelled row was drawn from the cone (n_U,).
+        truth: true where an unlabelled row was drawn from the cone (n_U,).
         bias: the nuisance direction (d,), orthogonal to the cone's axis.
     """
 

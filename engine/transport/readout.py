@@ -1,4 +1,4 @@
-"""What the exact partial-transport path says at any transported mass; numpy only, from its stored events.
+"""The exact partial-transport path read at any transported mass; numpy only, from its stored events.
 
 Notation of paper 002: a = 1/n_P and b = 1/n_U are the weights of positives and unlabelled items, m the transported
 mass. The path is a list of events in order of m; each moves some units of mass onto one unlabelled item.
@@ -124,7 +124,7 @@ def checked_mass(mass: float, most: float = 1.0) -> float:
 
 
 def kept(scores: Floats, eta: float = 0.5) -> npt.NDArray[np.bool_]:
-    """Whether each verdict stays as it is: s_bar >= eta (paper 002, algorithm 1, where the test is called tau).
+    """Verdicts that stay as they are: s_bar >= eta (paper 002, algorithm 1, where the test is called tau).
 
     Raises:
         InputError: eta outside (0, 1].

@@ -42,12 +42,13 @@ class AuditRun:
 
     def attacked_text(self, attack: str, response_ids: Sequence[str]) -> str:
         """The rewritten losing response of a pair; empty where the attack rewrites nothing."""
-        own = self.variants[(self.variants["style"] == attack) & self.variants["response_id"].isin(list(response_ids))]
-        return str(own["text"].iloc[0]) if len(own) else ""
+        table = self.variants
+        texts = table.loc[(table["style"] == attack) & table["response_id"].isin(list(response_ids)), "text"]
+        return str(texts.iloc[0]) if len(texts) else ""
 
     @property
     def recorded(self) -> bool:
-        """Whether these numbers shipped with the project."""
+        """True for numbers that shipped with the project."""
         return bool(self.manifest.get("recorded", False))
 
     @property
@@ -101,8 +102,8 @@ def read_run(run_id: str, version: str) -> AuditRun:
 
 def latest(judge: str, set_id: str) -> AuditRun | None:
     """The newest finished audit of this judge on these pairs; else the recorded one, if it fits."""
-    own = (m for m in runs_about(judge, set_id) if m.get("study") == STUDY and m.get("state") == "done")
-    if run := first_readable(own, lambda m: read_run(str(m["run_id"]), str(m.get("finished")))):
+    finished = (m for m in runs_about(judge, set_id) if m.get("study") == STUDY and m.get("state") == "done")
+    if run := first_readable(finished, lambda m: read_run(str(m["run_id"]), str(m.get("finished")))):
         return run
     if set_id != DEMO_PAIRS:
         return None

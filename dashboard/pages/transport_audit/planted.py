@@ -41,7 +41,7 @@ PRESETS: dict[str, tuple[str, dict[str, float]]] = {
     "wrong-labels": ("A good judge, wrong human labels", {"alpha": 0.9, "mislabelled": 0.3}),
 }
 """Lessons, by their name in the URL."""
-DIALS: dict[str, tuple[str, float, float, float, float, str]] = {
+SLIDERS: dict[str, tuple[str, float, float, float, float, str]] = {
     "alpha": ("Share of verdicts that are right, α", 0.05, 1.0, 0.05, 0.4, "The prior of theorem 4.3."),
     "tau": ("Tightness of right answers, τ", 0.1, 0.95, 0.05, 0.8, "Smallest cosine of a right verdict to their axis."),
     "delta": ("Margin to wrong ones, δ", 0.05, 0.95, 0.05, 0.5, "A wrong verdict's cosine is below τ − δ."),
@@ -54,36 +54,36 @@ MASSES = [round(m / 50, 2) for m in range(1, 51)]
 
 @st.fragment
 def lesson() -> None:
-    """The choice of a lesson, its dials, the mass, and what the audit does there."""
+    """The choice of a lesson, its settings, the mass, and the audit there."""
     state.seed(LESSON, list(PRESETS), CLEAR)
     name = ui.pick("Lesson", list(PRESETS), key=LESSON, title=lambda n: PRESETS[n][0])
     state.publish(LESSON, name, CLEAR)
     left, right = st.columns([1, 2], gap="large")
     with left:
-        settings = _dials(name)
+        settings = _sliders(name)
     try:
         with st.spinner("Drawing directions and solving for every mass …", show_time=True):
-            found = _solved(tuple(settings.items()))
+            answer = _solved(tuple(settings.items()))
     except EngineError as error:
         ui.show_error(error, "These directions cannot be drawn.")
         return
-    audit = _audit(tuple(settings.items()), found)
+    audit = _audit(tuple(settings.items()), answer)
     with right:
         mass = st.slider(
             "Transported mass m in this lesson", 0.02, 1.0, round(settings["alpha"], 2), 0.02,
             key=f"planted_mass_{name}_{settings['alpha']}",
         )  # fmt: skip
-        _results(audit, found, settings, float(mass))
+        _results(audit, answer, settings, float(mass))
 
 
-def _dials(name: str) -> dict[str, float]:
+def _sliders(name: str) -> dict[str, float]:
     preset = PRESETS[name][1]
     return {
-        dial: st.slider(
-            title, low, high, preset.get(dial, default), step, key=f"planted_{dial}_{name}", help=help,
+        key: st.slider(
+            title, low, high, preset.get(key, default), step, key=f"planted_{key}_{name}", help=help,
             persist_state="session",
         )
-        for dial, (title, low, high, step, default, help) in DIALS.items()
+        for key, (title, low, high, step, default, help) in SLIDERS.items()
     }  # fmt: skip
 
 
@@ -93,8 +93,8 @@ def _solved(settings: tuple[tuple[str, float], ...]) -> dict[str, Any]:
 
 
 @st.cache_resource(max_entries=20, show_spinner=False)
-def _audit(settings: tuple[tuple[str, float], ...], _found: dict[str, Any]) -> Audit:
-    return planted(_found, dict(settings)["alpha"])
+def _audit(settings: tuple[tuple[str, float], ...], _answer: dict[str, Any]) -> Audit:
+    return planted(_answer, dict(settings)["alpha"])
 
 
 @st.cache_resource(max_entries=20, show_spinner=False)
@@ -103,7 +103,7 @@ def _curve(settings: tuple[tuple[str, float], ...], _audit: Audit) -> pd.DataFra
     return sensitivity(_audit, MASSES)
 
 
-def _results(audit: Audit, found: dict[str, Any], settings: dict[str, float], mass: float) -> None:
+def _results(audit: Audit, answer: dict[str, Any], settings: dict[str, float], mass: float) -> None:
     table = consistency(audit, mass)
     at = table[table["group"].isna()].set_index("metric")
     curve = _curve(tuple(settings.items()), audit)
@@ -117,7 +117,7 @@ def _results(audit: Audit, found: dict[str, Any], settings: dict[str, float], ma
     )
     holds = (
         "The assumptions of theorem 4.3 hold, so the best mass is α."
-        if found["assumption"]
+        if answer["assumption"]
         else "The assumptions of theorem 4.3 do not hold here, so α need not be the best mass."
     )
     ui.note(
@@ -125,7 +125,7 @@ def _results(audit: Audit, found: dict[str, Any], settings: dict[str, float], ma
         f"{three_digits(best['value'])}). Best control at as many flips: {CONTROL_WORDS.get(control, control)}, "
         f"{three_digits(at.loc[f'cons_{control}', 'value'])}."
     )
-    note = f"planted, {found['n_positive']} positives, no judge"
+    note = f"planted, {answer['n_positive']} positives, no judge"
     bars = prepare_controls(table, CONTROLS)
     title = "Does transport beat simpler ways to flip?"
     ui.show_figure(

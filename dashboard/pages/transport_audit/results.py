@@ -116,9 +116,9 @@ _SHORT = {
 
 
 def _wide(metrics: pd.DataFrame, prefix: str, bounded: tuple[str, ...]) -> pd.DataFrame:
-    own = metrics[metrics["metric"].str.startswith(prefix)]
-    made: list[dict[str, str]] = []
-    for group, rows in own.groupby("group", sort=False):
+    wanted = metrics[metrics["metric"].str.startswith(prefix)]
+    lines: list[dict[str, str]] = []
+    for group, rows in wanted.groupby("group", sort=False):
         line = {"Encoder": str(group)}
         for row in rows.to_dict("records"):
             name = str(row["metric"]).removeprefix(prefix)
@@ -129,8 +129,8 @@ def _wide(metrics: pd.DataFrame, prefix: str, bounded: tuple[str, ...]) -> pd.Da
                 else (f"{row['value']:.3g}" if np.isfinite(row["value"]) else "known before")
             )
             line[_SHORT.get(name, name)] = value
-        made.append(line)
-    return pd.DataFrame(made)
+        lines.append(line)
+    return pd.DataFrame(lines)
 
 
 def interval_of(row: Mapping[Hashable, Any], *, signed: bool = False) -> str:
@@ -141,7 +141,7 @@ def interval_of(row: Mapping[Hashable, Any], *, signed: bool = False) -> str:
 
 
 def method(run: AuditRun, audit: Audit) -> None:
-    """What was excluded and what each number means."""
+    """The pairs left out, and the meaning of each number."""
     excluded = run.manifest.get("excluded", {})
     out = ", ".join(f"{n} {reason}" for reason, n in excluded.items()) or "none"
     ui.note(f"Pairs left out: {out}.")
@@ -167,18 +167,18 @@ _WIDTHS = {"pair": 60, "type": 110, "verdict": 60, "audited": 60, "entry mass": 
 """Of the columns beside the map [px]; the file has more of them."""
 
 
-def results(run: AuditRun, found: Comparisons) -> None:
-    """Badge, answer, dials and figures of one run."""
+def results(run: AuditRun, pairs: Comparisons) -> None:
+    """Badge, answer, settings and figures of one run."""
     st.badge(provenance(run.manifest, recorded=run.recorded), icon=":material/history:", color="gray")
-    st.fragment(_dialled)(run, found)
-    attacks(run)  # these two follow no dial, so they are not made anew with each
+    st.fragment(_with_settings)(run, pairs)
+    attacks(run)  # these two follow no setting, so they are not made anew with each
     tables(run)
 
 
-def _dialled(run: AuditRun, found: Comparisons) -> None:
+def _with_settings(run: AuditRun, pairs: Comparisons) -> None:
     attacks = list(run.audits)
     state.seed(ATTACK, attacks, NONE)
-    answer = st.container(gap="small")  # above the dials that it follows
+    answer = st.container(gap="small")  # above the settings that it follows
     with st.container(border=True, key="dials_audit"):
         left, middle, right = st.columns([2, 3, 2], gap="medium")
         with left:
@@ -197,16 +197,20 @@ def _dialled(run: AuditRun, found: Comparisons) -> None:
     with answer:
         _say(run, audit, table, rows, mass)
     _overview(run, attack, mass, kind)
-    _look(run, found, shown, attack, mass, kind)
+    _look(run, pairs, shown, attack, mass, kind)
     _more(run, audit, mass)
 
 
 def _mass(run: AuditRun, attack: str) -> float | None:
     """The mass of the slider; None where the study put it, so that the page shows the study's own numbers."""
     start, key = mean_mass(run.source, attack), f"mass_{run.run_id}_{attack}"
-    own, given = masses(run.source, attack), study_mass(run.source)
+    by_type, given = masses(run.source, attack), study_mass(run.source)
     state.seed_number(key, 0.01, 1.0, start, param=MASS)
-    apart = f" At the start each question type has its own: {mass_words(list(own.values()))}." if len(own) > 1 else ""
+    apart = (
+        f" At the start each question type has its own: {mass_words(list(by_type.values()))}."
+        if len(by_type) > 1
+        else ""
+    )
     value = float(
         st.slider(
             f"Transported mass m ({'estimated' if given is None else 'set to'} {start:.2f})",
@@ -225,8 +229,8 @@ def _mass(run: AuditRun, attack: str) -> float | None:
 
 def _at(run: AuditRun, attack: str, mass: float | None) -> str:
     """The mass in words: where the study put it each question type may have its own."""
-    own = cuts(run.source, attack, mass)
-    return f"mass {own[0]:.2f}" if len(own) == 1 else f"masses of {mass_words(own)} by question type"
+    where = cuts(run.source, attack, mass)
+    return f"mass {where[0]:.2f}" if len(where) == 1 else f"masses of {mass_words(where)} by question type"
 
 
 def _say(run: AuditRun, audit: Audit, table: pd.DataFrame, rows: pd.DataFrame, mass: float | None) -> None:
@@ -238,8 +242,8 @@ def _say(run: AuditRun, audit: Audit, table: pd.DataFrame, rows: pd.DataFrame, m
         ui.finding(f"{start}. No labelled pair was held back, so it cannot be said whether that helps.")
         return
     ui.finding(f"{start}, {helps(overall, best_control(table))}")
-    own = masses(run.source, audit.attack, mass)
-    fractional = max(s.path.fractional(own[s.part]) for s in audit.shown)
+    by_type = masses(run.source, audit.attack, mass)
+    fractional = max(s.path.fractional(by_type[s.part]) for s in audit.shown)
     extra = f" Here {fractional:.0%} of the pairs are used in part, so it can differ." if fractional > 0.02 else ""
     ui.note(
         f"The kept share equals the mass by construction: it is set, not found.{extra} Checked on "
@@ -249,7 +253,7 @@ def _say(run: AuditRun, audit: Audit, table: pd.DataFrame, rows: pd.DataFrame, m
 
 
 def helps(overall: pd.DataFrame, best: str) -> str:
-    """Whether flipping helps, as far as the intervals of the two gains say so.
+    """A sentence on whether flipping helps, as far as the intervals of the two gains say so.
 
     Args:
         overall: rows of all types together by metric, with value, lower and upper.
@@ -290,7 +294,7 @@ def _overview(run: AuditRun, attack: str, mass: float | None, kind: str) -> None
         at_mass(run, "items", attack, mass, type=kind)
 
 
-def _look(run: AuditRun, found: Comparisons, shown: pd.DataFrame, attack: str, mass: float | None, kind: str) -> None:
+def _look(run: AuditRun, pairs: Comparisons, shown: pd.DataFrame, attack: str, mass: float | None, kind: str) -> None:
     st.subheader("The pairs themselves", anchor=False)
     left, right = st.columns(2, gap="large")
     with left:
@@ -299,7 +303,7 @@ def _look(run: AuditRun, found: Comparisons, shown: pd.DataFrame, attack: str, m
         of_type = "" if kind == ALL_TYPES else f", type {kind}"
         pair = _reader(run, shown, chosen, f"{ATTACKS.get(attack, _CLEAN)}, {_at(run, attack, mass)}{of_type}.")
         if pair:
-            _read(run, found, pair, attack)
+            _read(run, pairs, pair, attack)
 
 
 def _reader(run: AuditRun, shown: pd.DataFrame, chosen: list[str], said: str) -> str:
@@ -332,7 +336,7 @@ def _reader(run: AuditRun, shown: pd.DataFrame, chosen: list[str], said: str) ->
 
 
 def flipped_table(rows: pd.DataFrame) -> pd.DataFrame:
-    """What the export holds: the verdict, what the audit makes of it, and how firmly."""
+    """Verdicts as the export holds them, with the audited side and how firmly it stands."""
     turned = rows["verdict"].map({"a": "b", "b": "a"})
     return pd.DataFrame(
         {
@@ -348,10 +352,10 @@ def flipped_table(rows: pd.DataFrame) -> pd.DataFrame:
     ).reset_index(drop=True)
 
 
-def _read(run: AuditRun, found: Comparisons, pair: str, attack: str) -> None:
-    row = found.comparisons.set_index("comparison_id").loc[pair]
-    texts = found.responses.set_index("response_id")["text"]
-    prompt = found.items.set_index("item_id").loc[row["item_id"], "context"]
+def _read(run: AuditRun, pairs: Comparisons, pair: str, attack: str) -> None:
+    row = pairs.comparisons.set_index("comparison_id").loc[pair]
+    texts = pairs.responses.set_index("response_id")["text"]
+    prompt = pairs.items.set_index("item_id").loc[row["item_id"], "context"]
     for name, text in (
         (f"Prompt of {pair}", prompt),
         ("Response A", texts[row["response_a"]]),

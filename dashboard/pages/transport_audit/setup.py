@@ -1,4 +1,4 @@
-"""Which pairs, which judge, and a new audit: upload, choose, run as a job."""
+"""The pairs and the judge, chosen or uploaded, and a new audit as a job."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from engine.jobs import manager as jobs
 from engine.jobs.manager import Job
 from engine.plots.text import plural
 
-# Which encoders an audit may use, and embeddings of the user's own.
+# Encoders of an audit, and embeddings of the user's own.
 
 
-def titles(found: Comparisons) -> dict[str, str]:
+def titles(pairs: Comparisons) -> dict[str, str]:
     """Spec and title of every encoder on offer: the user's own embeddings of these pairs, then the listed ones."""
-    own = {spec: f"Your embeddings: {name}" for spec, name in list_embeddings(_root(), found.set_id).items()}
-    return own | {card.spec: f"{card.title} ({card.about})" for card in catalog.ENCODERS}
+    given = {spec: f"Your embeddings: {name}" for spec, name in list_embeddings(_root(), pairs.set_id).items()}
+    return given | {card.spec: f"{card.title} ({card.about})" for card in catalog.ENCODERS}
 
 
 def short_title(spec: str) -> str:
-    """What a table calls an encoder."""
+    """Name of an encoder in a table."""
     return next((card.title for card in catalog.ENCODERS if card.spec == spec), spec)
 
 
-def choose_encoders(found: Comparisons, key: str, default: str) -> list[str]:
+def choose_encoders(pairs: Comparisons, key: str, default: str) -> list[str]:
     """The encoders chosen, the first being the audit's; any other can be named by its spec."""
-    options = titles(found)
+    options = titles(pairs)
     if key not in st.session_state:
         st.session_state[key] = [default]
     return list(
@@ -53,17 +53,17 @@ def choose_encoders(found: Comparisons, key: str, default: str) -> list[str]:
     )
 
 
-def upload_embeddings(found: Comparisons, key: str) -> None:
+def upload_embeddings(pairs: Comparisons, key: str) -> None:
     """A file of embeddings, matched to these pairs by the visible rule or refused by name; `key` is the chooser's."""
     held = st.file_uploader(
-        "A file of embeddings", type=[kind.removeprefix(".") for kind in KINDS], key=f"embeddings_file_{found.set_id}"
+        "A file of embeddings", type=[kind.removeprefix(".") for kind in KINDS], key=f"embeddings_file_{pairs.set_id}"
     )
     for kind, rule in RULES.items():
         ui.note(f"{kind}: {rule}.")
     if held is None:
         return
     try:
-        read = read_embeddings(held.name, held.getvalue(), found)
+        read = read_embeddings(held.name, held.getvalue(), pairs)
     except EngineError as error:
         ui.show_error(error, "These embeddings cannot be used as they are.")
         return
@@ -101,25 +101,25 @@ def choose() -> tuple[Comparisons, str] | None:
         )  # fmt: skip
     state.publish(PAIRS, chosen, next(iter(titles)))
     try:
-        found = audit_data.pairs(chosen)
+        pairs = audit_data.pairs(chosen)
     except EngineError as error:
         ui.show_error(error, "These pairs cannot be opened.")
         return None
-    judges = _judges(found)
-    state.seed(JUDGE, list(judges), IN_DATA if found.has_verdicts else state.DEFAULT_JUDGE)
+    judges = _judges(pairs)
+    state.seed(JUDGE, list(judges), IN_DATA if pairs.has_verdicts else state.DEFAULT_JUDGE)
     with right:
         judge = ui.pick(
             "Judge of the pairs", list(judges), key=JUDGE, title=lambda j: judges.get(j, j),
             help="Whose verdicts are audited.",
         )  # fmt: skip
     state.publish(JUDGE, judge, state.DEFAULT_JUDGE)
-    ui.note(found.counts() + ".")
-    return found, judge
+    ui.note(pairs.counts() + ".")
+    return pairs, judge
 
 
-def _judges(found: Comparisons) -> dict[str, str]:
-    own = {IN_DATA: "Verdicts that came with the pairs"} if found.has_verdicts else {}
-    listed = own | {spec: card.title for spec, card in catalog.judges_for(Protocol.PAIRWISE).items()}
+def _judges(pairs: Comparisons) -> dict[str, str]:
+    in_data = {IN_DATA: "Verdicts that came with the pairs"} if pairs.has_verdicts else {}
+    listed = in_data | {spec: card.title for spec, card in catalog.judges_for(Protocol.PAIRWISE).items()}
     return dict(zip(pinned.judges(), pinned.judges(), strict=True)) | listed
 
 
@@ -134,22 +134,22 @@ def upload() -> None:
     if held is None:
         return
     try:
-        found = read_comparisons(held.name, held.getvalue())
+        pairs = read_comparisons(held.name, held.getvalue())
     except EngineError as error:
         ui.show_error(error, "The pairs cannot be read as they are.")
         return
-    left_out = "".join(f" Left out: {n} ({reason})." for reason, n in found.left_out.items())
-    labels = ", ".join(f"{label} is {side}" for label, side in found.spellings.items())
-    ui.note(f"{found.counts()}.{left_out} Labels: {labels or 'none'}.")
+    left_out = "".join(f" Left out: {n} ({reason})." for reason, n in pairs.left_out.items())
+    labels = ", ".join(f"{label} is {side}" for label, side in pairs.spellings.items())
+    ui.note(f"{pairs.counts()}.{left_out} Labels: {labels or 'none'}.")
     if st.button("Use these pairs", type="primary", key="use_pairs"):
-        save_comparisons(found, get_settings().comparisons)
-        state.after_rerun({PAIRS: found.set_id, JUDGE: IN_DATA if found.has_verdicts else state.DEFAULT_JUDGE})
+        save_comparisons(pairs, get_settings().comparisons)
+        state.after_rerun({PAIRS: pairs.set_id, JUDGE: IN_DATA if pairs.has_verdicts else state.DEFAULT_JUDGE})
         st.rerun()
 
 
-def run_panel(found: Comparisons, judge: str) -> None:
+def run_panel(pairs: Comparisons, judge: str) -> None:
     """The settings of a new audit, the Run button, and the job while it goes."""
-    job = _watched(judge, found.set_id)
+    job = _watched(judge, pairs.set_id)
     busy = bool(job and job.active)
     left, right = st.columns(2, gap="medium")
     with left:
@@ -158,29 +158,29 @@ def run_panel(found: Comparisons, judge: str) -> None:
                      format_func=ATTACKS.__getitem__, persist_state="session", wrap=True)
         )  # fmt: skip
     with right:
-        key = f"audit_encoders_{judge}_{found.set_id}"
-        encoders = choose_encoders(found, key, "words" if judge == IN_DATA else "bundled:judge")
+        key = f"audit_encoders_{judge}_{pairs.set_id}"
+        encoders = choose_encoders(pairs, key, "words" if judge == IN_DATA else "bundled:judge")
     with st.expander("Bring embeddings of your own"):
-        upload_embeddings(found, key)
+        upload_embeddings(pairs, key)
     with st.expander("Details: denoising, splits, transport per type"):
-        dials = _dials()
-    sorting = plural(len(found.items), "question") if dials["classify"] else ""
-    calls = 0 if judge == IN_DATA else 2 * len(found.comparisons) * (1 + len(attacks))
+        details = _details()
+    sorting = plural(len(pairs.items), "question") if details["classify"] else ""
+    calls = 0 if judge == IN_DATA else 2 * len(pairs.comparisons) * (1 + len(attacks))
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         pressed = st.button("Run the audit", type="primary", icon=":material/play_arrow:", key="run_audit",
                             disabled=busy or not encoders)  # fmt: skip
         missing = "" if encoders else "Choose at least one encoder. "
         asked = f", {sorting} to sort into types" if sorting else ""
         ui.note(f"{missing}{plural(calls, 'judge call')} at most{asked}, then each text is encoded once per encoder.")
-    texts = mean_bytes(found.items["context"]) + 2 * mean_bytes(found.responses["text"])
+    texts = mean_bytes(pairs.items["context"]) + 2 * mean_bytes(pairs.responses["text"])
     ui.note(cost_sentence(judge, calls, texts) if calls else "")
     if pressed:
-        _start({"judge": judge, "data": found.set_id, "attacks": attacks, "encoders": encoders, **dials})
+        _start({"judge": judge, "data": pairs.set_id, "attacks": attacks, "encoders": encoders, **details})
     if job:
         progress(job)
 
 
-def _dials() -> dict[str, object]:
+def _details() -> dict[str, object]:
     one, two = st.columns(2, gap="medium")
     with one:
         alpha = st.slider("Kept by each denoising stage (α₁ = α₂)", 0.1, 1.0, 0.7, 0.05, key="audit_alpha")
@@ -201,7 +201,7 @@ def _dials() -> dict[str, object]:
 
 
 def _answers(spec: str) -> bool:
-    """Whether a judge is a model that answers any prompt."""
+    """True for a judge that is a model and answers any prompt."""
     return spec.partition(":")[0] in {"bundled", "hf", "path", "api"}
 
 

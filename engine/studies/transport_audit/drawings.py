@@ -31,13 +31,13 @@ CONTROL_TITLES: dict[str, str] = {
     "auc_nearest": "nearest positive",
     "auc_top10": "mean of the ten nearest",
 }
-"""What a metric's row is called."""
+"""Name of each metric's row."""
 _ROW, _NAME_ROOM = 46, 19
 
 
 @dataclass(frozen=True)
 class Rows:
-    """How rows are drawn.
+    """The axis of a figure of rows.
 
     Attributes:
         axis: axis title.
@@ -64,9 +64,9 @@ def prepare_controls(metrics: pd.DataFrame, names: Sequence[str]) -> pd.DataFram
     Returns:
         name, metric, value, lower, upper, level, method, n, n_clusters.
     """
-    own = metrics[metrics["group"].isna()].drop_duplicates("metric").set_index("metric")
-    have = [name for name in names if name in own.index]
-    rows = own.loc[have].reset_index()
+    overall = metrics[metrics["group"].isna()].drop_duplicates("metric").set_index("metric")
+    have = [name for name in names if name in overall.index]
+    rows = overall.loc[have].reset_index()
     rows["name"] = [CONTROL_TITLES.get(name, name) for name in have]
     return rows[["name", "metric", "value", "lower", "upper", "level", "method", "n", "n_clusters"]]
 
@@ -104,10 +104,10 @@ def prepare_types(metrics: pd.DataFrame, titles: Mapping[str, str] | None = None
         attack, type, name, orig, orig_lower, orig_upper, adj, adj_lower, adj_upper, gain, level, n, n_clusters, enough
         (whether the cell takes part in claims).
     """
-    own = metrics[metrics["group"].notna() & metrics["metric"].isin(["cons_orig", "cons_adj", "gain"])]
-    made: list[dict[str, Any]] = []
+    by_type = metrics[metrics["group"].notna() & metrics["metric"].isin(["cons_orig", "cons_adj", "gain"])]
+    rows: list[dict[str, Any]] = []
     cells: dict[tuple[Any, Any], dict[str, Any]] = {}
-    for row in own.to_dict("records"):
+    for row in by_type.to_dict("records"):
         cells.setdefault((row["attack"], row["group"]), {})[str(row["metric"])] = row
     alone = len({attack for attack, _ in cells}) == 1
     for (attack, kind), by in cells.items():
@@ -115,7 +115,7 @@ def prepare_types(metrics: pd.DataFrame, titles: Mapping[str, str] | None = None
             continue
         orig, adj = by["cons_orig"], by["cons_adj"]
         called = (titles or {}).get(str(attack), str(attack))
-        made.append(
+        rows.append(
             {
                 "attack": str(attack),
                 "type": str(kind),
@@ -126,7 +126,7 @@ def prepare_types(metrics: pd.DataFrame, titles: Mapping[str, str] | None = None
                 "n_clusters": int(orig["n_clusters"]), "enough": not str(orig["method"]).startswith("fewer"),
             }
         )  # fmt: skip
-    return pd.DataFrame(made, columns=_TYPE_COLUMNS).sort_values(["type"], kind="stable").reset_index(drop=True)
+    return pd.DataFrame(rows, columns=_TYPE_COLUMNS).sort_values(["type"], kind="stable").reset_index(drop=True)
 
 
 _TYPE_COLUMNS = [
@@ -171,12 +171,12 @@ def plot_types(
 
 def _dumbbell(row: Mapping[Hashable, Any], y: int, before: str, after: str, mode: Mode) -> list[go.Scatter]:
     ends = ((row["orig_lower"], row["orig_upper"], before, -0.07), (row["adj_lower"], row["adj_upper"], after, 0.07))
-    made = [
+    traces = [
         go.Scatter(x=[low, high], y=[y + shift] * 2, mode="lines", line={"color": c, "width": 1.5}, hoverinfo="skip")
         for low, high, c, shift in ends
         if math.isfinite(low)
     ]
-    made.append(
+    traces.append(
         go.Scatter(
             x=[row["orig"], row["adj"]],
             y=[y - 0.07, y + 0.07],
@@ -191,7 +191,7 @@ def _dumbbell(row: Mapping[Hashable, Any], y: int, before: str, after: str, mode
             hovertemplate=f"{label(row['name'], 40)}<br>%{{customdata[0]}} %{{x:.3f}}<extra></extra>",
         )
     )
-    return made
+    return traces
 
 
 def _colour(metric: str, mode: Mode) -> str:
@@ -269,7 +269,7 @@ MAPS = ("PCA", "UMAP")
 POSITIVE = "verified positive"
 
 TRUTHS = ("agrees", "disagrees", "unknown")
-"""Whether a verdict is the human's."""
+"""Agreement of a verdict with the human's, in words."""
 MOST_DRAWN = 5000
 """Pairs drawn on the map."""
 
@@ -289,9 +289,9 @@ def thinned(rows: pd.DataFrame, by: str | list[str], most: int = MOST_DRAWN) -> 
     if len(rows) <= most:
         return rows
     parts = []
-    for _, own in rows.groupby(by, sort=False):
-        n = max(1, int(most * len(own) / len(rows)))
-        parts.append(own.iloc[np.linspace(0, len(own) - 1, n).round().astype(int)])
+    for _, group in rows.groupby(by, sort=False):
+        n = max(1, int(most * len(group) / len(rows)))
+        parts.append(group.iloc[np.linspace(0, len(group) - 1, n).round().astype(int)])
     return pd.concat(parts)
 
 
@@ -306,24 +306,24 @@ def prepare_map(rows: pd.DataFrame, kind: str = "PCA") -> pd.DataFrame:
         comparison_id, type, role, x, y, entry_mass, truth, decision (kept | flipped | a positive's role).
     """
     prefix = "umap" if kind == "UMAP" else "pca"
-    own = rows[rows[f"{prefix}_x"].notna()]
-    unlabelled = (own["role"] == "unlabelled").to_numpy()
+    placed = rows[rows[f"{prefix}_x"].notna()]
+    unlabelled = (placed["role"] == "unlabelled").to_numpy()
     decision = np.where(
-        unlabelled, np.where(own["flip"].to_numpy(dtype=bool), "flipped", "kept"), own["role"].to_numpy()
+        unlabelled, np.where(placed["flip"].to_numpy(dtype=bool), "flipped", "kept"), placed["role"].to_numpy()
     )
-    made = pd.DataFrame(
+    pairs = pd.DataFrame(
         {
-            "comparison_id": own["comparison_id"].to_numpy(),
-            "type": own["type"].to_numpy(),
-            "role": own["role"].to_numpy(),
-            "x": own[f"{prefix}_x"].to_numpy(),
-            "y": own[f"{prefix}_y"].to_numpy(),
-            "entry_mass": own["entry_mass"].to_numpy(),
-            "truth": np.where(unlabelled, truth_of(own["agrees"].to_numpy()), POSITIVE),
+            "comparison_id": placed["comparison_id"].to_numpy(),
+            "type": placed["type"].to_numpy(),
+            "role": placed["role"].to_numpy(),
+            "x": placed[f"{prefix}_x"].to_numpy(),
+            "y": placed[f"{prefix}_y"].to_numpy(),
+            "entry_mass": placed["entry_mass"].to_numpy(),
+            "truth": np.where(unlabelled, truth_of(placed["agrees"].to_numpy()), POSITIVE),
             "decision": decision,
         }
     )
-    return thinned(made, ["role", "type"])
+    return thinned(pairs, ["role", "type"])
 
 
 def plot_map(
@@ -332,14 +332,14 @@ def plot_map(
     """Positives as small gold diamonds, unlabelled pairs by the chosen colour; ids are in `customdata`."""
     fig = go.Figure()
     for role, name in (("positive", POSITIVE), ("denoised", "positive, filtered out")):
-        own = prepared[prepared["role"] == role]
-        if len(own):
+        part = prepared[prepared["role"] == role]
+        if len(part):
             filled = {"color": MEANING[mode]["human"]} if role == "positive" else {"color": ROLES[mode]["background"]}
             marker = {"size": 8, "symbol": "diamond", "line": {"color": MEANING[mode]["human"], "width": 1.5}, **filled}
-            fig.add_trace(_dots(own, f"{name} ({count(len(own))})", marker))
+            fig.add_trace(_dots(part, f"{name} ({count(len(part))})", marker))
     unlabelled = prepared[prepared["role"] == "unlabelled"]
-    for name, own, marker in _parts(unlabelled, colour, mode):
-        fig.add_trace(_dots(own, f"{name} ({count(len(own))})", marker))
+    for name, part, marker in _parts(unlabelled, colour, mode):
+        fig.add_trace(_dots(part, f"{name} ({count(len(part))})", marker))
     equal = {"scaleanchor": "x"} if kind == "PCA" else {}
     axis = {"showticklabels": False, "zeroline": False}
     fig.update_xaxes(title=f"{kind} 1", **axis)
@@ -364,27 +364,27 @@ def _parts(rows: pd.DataFrame, colour: str, mode: Mode) -> list[tuple[str, pd.Da
         looks = {"kept": (MEANING[mode]["clean"], "circle"), "flipped": (MEANING[mode]["defended"], "square")}
     else:
         looks = {t: (truth_colour(t, mode), "x" if t == "disagrees" else "circle") for t in TRUTHS}
-    found = []
+    parts = []
     for value, (shade, symbol) in looks.items():
-        own = rows[rows[colour] == value]
-        if len(own):
-            found.append((value, own, {"size": 9, "color": shade, "symbol": symbol, "line": line}))
-    return found
+        part = rows[rows[colour] == value]
+        if len(part):
+            parts.append((value, part, {"size": 9, "color": shade, "symbol": symbol, "line": line}))
+    return parts
 
 
-def _dots(own: pd.DataFrame, name: str, marker: dict[str, Any]) -> go.Scatter:
+def _dots(pairs: pd.DataFrame, name: str, marker: dict[str, Any]) -> go.Scatter:
     """One kind of pair; where a colour bar says what the colours mean, the legend need not.
 
     Drawn as SVG: Plotly's WebGL traces compile code in the page, which the dashboard's content policy forbids.
     """
     return go.Scatter(
-        x=own["x"].to_numpy(dtype=np.float32),
-        y=own["y"].to_numpy(dtype=np.float32),
+        x=pairs["x"].to_numpy(dtype=np.float32),
+        y=pairs["y"].to_numpy(dtype=np.float32),
         mode="markers",
         name=name,
         showlegend="coloraxis" not in marker,
         marker=marker,
-        customdata=own["comparison_id"].to_numpy(),
+        customdata=pairs["comparison_id"].to_numpy(),
         hovertemplate="%{customdata}<extra></extra>",
     )
 

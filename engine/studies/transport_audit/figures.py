@@ -152,19 +152,19 @@ def prepare_items(rows: pd.DataFrame) -> pd.DataFrame:
     Returns:
         comparison_id, type, entry_mass, entry_price, truth, kept, stability (NaN without bootstraps).
     """
-    own = rows[rows["role"] == "unlabelled"]
-    made = pd.DataFrame(
+    unlabelled = rows[rows["role"] == "unlabelled"]
+    items = pd.DataFrame(
         {
-            "comparison_id": own["comparison_id"].to_numpy(),
-            "type": own["type"].to_numpy(),
-            "entry_mass": own["entry_mass"].to_numpy(),
-            "entry_price": own["entry_price"].to_numpy(),
-            "truth": truth_of(own["agrees"].to_numpy()),
-            "kept": ~own["flip"].to_numpy(dtype=bool),
-            "stability": own["stability"].to_numpy(dtype=np.float64),
+            "comparison_id": unlabelled["comparison_id"].to_numpy(),
+            "type": unlabelled["type"].to_numpy(),
+            "entry_mass": unlabelled["entry_mass"].to_numpy(),
+            "entry_price": unlabelled["entry_price"].to_numpy(),
+            "truth": truth_of(unlabelled["agrees"].to_numpy()),
+            "kept": ~unlabelled["flip"].to_numpy(dtype=bool),
+            "stability": unlabelled["stability"].to_numpy(dtype=np.float64),
         }
     )
-    return made.sort_values("entry_mass", kind="stable").reset_index(drop=True)
+    return items.sort_values("entry_mass", kind="stable").reset_index(drop=True)
 
 
 Cuts = float | Sequence[float]
@@ -173,8 +173,8 @@ Cuts = float | Sequence[float]
 
 def mass_words(mass: Cuts) -> str:
     """A mass as text: "0.59", or "0.03 to 0.97" where types have their own."""
-    own = _masses(mass)
-    return f"{own[0]:.2f}" if len(own) == 1 else f"{own[0]:.2f} to {own[-1]:.2f}"
+    cut = _masses(mass)
+    return f"{cut[0]:.2f}" if len(cut) == 1 else f"{cut[0]:.2f} to {cut[-1]:.2f}"
 
 
 def _masses(mass: Cuts) -> list[float]:
@@ -190,16 +190,16 @@ def plot_items(prepared: pd.DataFrame, mass: Cuts, *, mode: Mode = "light", note
     if len(drawn) < len(prepared):
         fig.add_trace(_curve(prepared, mode))
     for truth in [t for t in TRUTHS if (drawn["truth"] == t).any()]:
-        own = drawn[drawn["truth"] == truth]
+        part = drawn[drawn["truth"] == truth]
         colour = truth_colour(truth, mode)
         fig.add_trace(
             go.Scatter(
-                x=own["entry_mass"].to_numpy(),
-                y=own["entry_price"].to_numpy(),
+                x=part["entry_mass"].to_numpy(),
+                y=part["entry_price"].to_numpy(),
                 mode="markers",
                 name=f"{truth} ({count(int((prepared['truth'] == truth).sum()))})",
                 marker={"size": 8, "symbol": _SYMBOLS[truth], "color": colour, "line": {"color": colour, "width": 2}},
-                customdata=own["comparison_id"].to_numpy(),
+                customdata=part["comparison_id"].to_numpy(),
                 hovertemplate="%{customdata}<br>mass %{x:.3f}, price %{y:.3f}<extra></extra>",
             )
         )
@@ -240,9 +240,9 @@ def _curve(prepared: pd.DataFrame, mode: Mode) -> go.Scatter:
 
 def _kept_bars(fig: go.Figure, prepared: pd.DataFrame, mode: Mode) -> None:
     """The share of bootstraps that keep each pair, below the curve; means of neighbours where there are many pairs."""
-    own = prepared[["comparison_id", "entry_mass", "stability"]].dropna()
-    together = max(1, math.ceil(len(own) / MOST_MARKS))
-    groups = own.groupby(np.arange(len(own)) // together)
+    known = prepared[["comparison_id", "entry_mass", "stability"]].dropna()
+    together = max(1, math.ceil(len(known) / MOST_MARKS))
+    groups = known.groupby(np.arange(len(known)) // together)
     many = f"mean of {together} pairs from " if together > 1 else ""
     fig.add_trace(
         go.Bar(
@@ -270,17 +270,17 @@ def prepare_density(entry: npt.ArrayLike, agrees: npt.ArrayLike) -> pd.DataFrame
     Returns:
         truth, entry_mass; one row per pair that was ever unlabelled, truths in the order of `TRUTHS`.
     """
-    made = pd.DataFrame({"truth": truth_of(agrees), "entry_mass": np.asarray(entry, dtype=np.float64)})
-    made = made[np.isfinite(made["entry_mass"])]
-    return made.sort_values("truth", key=lambda t: t.map(TRUTHS.index), kind="stable").reset_index(drop=True)
+    pairs = pd.DataFrame({"truth": truth_of(agrees), "entry_mass": np.asarray(entry, dtype=np.float64)})
+    pairs = pairs[np.isfinite(pairs["entry_mass"])]
+    return pairs.sort_values("truth", key=lambda t: t.map(TRUTHS.index), kind="stable").reset_index(drop=True)
 
 
 def plot_density(prepared: pd.DataFrame, mass: Cuts, *, mode: Mode = "light", note: str = "") -> go.Figure:
     """Strips with boxes for fewer than 200 pairs, outlines of shares above; the cut at the mass."""
     fig, few = go.Figure(), len(prepared) < FEW
     for truth in [t for t in TRUTHS if (prepared["truth"] == t).any()]:
-        own = prepared.loc[prepared["truth"] == truth, "entry_mass"].to_numpy()
-        fig.add_trace((_strip if few else _outline)(own, truth, mode))
+        entry = prepared.loc[prepared["truth"] == truth, "entry_mass"].to_numpy()
+        fig.add_trace((_strip if few else _outline)(entry, truth, mode))
     _cut(fig, mass, mode)
     fig.update_xaxes(title="entry mass", range=[-0.01, 1.01], fixedrange=True)
     if few:
@@ -296,11 +296,11 @@ def plot_density(prepared: pd.DataFrame, mass: Cuts, *, mode: Mode = "light", no
     )
 
 
-def _strip(own: npt.NDArray[np.float64], truth: str, mode: Mode) -> go.Box:
+def _strip(entry: npt.NDArray[np.float64], truth: str, mode: Mode) -> go.Box:
     colour = truth_colour(truth, mode)
     return go.Box(
-        x=own,
-        name=f"{truth} (n = {count(len(own))})",
+        x=entry,
+        name=f"{truth} (n = {count(len(entry))})",
         boxpoints="all",
         jitter=0.5,
         pointpos=0,
@@ -311,16 +311,16 @@ def _strip(own: npt.NDArray[np.float64], truth: str, mode: Mode) -> go.Box:
     )
 
 
-def _outline(own: npt.NDArray[np.float64], truth: str, mode: Mode) -> go.Scatter:
-    counts, edges = np.histogram(own, np.linspace(0, 1, _BINS + 1))
-    share = counts / len(own)
+def _outline(entry: npt.NDArray[np.float64], truth: str, mode: Mode) -> go.Scatter:
+    counts, edges = np.histogram(entry, np.linspace(0, 1, _BINS + 1))
+    share = counts / len(entry)
     dash = "dot" if truth == "disagrees" else "solid"
     return go.Scatter(
         x=edges,
         y=[*share, share[-1]],
         mode="lines",
         line={"shape": "hv", "width": 2.5, "color": truth_colour(truth, mode), "dash": dash},
-        name=f"{truth} (n = {count(len(own))})",
+        name=f"{truth} (n = {count(len(entry))})",
         hovertemplate="%{x:.2f}: %{y:.0%}<extra></extra>",
     )
 
@@ -335,10 +335,10 @@ def prepare_sensitivity(metrics: pd.DataFrame, random: pd.DataFrame) -> pd.DataF
     Returns:
         mass, value, lower, upper, random, random_lower, random_upper, level, n.
     """
-    own = metrics[metrics["metric"] == "sensitivity_cons_adj"]
-    made = own.assign(mass=own["group"].astype(float))[["mass", "value", "lower", "upper", "level", "n"]]
+    rows = metrics[metrics["metric"] == "sensitivity_cons_adj"]
+    curve = rows.assign(mass=rows["group"].astype(float))[["mass", "value", "lower", "upper", "level", "n"]]
     names = ["mass", "random", "random_lower", "random_upper"]
-    return made.merge(random[names], on="mass", how="left").sort_values("mass").reset_index(drop=True)
+    return curve.merge(random[names], on="mass", how="left").sort_values("mass").reset_index(drop=True)
 
 
 def plot_sensitivity(
@@ -391,10 +391,10 @@ def plot_sensitivity(
 
 def _band(prepared: pd.DataFrame, lower: str, upper: str, colour: str, opacity: float) -> go.Scatter:
     """The area between two columns, where both are known."""
-    own = prepared.dropna(subset=[lower, upper])
+    known = prepared.dropna(subset=[lower, upper])
     return go.Scatter(
-        x=np.concatenate([own["mass"], own["mass"][::-1]]),
-        y=np.concatenate([own[upper], own[lower][::-1]]),
+        x=np.concatenate([known["mass"], known["mass"][::-1]]),
+        y=np.concatenate([known[upper], known[lower][::-1]]),
         fill="toself",
         mode="none",
         fillcolor=colour,
@@ -406,19 +406,19 @@ def _band(prepared: pd.DataFrame, lower: str, upper: str, colour: str, opacity: 
 
 def _cut(fig: go.Figure, mass: Cuts, mode: Mode) -> None:
     """The mass as a line, named inside the plot, where no legend is; thin lines under one name where there are more."""
-    own = _masses(mass)
-    line = {"color": ROLES[mode]["ink"], "width": 1.5 if len(own) == 1 else 1, "dash": "dash"}
-    for at in own:
+    where = _masses(mass)
+    line = {"color": ROLES[mode]["ink"], "width": 1.5 if len(where) == 1 else 1, "dash": "dash"}
+    for at in where:
         fig.add_shape(type="line", x0=at, x1=at, y0=0, y1=1, yref="paper", line=line)
-    left = own[0] > 0.8 or (len(own) > 1 and own[0] > 0.5)
+    left = where[0] > 0.8 or (len(where) > 1 and where[0] > 0.5)
     fig.add_annotation(
-        x=own[0],
+        x=where[0],
         y=1,
         yref="paper",
         yanchor="top",
         xanchor="right" if left else "left",
         xshift=-4 if left else 4,
-        text=f"m = {mass_words(mass)}" + (" by type" if len(own) > 1 else ""),
+        text=f"m = {mass_words(mass)}" + (" by type" if len(where) > 1 else ""),
         showarrow=False,
         bgcolor=ROLES[mode]["background"],
         font={"size": SMALL_SIZE, "color": ROLES[mode]["ink"]},

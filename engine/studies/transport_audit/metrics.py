@@ -332,22 +332,22 @@ def consistency(
     """
     if not audit.splits:
         return METRICS.empty()
-    made = decisions(audit, mass, eta)
-    values = _values(audit, made)
+    decided = decisions(audit, mass, eta)
+    values = _values(audit, decided)
     best = max(CONTROLS, key=lambda name: np.nan_to_num(np.nanmean(values[f"cons_{name}"]), nan=-1.0))
     values["gain"] = values["cons_adj"] - values["cons_orig"]
     values["gain_over_best"] = values["cons_adj"] - values[f"cons_{best}"]
     cells = [(name, "", v) for name, v in values.items()]
     types = audit.pairs["type"].to_numpy(dtype=object)
     for kind in dict.fromkeys(types):
-        own = types == kind
-        cells += [(n, str(kind), np.where(own, values[n], np.nan)) for n in ("cons_orig", "cons_adj", "gain")]
+        members = types == kind
+        cells += [(n, str(kind), np.where(members, values[n], np.nan)) for n in ("cons_orig", "cons_adj", "gain")]
     means = audit.boot.means([v for _, _, v in cells], level, [_is_share(name) for name, _, _ in cells])
     rows = [
         _row(audit, name, mean, group, level, min_cell if group else 0)
         for (name, group, _), mean in zip(cells, means, strict=True)
     ]
-    band = random_flips(audit, [int(d.flips.sum()) for d in made], level)
+    band = random_flips(audit, [int(d.flips.sum()) for d in decided], level)
     for row in rows:
         if row["metric"] == "cons_random":
             row |= band
@@ -368,31 +368,31 @@ def random_curve(audit: Audit, masses: Sequence[float], level: float = 0.95) -> 
 
     The bounds are NaN where no choice differs from another, all numbers where no truth is known.
     """
-    made = [random_flips(audit, [round((1 - m) * s.path.n_unlabelled) for s in audit.splits], level) for m in masses]
-    frame = pd.DataFrame(made, columns=["value", "lower", "upper"]).assign(mass=np.asarray(masses, np.float64))
+    bands = [random_flips(audit, [round((1 - m) * s.path.n_unlabelled) for s in audit.splits], level) for m in masses]
+    frame = pd.DataFrame(bands, columns=["value", "lower", "upper"]).assign(mass=np.asarray(masses, np.float64))
     return frame.rename(columns={"value": "random", "lower": "random_lower", "upper": "random_upper"})
 
 
 def best_control(table: pd.DataFrame) -> str:
     """The control with the highest consistency in a table of `consistency`."""
-    own = table[table["group"].isna() & table["metric"].isin([f"cons_{name}" for name in CONTROLS])]
-    known = own.dropna(subset=["value"]).sort_values("value", ascending=False, kind="stable")
+    overall = table[table["group"].isna() & table["metric"].isin([f"cons_{name}" for name in CONTROLS])]
+    known = overall.dropna(subset=["value"]).sort_values("value", ascending=False, kind="stable")
     return str(known["metric"].iloc[0]).removeprefix("cons_") if len(known) else ""
 
 
-def _values(audit: Audit, made: Sequence[Decision]) -> dict[str, Floats]:
+def _values(audit: Audit, decided: Sequence[Decision]) -> dict[str, Floats]:
     n = len(audit.pairs)
     values = {
         "cons_orig": per_pair(audit.splits, [split.agrees for split in audit.splits], n),
-        "cons_adj": per_pair(audit.splits, [d.after for d in made], n),
+        "cons_adj": per_pair(audit.splits, [d.after for d in decided], n),
     }
     for name in CONTROLS:
-        values[f"cons_{name}"] = per_pair(audit.splits, [d.controls[name] for d in made], n)
+        values[f"cons_{name}"] = per_pair(audit.splits, [d.controls[name] for d in decided], n)
     return values
 
 
 def _is_share(metric: str) -> bool:
-    """Whether a metric lies in [0, 1]; a gain can be negative."""
+    """True for a metric that lies in [0, 1]; a gain can be negative."""
     return not metric.startswith("gain")
 
 
@@ -438,9 +438,9 @@ def masses_and_flips(
     Returns:
         Table `metrics`; without a row where nothing is known.
     """
-    own = rows[(rows["attack"] == audit.attack) & (rows["split"] != AUDIT_ITSELF)]
+    seeded = rows[(rows["attack"] == audit.attack) & (rows["split"] != AUDIT_ITSELF)]
     codes = {str(pair): code for code, pair in enumerate(audit.pairs["comparison_id"])}
-    positives = own[own["role"] != "unlabelled"]
+    positives = seeded[seeded["role"] != "unlabelled"]
     parts = [group for _, group in positives.groupby(["split", positives["part"].fillna("")], sort=False)]
 
     def of_positives(column: str) -> list[tuple[Ints, Floats]]:
@@ -448,13 +448,13 @@ def masses_and_flips(
         values: list[Floats] = [part[column].to_numpy(dtype=np.float64) for part in parts]
         return list(zip(pairs, values, strict=True))
 
-    found = {"mass_clean": of_positives("agrees_clean")}
+    values_of = {"mass_clean": of_positives("agrees_clean")}
     if audit.attack != NONE:
-        found["mass_attacked"] = of_positives("agrees")
-    found["mass_oracle"] = [(s.pair, s.agrees) for s in audit.splits]
-    made = decisions(audit, mass, eta)
-    found["flip_share"] = [(s.pair, d.flips.astype(np.float64)) for s, d in zip(audit.splits, made, strict=True)]
-    means = {name: audit.boot.mean_of_splits(splits, level) for name, splits in found.items()}
+        values_of["mass_attacked"] = of_positives("agrees")
+    values_of["mass_oracle"] = [(s.pair, s.agrees) for s in audit.splits]
+    decided = decisions(audit, mass, eta)
+    values_of["flip_share"] = [(s.pair, d.flips.astype(np.float64)) for s, d in zip(audit.splits, decided, strict=True)]
+    means = {name: audit.boot.mean_of_splits(splits, level) for name, splits in values_of.items()}
     known = [_row(audit, name, mean, "", level, 0) for name, mean in means.items() if mean.n]
     return METRICS.conform(pd.DataFrame(known)) if known else METRICS.empty()
 
@@ -515,10 +515,10 @@ def _auc_bounds(value: float, drawn: Floats, fewest: int, level: float) -> tuple
 
 
 def _scores() -> dict[str, Callable[[Split], Floats]]:
-    found: dict[str, Callable[[Split], Floats]] = {"entry_mass": lambda split: -split.path.entry_mass}
+    readers: dict[str, Callable[[Split], Floats]] = {"entry_mass": lambda split: -split.path.entry_mass}
     for name in GEOMETRY:
-        found[name] = lambda split, name=name: split.scores[name]  # type: ignore[misc]
-    return found
+        readers[name] = lambda split, name=name: split.scores[name]  # type: ignore[misc]
+    return readers
 
 
 def _mean_auc(audit: Audit, read: Callable[[Split], Floats], weights: Floats | None) -> Floats:

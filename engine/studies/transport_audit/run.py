@@ -1,4 +1,4 @@
-"""Study `puaudit`: which verdicts look unlike verified human preferences, and does flipping them help (paper 002)?"""
+"""A transport audit as it runs: judge, attack, encode, transport, measure; question types and planted directions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field
 
 from engine.attacks.audit_styles import AUDIT_ATTACKS
-from engine.core.cache import CallCache
+from engine.core.cache import CallCache, call_cache
 from engine.core.errors import InputError
 from engine.core.schema import METRICS, NONE, VARIANTS
 from engine.core.settings import Settings
@@ -65,6 +65,268 @@ from engine.transport.audit import Denoising, audit
 from engine.transport.encoders import knows_only_its_texts, make_encoder
 from engine.transport.planted import planted_cone
 
+
+@dataclass
+class Work:
+    """A study under way."""
+
+    config: AuditConfig
+    data: Comparisons
+    requests: dict[str, Request]
+    pool: Pool
+    excluded: Counter[str]
+    arms: list[Judged]
+    variants: list[dict[str, object]] = field(default_factory=list)
+
+    @property
+    def ids(self) -> dict[str, tuple[str, str]]:
+        """Response ids of both sides of each pair."""
+        return {pair: (r.response_id, r.response_b_id) for pair, r in self.requests.items()}
+
+
+def run_transport_audit(
+    config: AuditConfig,
+    data: Comparisons,
+    judge: Judge | None,
+    run: RunFolder,
+    settings: Settings,
+    checkpoint: Checkpoint,
+) -> pd.DataFrame:
+    """Judge, attack, encode, transport, measure; returns the metrics table.
+
+    Raises:
+        InputError: no human preference at all, too few pairs, or an attack on verdicts that came with the data.
+        Cancelled: from the checkpoint; finished calls are in the cache and the run is marked stopped.
+    """
+    progress = _Progress(within(config.budget_seconds, checkpoint), config, len(data.comparisons))
+    with ending(run):
+        judge = keeping(judge, run) if judge else None
+        work = _judged(config, data, judge, settings, progress)
+        _describe(run, work, judge)
+        metrics = _audited(work, run, settings, progress)
+    run.update_manifest(state="done", finished=now())
+    return metrics
+
+
+class _Progress:
+    """One count over all stages: judge calls of each arm, then texts of each encoder."""
+
+    def __init__(self, checkpoint: Checkpoint, config: AuditConfig, pairs: int) -> None:
+        n, arms = min(pairs, config.limit or pairs), 1 + len(config.attacks)
+        self._sizes = [2 * n] * arms + [n * (1 + arms)] * len(config.encoders)
+        self._checkpoint, self._stage = checkpoint, 0
+
+    def __call__(self, done: int, total: int) -> None:
+        before, size = sum(self._sizes[: self._stage]), self._sizes[self._stage]
+        self._checkpoint(before + (size * done // total if total else size), sum(self._sizes))
+
+    def step(self) -> None:
+        """The next stage begins."""
+        self._stage = min(self._stage + 1, len(self._sizes) - 1)
+
+
+def _judged(
+    config: AuditConfig, data: Comparisons, judge: Judge | None, settings: Settings, progress: _Progress
+) -> Work:
+    requests = requests_of(data, config.limit)
+    human = data.comparisons.set_index("comparison_id")["human"]
+    tied = [pair for pair in requests if human[pair] == "tie"]
+    requests = {pair: r for pair, r in requests.items() if pair not in set(tied)}
+    labelled = {pair: str(human[pair]) for pair in requests if human[pair] in STRICT}
+    if len(labelled) < 2:
+        raise InputError(
+            f"The pairs {data.name!r} have {len(labelled)} human preferences that are no tie. The audit compares "
+            "verdicts with verified preferences: label some pairs with a or b in the column human."
+        )
+    if judge is None and config.attacks:
+        raise InputError(
+            f"The verdicts came with the pairs ({IN_DATA}), so nobody can be asked about attacked responses. Leave the "
+            "attacks out, or name a judge."
+        )
+    if config.attacks and knows_only_its_texts(config.encoders[0]):
+        raise InputError(
+            f"The audit's encoder is {config.encoders[0]}, which has vectors of the given responses alone, none of an "
+            "attacked one. Leave the attacks out, or name an encoder that reads text first and this one after it."
+        )
+    clean = judge_pairs(judge, requests, progress) if judge else judged_in_data(data, requests)
+    if not clean.side:
+        raise InputError(f"The judge decided none of {len(requests)} pairs: {dict(clean.left_out)}.")
+    groups = _types(config, data, {r.item_id for r in requests.values()}, settings)
+    pool = Pool(
+        item={pair: r.item_id for pair, r in requests.items()},
+        kind={pair: groups[r.item_id] for pair, r in requests.items()},
+        prompt={pair: r.context for pair, r in requests.items()},
+        human=labelled,
+        clean=clean.side,
+    )
+    work = Work(config, data, requests, pool, Counter({"human tie": len(tied)} if tied else {}), [clean])
+    work.excluded.update(clean.left_out)
+    for attack in config.attacks:
+        progress.step()
+        rewriter = make_rewriter(config.rewriter if AUDIT_ATTACKS[attack].rewrites else "rules", settings)
+        assert judge is not None
+        arm, variants = attack_and_judge(
+            judge, clean, requests, attack, rewriter, emotion=config.emotion, seed=config.seed, checkpoint=progress
+        )
+        work.arms.append(arm)
+        work.variants += variants
+    return work
+
+
+def _types(config: AuditConfig, data: Comparisons, asked: Collection[str], settings: Settings) -> dict[str, str]:
+    """Question type by item: as the file says, or as a model sorts those that are asked about."""
+    items = data.items.set_index("item_id")
+    if not config.classify:
+        return {str(k): str(v) for k, v in items["group"].items()}
+    questions = {str(k): str(v) for k, v in items["context"].items() if str(k) in asked}
+    if config.classify.startswith(API):
+        return classify_by_api(questions, config.classify, settings, no_checkpoint)
+    return classify(questions, load_model(config.classify, settings), call_cache(settings.calls), no_checkpoint)
+
+
+def _audited(work: Work, run: RunFolder, settings: Settings, progress: _Progress) -> pd.DataFrame:
+    config, why = work.config, Counter(work.excluded)
+    tables: list[pd.DataFrame] = []
+    for place, spec in enumerate(config.encoders):
+        progress.step()
+        arms = work.arms if place == 0 else work.arms[:1]
+        vectors = Vectors(make_encoder(spec, settings, work.data))
+        vectors.add(texts_of(work.pool, arms, work.ids), progress)
+        lost = why if place == 0 else Counter[str]()
+        human = direct(work.pool, vectors, work.pool.human, work.arms[0].texts, Counter())
+        directed = [
+            Arm(a, direct(work.pool, vectors, a.side, a.texts, lost if a.attack == NONE else Counter())) for a in arms
+        ]
+        if place == 0:
+            clean = divisions(config, work.pool, human, directed, run)
+            tables.append(audit_metrics(clean.audit, clean.events, config, work.arms))
+            if config.weights == ITEMS:
+                tables.append(by_item(config, work.pool, human, directed[0], clean))
+            tables.append(ratio_rows(other_ratios(config, work.pool, human, directed[0]), config))
+        frames = clean if place == 0 else encoder_frames(config, work.pool, human, directed[0])
+        tables.append(encoder_rows(spec, frames.audit, frames.events, vectors, frames.seconds, config))
+    metrics = pd.concat([t for t in tables if len(t)], ignore_index=True)
+    run.write_table("verdicts", pd.concat([a.verdicts for a in work.arms]))
+    if work.variants:
+        run.write_table("variants", VARIANTS.conform(pd.DataFrame(work.variants)))
+    run.write_table("metrics", metrics)
+    shown = read_audit(clean.audit, clean.events, seed=config.seed)
+    left_out = {name: dict(arm.left_out) for name, arm in ((a.attack, a) for a in work.arms[1:])}
+    excluded = {reason: n for reason, n in why.items() if n}
+    run.update_manifest(
+        excluded=excluded,
+        excluded_under_attack=left_out,
+        summary=manifest_summary(shown, clean.audit, metrics, config, clean.seconds, sum(excluded.values())),
+    )
+    return metrics
+
+
+def _describe(run: RunFolder, work: Work, judge: Judge | None) -> None:
+    flips = {a.attack: flip_rate(work.arms[0], a) for a in work.arms[1:]}
+    run.update_manifest(
+        data={
+            "dataset_id": work.data.set_id,
+            "name": work.data.name,
+            "digest": pairs_digest([work.data.items, work.data.responses, work.data.comparisons]),
+            "n_items": len(set(work.pool.item.values())),
+            "n_responses": 2 * len(work.requests),
+            "n_pairs": len(work.requests),
+            "n_labelled": len(work.pool.human),
+        },
+        judge=about_judge(judge, [], list(work.requests.values())[:1])
+        if judge
+        else {"spec": IN_DATA, "fingerprint": f"in-data-{work.data.set_id}", "labels": [], "device": "no model"},
+        verdict_flips=flips,
+    )
+
+
+# The table of metrics.
+
+MASSES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+"""Masses of the sensitivity (paper 002, table 7, in even steps)."""
+
+
+def audit_metrics(
+    audit: pd.DataFrame, events: pd.DataFrame, config: AuditConfig, arms: Sequence[Judged]
+) -> pd.DataFrame:
+    """Consistency, controls, AUC, masses and flips of every arm, and the sensitivity to the mass."""
+    tables = []
+    for arm in arms:
+        audited = read_audit(audit, events, arm.attack, seed=config.seed)
+        tables += [
+            consistency(audited, config.mass, eta=config.eta, level=config.level, min_cell=config.min_cell),
+            ranking_quality(audited, level=config.level),
+            sensitivity(audited, MASSES, eta=config.eta, level=config.level),
+            masses_and_flips(audited, audit, config.mass, eta=config.eta, level=config.level),
+        ]
+        if arm.attack != NONE:
+            tables.append(METRICS.conform(pd.DataFrame(_flip_rows(audited, arms[0], arm, config))))
+    return pd.concat([t for t in tables if len(t)], ignore_index=True)
+
+
+def _plain(metric: str, attack: str, group: str | None, value: float, n: int, method: str) -> dict[str, Any]:
+    row = {"metric": metric, "attack": attack, "defense": NONE, "group": group, "value": value}
+    return row | {"method": method, "n": n}
+
+
+def flip_rate(clean: Judged, arm: Judged) -> dict[str, int]:
+    """Pairs whose strict verdict the attack turned, of those with a strict one in both."""
+    both = [pair for pair in arm.side if pair in clean.side]
+    return {"flipped": sum(arm.side[p] != clean.side[p] for p in both), "n": len(both)}
+
+
+def _flip_rows(audited: Audit, clean: Judged, arm: Judged, config: AuditConfig) -> list[dict[str, Any]]:
+    """verdict_flips: strict verdicts turned by the attack; verdict_undecided: those that became a tie or unread."""
+    pairs = [str(pair) for pair in audited.pairs["comparison_id"]]
+    turned = [float(arm.side[p] != clean.side[p]) if p in arm.side and p in clean.side else np.nan for p in pairs]
+    undecided = [float(p not in arm.side) if p in arm.texts and p in clean.side else np.nan for p in pairs]
+    rows = []
+    for metric, values in (("verdict_flips", turned), ("verdict_undecided", undecided)):
+        rate = cluster_rate(values, audited.boot.codes, level=config.level, seed=config.seed)
+        row = _plain(metric, audited.attack, None, rate.value, rate.n, rate.method)
+        rows.append(
+            row | {"lower": rate.lower, "upper": rate.upper, "level": rate.level, "n_clusters": rate.n_clusters}
+        )
+    return rows
+
+
+def ratio_rows(by_ratio: Mapping[float, Frames], config: AuditConfig) -> pd.DataFrame:
+    """cons_orig, cons_adj and gain at other shares of verified positives (paper 002, table 6; `group` is the share)."""
+    tables = []
+    for ratio, frames in by_ratio.items():
+        audited = read_audit(frames.audit, frames.events, seed=config.seed)
+        table = consistency(audited, config.mass, eta=config.eta, level=config.level, min_cell=0)
+        chosen = table[table["group"].isna() & table["metric"].isin(["cons_orig", "cons_adj", "gain"])]
+        tables.append(chosen.assign(metric="p_ratio_" + chosen["metric"], group=f"{ratio:g}"))
+    return METRICS.conform(pd.concat(tables)) if tables else METRICS.empty()
+
+
+def encoder_rows(
+    spec: str, audit: pd.DataFrame, events: pd.DataFrame, vectors: Vectors, path: float, config: AuditConfig
+) -> pd.DataFrame:
+    """One encoder, as a row of paper 002, table 3, with the AUC of entry mass beside it (`group` names the encoder).
+
+    Its memory is that of its weights: what the process holds says more about the judge and the libraries.
+    """
+    audited = read_audit(audit, events, seed=config.seed)
+    table = consistency(audited, config.mass, eta=config.eta, level=config.level, min_cell=0)
+    names = ["cons_orig", "cons_adj", "gain", "gain_over_best"]
+    rows = table[table["group"].isna() & table["metric"].isin(names)]
+    quality = ranking_quality(audited, level=config.level)
+    flips = masses_and_flips(audited, audit, config.mass, eta=config.eta, level=config.level)
+    flips = flips[flips["metric"] == "flip_share"].assign(metric="flips")
+    both = pd.concat([rows, quality[quality["metric"] == "auc_entry_mass"], flips])
+    both = both.assign(metric="encoder_" + both["metric"], group=spec)
+    weights = vectors.encoder.weights_bytes / 2**30
+    n_paths = len({(s.number, s.part) for s in (audited.splits or audited.itself)})
+    more = [
+        _plain("encoder_seconds", NONE, spec, vectors.seconds, vectors.n, "one measurement; none where vectors known"),
+        _plain("encoder_path_seconds", NONE, spec, path, n_paths, "mean over the splits"),
+        _plain("encoder_memory_gib", NONE, spec, weights, 1, "bytes of its weights"),
+    ]
+    return METRICS.conform(pd.concat([both, METRICS.conform(pd.DataFrame(more))]))
+
+
 # Question types A to F of paper 002 (appendix B.3, figure 10), as a capable model sorts the questions.
 #
 # A model that runs here is read by its label probabilities, one behind an API by the letter it writes at temperature 0.
@@ -93,9 +355,9 @@ def classify(
 
     Args:
         questions: item id -> prompt.
-        loaded: a model that answers prompts; how well it classifies is its own matter.
+        loaded: a model that answers prompts.
         cache: where answers are kept.
-        checkpoint: told after each batch; may raise to stop.
+        checkpoint: called after each batch; may raise to stop.
 
     Raises:
         InputError: the model does not answer prompts.
@@ -107,14 +369,14 @@ def classify(
     for prompt in questions.values():
         call = ready(loaded, render_ids(loaded.tokenizer, _SYSTEM, _asked(prompt)), tokens, 0)
         calls.append(call if call.length <= loaded.max_tokens else None)
-    found: dict[str, str] = {}
+    types: dict[str, str] = {}
     for item, answer in zip(questions, ask(loaded, calls, cache, checkpoint), strict=True):
         p = None if answer is None else answer.probabilities
         if p is None or p.sum() < _MIN_COVERAGE:
-            found[item] = UNREAD
+            types[item] = UNREAD
         else:
-            found[item] = _named(list(TYPES)[int(p.argmax())])
-    return found
+            types[item] = _named(list(TYPES)[int(p.argmax())])
+    return types
 
 
 def classify_by_api(
@@ -126,7 +388,7 @@ def classify_by_api(
         questions: item id -> prompt.
         spec: `api:MODEL`; server and key are those of the API judges, and answers are kept with theirs.
         settings: where they are set.
-        checkpoint: told after each batch; may raise to stop.
+        checkpoint: called after each batch; may raise to stop.
 
     Raises:
         InputError: no server is set up, or the spec names no model.
@@ -134,11 +396,11 @@ def classify_by_api(
     """
     prompts = [f"{_SYSTEM}\n\n{_asked(prompt)}" for prompt in questions.values()]
     written = api_writer(spec, settings).write(prompts, _ANSWER_TOKENS, lambda: checkpoint(0, len(prompts)))
-    found: dict[str, str] = {}
+    types: dict[str, str] = {}
     for item, answer in zip(questions, written, strict=True):
         letter = _LETTER.fullmatch(answer.text)
-        found[item] = _named(letter[1]) if letter and not answer.unread else UNREAD
-    return found
+        types[item] = _named(letter[1]) if letter and not answer.unread else UNREAD
+    return types
 
 
 def _asked(prompt: str) -> str:
@@ -152,12 +414,11 @@ def _named(letter: str) -> str:
 
 # An audit of planted directions: truth and best mass are known, so that a class can see when auditing helps or hurts.
 #
-# No judge, no text, no encoder: `engine.transport.planted` draws the directions, and everything after that is the audit
-# of the study `puaudit`.
+# No judge, no text, no encoder: `engine.transport.planted` draws the directions, and the rest is the audit.
 
 
 class PlantedAudit(BaseModel):
-    """Where the directions lie; see `planted_cone` for each.
+    """Places of the directions; see `planted_cone` for each.
 
     Attributes:
         alpha: share of verdicts that are right, the prior of theorem 4.3 and the best mass where its assumptions hold.
@@ -183,8 +444,8 @@ def planted_audit(config: PlantedAudit, settings: Settings, checkpoint: Checkpoi
     """Draw, and solve for every mass.
 
     Returns:
-        JSON-ready: truth of each unlabelled verdict, the events of the path, the baselines, and `assumption`: whether
-        the margin of assumption 4.2 is open and nothing departs from the model.
+        JSON-ready: truth of each unlabelled verdict, the events of the path, the baselines, and `assumption`: true
+        where the margin of assumption 4.2 is open and nothing departs from the model.
 
     Raises:
         InputError: no such geometry.
@@ -198,9 +459,9 @@ def planted_audit(config: PlantedAudit, settings: Settings, checkpoint: Checkpoi
     checkpoint(0, 1)
     # the filter needs embeddings of responses, which directions have not; all positives stay
     heads = cone.positives
-    found = audit(heads, cone.positives, ["all"] * len(heads), cone.unlabelled, Denoising(alpha1=1.0, alpha2=1.0))
+    audited = audit(heads, cone.positives, ["all"] * len(heads), cone.unlabelled, Denoising(alpha1=1.0, alpha2=1.0))
     checkpoint(1, 1)
-    path = found.path
+    path = audited.path
     return {
         "truth": cone.truth.astype(int).tolist(),
         "n_positive": path.n_positive,
@@ -209,266 +470,6 @@ def planted_audit(config: PlantedAudit, settings: Settings, checkpoint: Checkpoi
         "unlabelled": path.unlabelled.tolist(),
         "positive": path.positive.tolist(),
         "price": path.price.tolist(),
-        "scores": {name: np.asarray(found.scores[name]).tolist() for name in GEOMETRY},
+        "scores": {name: np.asarray(audited.scores[name]).tolist() for name in GEOMETRY},
         "assumption": config.tau**2 > config.tau - config.delta and not config.mislabelled and not config.contrary,
     }
-
-
-@dataclass
-class Work:
-    """A study under way."""
-
-    config: AuditConfig
-    found: Comparisons
-    requests: dict[str, Request]
-    pool: Pool
-    excluded: Counter[str]
-    arms: list[Judged]
-    variants: list[dict[str, object]] = field(default_factory=list)
-
-    @property
-    def ids(self) -> dict[str, tuple[str, str]]:
-        """Response ids of both sides of each pair."""
-        return {pair: (r.response_id, r.response_b_id) for pair, r in self.requests.items()}
-
-
-def run_transport_audit(
-    config: AuditConfig,
-    found: Comparisons,
-    judge: Judge | None,
-    run: RunFolder,
-    settings: Settings,
-    checkpoint: Checkpoint,
-) -> pd.DataFrame:
-    """Judge, attack, encode, transport, measure; returns the metrics table.
-
-    Raises:
-        InputError: no human preference at all, too few pairs, or an attack on verdicts that came with the data.
-        Cancelled: from the checkpoint; finished calls are in the cache and the run is marked stopped.
-    """
-    told = _Progress(within(config.budget_seconds, checkpoint), config, len(found.comparisons))
-    with ending(run):
-        judge = keeping(judge, run) if judge else None
-        work = _judged(config, found, judge, settings, told)
-        _describe(run, work, judge)
-        metrics = _audited(work, run, settings, told)
-    run.update_manifest(state="done", finished=now())
-    return metrics
-
-
-class _Progress:
-    """One count over all stages: judge calls of each arm, then texts of each encoder."""
-
-    def __init__(self, checkpoint: Checkpoint, config: AuditConfig, pairs: int) -> None:
-        n, arms = min(pairs, config.limit or pairs), 1 + len(config.attacks)
-        self._sizes = [2 * n] * arms + [n * (1 + arms)] * len(config.encoders)
-        self._checkpoint, self._stage = checkpoint, 0
-
-    def __call__(self, done: int, total: int) -> None:
-        before, size = sum(self._sizes[: self._stage]), self._sizes[self._stage]
-        self._checkpoint(before + (size * done // total if total else size), sum(self._sizes))
-
-    def step(self) -> None:
-        """The next stage begins."""
-        self._stage = min(self._stage + 1, len(self._sizes) - 1)
-
-
-def _judged(config: AuditConfig, found: Comparisons, judge: Judge | None, settings: Settings, told: _Progress) -> Work:
-    requests = requests_of(found, config.limit)
-    human = found.comparisons.set_index("comparison_id")["human"]
-    tied = [pair for pair in requests if human[pair] == "tie"]
-    requests = {pair: r for pair, r in requests.items() if pair not in set(tied)}
-    labelled = {pair: str(human[pair]) for pair in requests if human[pair] in STRICT}
-    if len(labelled) < 2:
-        raise InputError(
-            f"The pairs {found.name!r} have {len(labelled)} human preferences that are no tie. The audit compares "
-            "verdicts with verified preferences: label some pairs with a or b in the column human."
-        )
-    if judge is None and config.attacks:
-        raise InputError(
-            f"The verdicts came with the pairs ({IN_DATA}), so nobody can be asked about attacked responses. Leave the "
-            "attacks out, or name a judge."
-        )
-    if config.attacks and knows_only_its_texts(config.encoders[0]):
-        raise InputError(
-            f"The audit's encoder is {config.encoders[0]}, which has vectors of the given responses alone, none of an "
-            "attacked one. Leave the attacks out, or name an encoder that reads text first and this one after it."
-        )
-    clean = judge_pairs(judge, requests, told) if judge else judged_in_data(found, requests)
-    if not clean.side:
-        raise InputError(f"The judge decided none of {len(requests)} pairs: {dict(clean.left_out)}.")
-    groups = _types(config, found, {r.item_id for r in requests.values()}, settings)
-    pool = Pool(
-        item={pair: r.item_id for pair, r in requests.items()},
-        kind={pair: groups[r.item_id] for pair, r in requests.items()},
-        prompt={pair: r.context for pair, r in requests.items()},
-        human=labelled,
-        clean=clean.side,
-    )
-    work = Work(config, found, requests, pool, Counter({"human tie": len(tied)} if tied else {}), [clean])
-    work.excluded.update(clean.left_out)
-    for attack in config.attacks:
-        told.step()
-        rewriter = make_rewriter(config.rewriter if AUDIT_ATTACKS[attack].rewrites else "rules", settings)
-        assert judge is not None
-        arm, variants = attack_and_judge(
-            judge, clean, requests, attack, rewriter, emotion=config.emotion, seed=config.seed, checkpoint=told
-        )
-        work.arms.append(arm)
-        work.variants += variants
-    return work
-
-
-def _types(config: AuditConfig, found: Comparisons, asked: Collection[str], settings: Settings) -> dict[str, str]:
-    """Question type by item: as the file says, or as a model sorts those that are asked about."""
-    items = found.items.set_index("item_id")
-    if not config.classify:
-        return {str(k): str(v) for k, v in items["group"].items()}
-    questions = {str(k): str(v) for k, v in items["context"].items() if str(k) in asked}
-    if config.classify.startswith(API):
-        return classify_by_api(questions, config.classify, settings, no_checkpoint)
-    return classify(questions, load_model(config.classify, settings), CallCache(settings.calls), no_checkpoint)
-
-
-def _audited(work: Work, run: RunFolder, settings: Settings, told: _Progress) -> pd.DataFrame:
-    config, why = work.config, Counter(work.excluded)
-    tables: list[pd.DataFrame] = []
-    for place, spec in enumerate(config.encoders):
-        told.step()
-        arms = work.arms if place == 0 else work.arms[:1]
-        vectors = Vectors(make_encoder(spec, settings, work.found))
-        vectors.add(texts_of(work.pool, arms, work.ids), told)
-        lost = why if place == 0 else Counter[str]()
-        human = direct(work.pool, vectors, work.pool.human, work.arms[0].texts, Counter())
-        directed = [
-            Arm(a, direct(work.pool, vectors, a.side, a.texts, lost if a.attack == NONE else Counter())) for a in arms
-        ]
-        if place == 0:
-            first = divisions(config, work.pool, human, directed, run)
-            tables.append(audit_metrics(first.audit, first.events, config, work.arms))
-            if config.weights == ITEMS:
-                tables.append(by_item(config, work.pool, human, directed[0], first))
-            tables.append(ratio_rows(other_ratios(config, work.pool, human, directed[0]), config))
-            clean = first
-        own = clean if place == 0 else encoder_frames(config, work.pool, human, directed[0])
-        tables.append(encoder_rows(spec, own.audit, own.events, vectors, own.seconds, config))
-    metrics = pd.concat([t for t in tables if len(t)], ignore_index=True)
-    run.write_table("verdicts", pd.concat([a.verdicts for a in work.arms]))
-    if work.variants:
-        run.write_table("variants", VARIANTS.conform(pd.DataFrame(work.variants)))
-    run.write_table("metrics", metrics)
-    shown = read_audit(clean.audit, clean.events, seed=config.seed)
-    left_out = {name: dict(arm.left_out) for name, arm in ((a.attack, a) for a in work.arms[1:])}
-    excluded = {reason: n for reason, n in why.items() if n}
-    run.update_manifest(
-        excluded=excluded,
-        excluded_under_attack=left_out,
-        summary=manifest_summary(shown, clean.audit, metrics, config, clean.seconds, sum(excluded.values())),
-    )
-    return metrics
-
-
-def _describe(run: RunFolder, work: Work, judge: Judge | None) -> None:
-    flips = {a.attack: flip_rate(work.arms[0], a) for a in work.arms[1:]}
-    run.update_manifest(
-        data={
-            "dataset_id": work.found.set_id,
-            "name": work.found.name,
-            "digest": pairs_digest([work.found.items, work.found.responses, work.found.comparisons]),
-            "n_items": len(set(work.pool.item.values())),
-            "n_responses": 2 * len(work.requests),
-            "n_pairs": len(work.requests),
-            "n_labelled": len(work.pool.human),
-        },
-        judge=about_judge(judge, [], list(work.requests.values())[:1])
-        if judge
-        else {"spec": IN_DATA, "fingerprint": f"in-data-{work.found.set_id}", "labels": [], "device": "no model"},
-        verdict_flips=flips,
-    )
-
-
-# The table of metrics.
-
-MASSES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-"""Masses of the sensitivity (paper 002, table 7, in even steps)."""
-
-
-def audit_metrics(
-    audit: pd.DataFrame, events: pd.DataFrame, config: AuditConfig, arms: Sequence[Judged]
-) -> pd.DataFrame:
-    """Consistency, controls, AUC, masses and flips of every arm, and the sensitivity to the mass."""
-    tables = []
-    for arm in arms:
-        own = read_audit(audit, events, arm.attack, seed=config.seed)
-        tables += [
-            consistency(own, config.mass, eta=config.eta, level=config.level, min_cell=config.min_cell),
-            ranking_quality(own, level=config.level),
-            sensitivity(own, MASSES, eta=config.eta, level=config.level),
-            masses_and_flips(own, audit, config.mass, eta=config.eta, level=config.level),
-        ]
-        if arm.attack != NONE:
-            tables.append(METRICS.conform(pd.DataFrame(_flip_rows(own, arms[0], arm, config))))
-    return pd.concat([t for t in tables if len(t)], ignore_index=True)
-
-
-def _plain(metric: str, attack: str, group: str | None, value: float, n: int, method: str) -> dict[str, Any]:
-    own = {"metric": metric, "attack": attack, "defense": NONE, "group": group, "value": value}
-    return own | {"method": method, "n": n}
-
-
-def flip_rate(clean: Judged, arm: Judged) -> dict[str, int]:
-    """Pairs whose strict verdict the attack turned, of those with a strict one in both."""
-    both = [pair for pair in arm.side if pair in clean.side]
-    return {"flipped": sum(arm.side[p] != clean.side[p] for p in both), "n": len(both)}
-
-
-def _flip_rows(own: Audit, clean: Judged, arm: Judged, config: AuditConfig) -> list[dict[str, Any]]:
-    """verdict_flips: strict verdicts turned by the attack; verdict_undecided: those that became a tie or unread."""
-    pairs = [str(pair) for pair in own.pairs["comparison_id"]]
-    turned = [float(arm.side[p] != clean.side[p]) if p in arm.side and p in clean.side else np.nan for p in pairs]
-    undecided = [float(p not in arm.side) if p in arm.texts and p in clean.side else np.nan for p in pairs]
-    rows = []
-    for metric, values in (("verdict_flips", turned), ("verdict_undecided", undecided)):
-        rate = cluster_rate(values, own.boot.codes, level=config.level, seed=config.seed)
-        row = _plain(metric, own.attack, None, rate.value, rate.n, rate.method)
-        rows.append(
-            row | {"lower": rate.lower, "upper": rate.upper, "level": rate.level, "n_clusters": rate.n_clusters}
-        )
-    return rows
-
-
-def ratio_rows(found: Mapping[float, Frames], config: AuditConfig) -> pd.DataFrame:
-    """cons_orig, cons_adj and gain at other shares of verified positives (paper 002, table 6; `group` is the share)."""
-    tables = []
-    for ratio, tables_of in found.items():
-        own = read_audit(tables_of.audit, tables_of.events, seed=config.seed)
-        table = consistency(own, config.mass, eta=config.eta, level=config.level, min_cell=0)
-        chosen = table[table["group"].isna() & table["metric"].isin(["cons_orig", "cons_adj", "gain"])]
-        tables.append(chosen.assign(metric="p_ratio_" + chosen["metric"], group=f"{ratio:g}"))
-    return METRICS.conform(pd.concat(tables)) if tables else METRICS.empty()
-
-
-def encoder_rows(
-    spec: str, audit: pd.DataFrame, events: pd.DataFrame, vectors: Vectors, path: float, config: AuditConfig
-) -> pd.DataFrame:
-    """One encoder, as a row of paper 002, table 3, with the AUC of entry mass beside it (`group` names the encoder).
-
-    Its memory is that of its weights: what the process holds says more about the judge and the libraries.
-    """
-    own = read_audit(audit, events, seed=config.seed)
-    table = consistency(own, config.mass, eta=config.eta, level=config.level, min_cell=0)
-    names = ["cons_orig", "cons_adj", "gain", "gain_over_best"]
-    rows = table[table["group"].isna() & table["metric"].isin(names)]
-    quality = ranking_quality(own, level=config.level)
-    flips = masses_and_flips(own, audit, config.mass, eta=config.eta, level=config.level)
-    flips = flips[flips["metric"] == "flip_share"].assign(metric="flips")
-    both = pd.concat([rows, quality[quality["metric"] == "auc_entry_mass"], flips])
-    both = both.assign(metric="encoder_" + both["metric"], group=spec)
-    weights = vectors.encoder.weights_bytes / 2**30
-    n_paths = len({(s.number, s.part) for s in (own.splits or own.itself)})
-    more = [
-        _plain("encoder_seconds", NONE, spec, vectors.seconds, vectors.n, "one measurement; none where vectors known"),
-        _plain("encoder_path_seconds", NONE, spec, path, n_paths, "mean over the splits"),
-        _plain("encoder_memory_gib", NONE, spec, weights, 1, "bytes of its weights"),
-    ]
-    return METRICS.conform(pd.concat([both, METRICS.conform(pd.DataFrame(more))]))

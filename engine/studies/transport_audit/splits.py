@@ -39,7 +39,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Pool:
-    """What is known of each pair, whatever the arm: by comparison id, in the order of the data.
+    """Facts of each pair that hold for every arm: by comparison id, in the order of the data.
 
     Attributes:
         item, kind, prompt: item id, question type and prompt of each pair.
@@ -120,10 +120,10 @@ def direct(
         lost.append(both[1 - STRICT.index(winner)])
     if not ids:
         raise InputError(f"No pair could be embedded by {vectors.encoder.spec}: {dict(vectors.left_out)}.")
-    found = differences(np.array(won), np.array(lost))
-    if len(found.same):
-        why["both responses have one embedding"] += len(found.same)
-    return Directed([ids[i] for i in found.rows], found.z, np.array(won)[found.rows])
+    difference = differences(np.array(won), np.array(lost))
+    if len(difference.same):
+        why["both responses have one embedding"] += len(difference.same)
+    return Directed([ids[i] for i in difference.rows], difference.z, np.array(won)[difference.rows])
 
 
 def labelled_split(pool: Pool, ids: Sequence[str], p_ratio: float, seed: int) -> tuple[list[str], list[str]]:
@@ -188,8 +188,8 @@ def divide(
     u_ids, u_rows = arm.directed.some(unlabelled)
     clock = time.perf_counter()
     z_p, z_u = human.z[p_rows], arm.directed.z[u_rows]
-    found = audit(human.head[p_rows], z_p, [pool.kind[p] for p in p_ids], z_u, how)
-    return Divided(number, part, p_ids, u_ids, z_p, z_u, found, time.perf_counter() - clock)
+    audited = audit(human.head[p_rows], z_p, [pool.kind[p] for p in p_ids], z_u, how)
+    return Divided(number, part, p_ids, u_ids, z_p, z_u, audited, time.perf_counter() - clock)
 
 
 def audit_rows(pool: Pool, arm: Arm, done: Divided) -> pd.DataFrame:
@@ -198,13 +198,13 @@ def audit_rows(pool: Pool, arm: Arm, done: Divided) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     for i, pair in enumerate(done.positives):
         stays = bool(done.audited.stays[i])
-        own = {"role": "positive" if stays else "denoised", "place": int(places[i]) if stays else -1}
-        rows.append(_about(pool, arm, done, pair) | own | {"verdict": pool.clean.get(pair)})
+        more = {"role": "positive" if stays else "denoised", "place": int(places[i]) if stays else -1}
+        rows.append(_about(pool, arm, done, pair) | more | {"verdict": pool.clean.get(pair)})
     path, scores = done.audited.path, done.audited.scores
     for j, pair in enumerate(done.unlabelled):
-        own = {"role": "unlabelled", "place": j, "verdict": arm.judged.side[pair]}
-        own |= {"entry_mass": path.entry_mass[j], "entry_price": path.entry_price[j]}
-        rows.append(_about(pool, arm, done, pair) | own | {name: scores[name][j] for name in GEOMETRY})
+        more = {"role": "unlabelled", "place": j, "verdict": arm.judged.side[pair]}
+        more |= {"entry_mass": path.entry_mass[j], "entry_price": path.entry_price[j]}
+        rows.append(_about(pool, arm, done, pair) | more | {name: scores[name][j] for name in GEOMETRY})
     return pd.DataFrame(rows)
 
 
@@ -252,7 +252,7 @@ def with_maps(
         tables: from `audit_rows`, one for each part.
         shown: the parts of one split; all lie on one map, since axes of their own would put strangers side by side.
         bootstraps: of the positives of each part; 0 gives none.
-        umap: whether there is a UMAP beside the principal components.
+        umap: also a UMAP, beside the principal components.
         seed: of the map and the bootstraps.
     """
     points = np.concatenate([z for done in shown for z in (done.z_positive, done.z_unlabelled)])
@@ -261,15 +261,15 @@ def with_maps(
         places[["umap_x", "umap_y"]] = umap_map(points, seed=seed)
     out, start = [], 0
     for rows, done in zip(tables, shown, strict=True):
-        own = places.iloc[start : start + len(rows)].set_axis(rows.index)
+        coordinates = places.iloc[start : start + len(rows)].set_axis(rows.index)
         start += len(rows)
-        made = pd.concat([rows, own], axis=1)
+        placed = pd.concat([rows, coordinates], axis=1)
         if bootstraps:
-            kept = done.z_positive[done.audited.stays]
-            entries = resampled_entries(kept, done.z_unlabelled, bootstraps, seed)
+            stayed = done.z_positive[done.audited.stays]
+            entries = resampled_entries(stayed, done.z_unlabelled, bootstraps, seed)
             lists = [None] * len(done.positives) + [row.tolist() for row in entries]
-            made = made.assign(resampled=pd.Series(lists, index=made.index, dtype=object))
-        out.append(made)
+            placed = placed.assign(resampled=pd.Series(lists, index=placed.index, dtype=object))
+        out.append(placed)
     return out
 
 
@@ -284,12 +284,12 @@ class Frames:
 
 def texts_of(pool: Pool, arms: Sequence[Judged], ids: Mapping[str, tuple[str, str]]) -> list[Text]:
     """Every text to encode, with its response id where it is not attacked."""
-    found = []
+    texts = []
     for judged in arms:
         for pair, both in judged.texts.items():
             for text, response_id in zip(both, ids[pair], strict=True):
-                found.append(Text(pool.prompt[pair], text, response_id if judged.attack == NONE else ""))
-    return found
+                texts.append(Text(pool.prompt[pair], text, response_id if judged.attack == NONE else ""))
+    return texts
 
 
 def real_split(pool: Pool, clean: Judged) -> tuple[list[str], list[str], int]:
@@ -313,12 +313,12 @@ def item_weights(items: Sequence[str]) -> Floats:
 
 
 def weighted_rows(
-    own: Audit, made: Sequence[Divided], pool: Pool, *, mass: float | None, eta: float, level: float
+    audited: Audit, made: Sequence[Divided], pool: Pool, *, mass: float | None, eta: float, level: float
 ) -> pd.DataFrame:
     """cons_adj_items and gain_items: consistency after the audit, and its gain, where items weigh the same.
 
     Args:
-        own: the seeded splits of an arm, as read from its tables.
+        audited: the seeded splits of an arm, as read from its tables.
         made: the same splits with their directions.
         pool: knows the item of each pair.
         mass: transported, in (0, 1]; None takes each split's own estimate.
@@ -326,13 +326,13 @@ def weighted_rows(
         level: confidence level.
     """
     divided = {(one.number, one.part): one for one in made}
-    after = [_after(split, divided[split.number, split.part], pool, mass, eta) for split in own.splits]
-    n = len(own.pairs)
-    adjusted = per_pair(own.splits, after, n)
-    original = per_pair(own.splits, [split.agrees for split in own.splits], n)
+    after = [_after(split, divided[split.number, split.part], pool, mass, eta) for split in audited.splits]
+    n = len(audited.pairs)
+    adjusted = per_pair(audited.splits, after, n)
+    original = per_pair(audited.splits, [split.agrees for split in audited.splits], n)
     rows = [
-        metric_of_pairs(own, "cons_adj_items", adjusted, level),
-        metric_of_pairs(own, "gain_items", adjusted - original, level),
+        metric_of_pairs(audited, "cons_adj_items", adjusted, level),
+        metric_of_pairs(audited, "gain_items", adjusted - original, level),
     ]
     return METRICS.conform(pd.DataFrame(rows))
 
@@ -423,11 +423,11 @@ def _divided(
         return [divide(pool, human, arm, *sides, number, how)]
     made = []
     for kind in dict.fromkeys(pool.kind.values()):
-        own = [[pair for pair in side if pool.kind[pair] == kind] for side in sides]
-        if config.mass is None and not _judged(pool, own[0]):
+        members = [[pair for pair in side if pool.kind[pair] == kind] for side in sides]
+        if config.mass is None and not _judged(pool, members[0]):
             continue
         try:
-            made.append(divide(pool, human, arm, own[0], own[1], number, how, kind))
+            made.append(divide(pool, human, arm, members[0], members[1], number, how, kind))
         except InputError:  # too few positives for the filter, or nothing to audit: the type is not in this split
             continue
     if not made:
@@ -451,19 +451,19 @@ def encoder_frames(config: AuditConfig, pool: Pool, human: Directed, arm: Arm) -
 
 def other_ratios(config: AuditConfig, pool: Pool, human: Directed, arm: Arm) -> dict[float, Frames]:
     """The splits at the other shares of positives that the study names, those that can be made."""
-    found: dict[float, Frames] = {}
+    frames: dict[float, Frames] = {}
     for ratio in config.p_ratios:
         try:
             made = seeded(config, pool, human, arm, ratio)
         except InputError:  # so few positives that denoising keeps none: there is no audit at this share
             continue
         if made:
-            found[ratio] = _frames(pool, arm, made)
-    return found
+            frames[ratio] = _frames(pool, arm, made)
+    return frames
 
 
 def by_item(config: AuditConfig, pool: Pool, human: Directed, arm: Arm, read: Frames) -> pd.DataFrame:
     """The clean arm where every item weighs the same."""
-    own = read_audit(read.audit, read.events, seed=config.seed)
+    audited = read_audit(read.audit, read.events, seed=config.seed)
     made = seeded(config, pool, human, arm, config.p_ratio)
-    return weighted_rows(own, made, pool, mass=config.mass, eta=config.eta, level=config.level)
+    return weighted_rows(audited, made, pool, mass=config.mass, eta=config.eta, level=config.level)

@@ -25,7 +25,7 @@ IN_DATA = "recorded:data"
 
 
 class AuditConfig(BaseModel):
-    """What to run; the run's manifest holds it.
+    """Settings of an audit; the run's manifest holds them.
 
     Attributes:
         judge: a judge's spec, `recorded:FILE...`, or `recorded:data` for verdicts that came with the pairs.

@@ -48,29 +48,29 @@ def plan_of(config: AuditConfig, pairs: Comparisons, judge: Judge | None) -> tup
 
 
 def manifest_summary(
-    own: Audit, audit: pd.DataFrame, metrics: pd.DataFrame, config: AuditConfig, seconds: float, n_excluded: int
+    audited: Audit, audit: pd.DataFrame, metrics: pd.DataFrame, config: AuditConfig, seconds: float, n_excluded: int
 ) -> dict[str, Any]:
     """The clean arm's numbers, for the manifest and the JSON object.
 
     Args:
-        own: its audit.
+        audited: its audit.
         audit: table `audit`.
         metrics: table `metrics`.
         config: the settings.
         seconds: of one path, mean over the splits [s].
         n_excluded: pairs left out.
     """
-    rows, shown = own.rows(audit), own.shown
+    rows, shown = audited.rows(audit), audited.shown
     clean = metrics[(metrics["attack"] == NONE)]
     overall = clean[clean["group"].isna()].drop_duplicates("metric").set_index("metric")
     n_estimate = sum(s.n_estimate for s in shown)
-    types = [str(t) for t in dict.fromkeys(own.pairs["type"])]
+    types = [str(t) for t in dict.fromkeys(audited.pairs["type"])]
     return {
         "n_positive": int((rows["role"] != "unlabelled").sum()),
         "n_positive_kept": sum(s.path.n_positive for s in shown),
         "n_unlabelled": sum(s.path.n_unlabelled for s in shown),
         "n_excluded": n_excluded,
-        "n_splits": len({s.number for s in own.splits}),
+        "n_splits": len({s.number for s in audited.splits}),
         "encoder": config.encoders[0],
         "mass": _mean_mass(shown, config.mass),
         "mass_source": "set" if config.mass is not None else f"consistency on {n_estimate} positives",
@@ -105,10 +105,10 @@ def _interval(table: pd.DataFrame, metric: str) -> dict[str, Any] | None:
 
 
 def _of_type(clean: pd.DataFrame, name: str, min_cell: int) -> dict[str, Any]:
-    own = clean[(clean["group"] == name) & clean["metric"].isin(["cons_orig", "cons_adj", "gain"])].set_index("metric")
-    n = int(own["n"].max()) if len(own) else 0
-    found = {metric: _interval(own, metric) for metric in ("cons_orig", "cons_adj", "gain")}
-    return {"type": name, "n": n, "enough": n >= min_cell} | found
+    rows = clean[(clean["group"] == name) & clean["metric"].isin(["cons_orig", "cons_adj", "gain"])].set_index("metric")
+    n = int(rows["n"].max()) if len(rows) else 0
+    numbers = {metric: _interval(rows, metric) for metric in ("cons_orig", "cons_adj", "gain")}
+    return {"type": name, "n": n, "enough": n >= min_cell} | numbers
 
 
 def summary_of(folder: RunFolder) -> Summary:

@@ -40,12 +40,12 @@ class Judged:
     left_out: Counter[str]
 
 
-def requests_of(found: Comparisons, limit: int | None = None) -> dict[str, Request]:
+def requests_of(data: Comparisons, limit: int | None = None) -> dict[str, Request]:
     """A pairwise request, its order open, for each pair, by comparison id."""
-    items = found.items.set_index("item_id")["context"].to_dict()
-    responses = found.responses.set_index("response_id")
+    items = data.items.set_index("item_id")["context"].to_dict()
+    responses = data.responses.set_index("response_id")
     texts, systems = responses["text"].to_dict(), responses["system"].fillna("").to_dict()
-    pairs = found.comparisons.iloc[:limit]
+    pairs = data.comparisons.iloc[:limit]
     columns = (pairs[name].astype(str) for name in ("comparison_id", "item_id", "response_a", "response_b"))
     return {
         pair: Request(
@@ -64,9 +64,9 @@ def requests_of(found: Comparisons, limit: int | None = None) -> dict[str, Reque
     }
 
 
-def plan_pairs(judge: Judge, found: Comparisons, limit: int | None = None) -> Cost:
-    """What the clean arm would take, without asking."""
-    asked = [replace(r, order=order) for r in requests_of(found, limit).values() for order in Order]
+def plan_pairs(judge: Judge, data: Comparisons, limit: int | None = None) -> Cost:
+    """Cost of the clean arm; nobody is asked."""
+    asked = [replace(r, order=order) for r in requests_of(data, limit).values() for order in Order]
     return judge.cost(asked)
 
 
@@ -77,18 +77,18 @@ def judge_pairs(judge: Judge, requests: dict[str, Request], checkpoint: Checkpoi
     return _read(NONE, verdicts, requests, {c: (r.response, r.response_b) for c, r in requests.items()})
 
 
-def judged_in_data(found: Comparisons, requests: dict[str, Request]) -> Judged:
+def judged_in_data(data: Comparisons, requests: dict[str, Request]) -> Judged:
     """The verdicts that came with the pairs; where only one order did, that one is the verdict.
 
     Raises:
         InputError: the pairs have none.
     """
-    if not found.has_verdicts:
+    if not data.has_verdicts:
         raise InputError(
-            f"The pairs {found.name!r} came without verdicts (no column verdict). Name a judge, or say which column "
+            f"The pairs {data.name!r} came without verdicts (no column verdict). Name a judge, or say which column "
             "holds them with --map verdict=COLUMN."
         )
-    table = found.comparisons.set_index("comparison_id")
+    table = data.comparisons.set_index("comparison_id")
     rows = []
     for pair, request in requests.items():
         for order, column in ((Order.AB, "verdict"), (Order.BA, "verdict_ba")):
