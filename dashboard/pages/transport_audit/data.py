@@ -17,8 +17,7 @@ from engine.runs import folder as runs
 from engine.studies.figure import Source
 from engine.studies.transport_audit import figures as gallery
 from engine.studies.transport_audit.metrics import Audit
-
-STUDY = "puaudit"
+from engine.studies.transport_audit.study import STUDY
 
 
 @dataclass(frozen=True)
@@ -102,7 +101,7 @@ def read_run(run_id: str, version: str) -> AuditRun:
 
 def latest(judge: str, set_id: str) -> AuditRun | None:
     """The newest finished audit of this judge on these pairs; else the recorded one, if it fits."""
-    finished = (m for m in runs_about(judge, set_id) if m.get("study") == STUDY and m.get("state") == "done")
+    finished = (m for m in runs_about(judge, set_id) if m.get("study") in STUDY.names and m.get("state") == "done")
     if run := first_readable(finished, lambda m: read_run(str(m["run_id"]), str(m.get("finished")))):
         return run
     if set_id != DEMO_PAIRS:

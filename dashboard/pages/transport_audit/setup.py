@@ -13,13 +13,15 @@ from dashboard.progress import cost_sentence, mean_bytes, progress
 from dashboard.run_view import concerns, going_job
 from engine import catalog
 from engine.core.errors import EngineError
-from engine.core.schema import Protocol
+from engine.core.schema import NONE, Protocol
 from engine.core.settings import get_settings
 from engine.data.comparisons import ALIASES, Comparisons, read_comparisons, save_comparisons
 from engine.data.embeddings import KINDS, RULES, list_embeddings, read_embeddings, save_embeddings
 from engine.jobs import manager as jobs
 from engine.jobs.manager import Job
 from engine.plots.text import plural
+from engine.studies.transport_audit.figures import ATTACKS as ARMS
+from engine.studies.transport_audit.study import IN_DATA, STUDY
 
 # Encoders of an audit, and embeddings of the user's own.
 
@@ -78,15 +80,9 @@ def _root() -> Path:
     return get_settings().embeddings
 
 
-PAIRS, JUDGE, JOB_KIND = "pairs", "audit_judge", "puaudit"
-IN_DATA = "recorded:data"
-JUDGE_KINDS = ["csv", "tsv", "jsonl", "json", "xlsx", "parquet"]
-ATTACKS = {
-    "length": "Length",
-    "sentiment": "Sentiment",
-    "distraction": "Distraction",
-    "neutral": "Placebo: neutral paraphrase",
-}
+PAIRS, JUDGE = "pairs", "audit_judge"
+PAIR_FILES = ["csv", "tsv", "jsonl", "json", "xlsx", "parquet"]
+ATTACKS = {name: title for name, title in ARMS.items() if name != NONE}
 
 
 def choose() -> tuple[Comparisons, str] | None:
@@ -126,7 +122,7 @@ def _judges(pairs: Comparisons) -> dict[str, str]:
 def upload() -> None:
     """A file of pairs of the user's own, read by the visible rule or refused by name."""
     held = st.file_uploader(
-        "A file of pairs", type=JUDGE_KINDS, key="pairs_file",
+        "A file of pairs", type=PAIR_FILES, key="pairs_file",
         help="One row a pair: prompt, response_a, response_b; human (a, b, tie or blank); type; verdict of a judge.",
     )  # fmt: skip
     with st.expander("Details: which columns are understood"):
@@ -207,7 +203,7 @@ def _answers(spec: str) -> bool:
 
 def _start(params: dict[str, object]) -> None:
     try:
-        state.watch_job(jobs.manager().submit(JOB_KIND, params))
+        state.watch_job(jobs.manager().submit(STUDY.names[0], params))
     except EngineError as error:
         ui.show_error(error, "The audit could not be started.")
         return
@@ -217,6 +213,6 @@ def _start(params: dict[str, object]) -> None:
 def _watched(judge: str, set_id: str) -> Job | None:
     """The job of the URL if it is an audit of this, else one that is going now."""
     named = jobs.manager().get(state.job_id()) if state.job_id() else None
-    if named and concerns(named, JOB_KIND, judge=judge, data=set_id):
+    if named and concerns(named, STUDY.names[0], judge=judge, data=set_id):
         return named
-    return going_job(JOB_KIND, judge=judge, data=set_id)
+    return going_job(STUDY.names[0], judge=judge, data=set_id)
