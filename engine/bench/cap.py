@@ -30,11 +30,11 @@ from engine.judges.base import Request, no_checkpoint
 from engine.judges.labelled import CardJudge
 from engine.judges.registry import make_judge
 from engine.runs.folder import open_run
-from engine.steering.vectors import Side, Standards
+from engine.steering.vectors import SIDES, Side, Standards
+from engine.studies.cap.contexts import divide
 from engine.studies.cap.metrics import SHARED
-from engine.studies.cap.run import load_tutor
-from engine.studies.cap.study import CAP, CapConfig, divide
-from engine.studies.cap.tutor import SIDES, Draft, Tutor, plain_prompt, steered_texts, stored_standards
+from engine.studies.cap.study import CAP, CapConfig
+from engine.studies.cap.tutor import Draft, Tutor, load_tutor, plain_prompt, steered_texts, stored_standards
 from engine.studies.running import build_requests, with_attack
 
 ATTACKS = ("dsi", "bed", "adaptive", "suffix")

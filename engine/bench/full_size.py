@@ -55,8 +55,9 @@ from engine.judges.registry import make_judge
 from engine.runs.folder import RunFolder, create_run
 from engine.studies.attack_grid.run import run_score
 from engine.studies.attack_grid.study import ScoreConfig
-from engine.studies.cap.run import load_tutor, run_cap
-from engine.studies.cap.study import CAP, CapConfig
+from engine.studies.cap.run import run_cap
+from engine.studies.cap.study import CAP, Cap, CapConfig
+from engine.studies.cap.tutor import load_tutor
 from engine.studies.learned_suffix.run import run_suffix
 from engine.studies.learned_suffix.study import LearnedSuffix, SuffixConfig
 from engine.studies.perplexity_threshold.run import run_detection
@@ -246,7 +247,7 @@ def _cap(work: Work, name: str, dataset: Dataset, changes: dict[str, Any], secon
     size = {"candidates": CAP_CANDIDATES} | ({} if work.limit is None else {"new_tokens": 24})
     fixed = {"judge": work.spec, "data": dataset.dataset_id, "tutor": work.tutor, "split": "group"}
     config = CapConfig.model_validate(fixed | size | changes | {"budget_seconds": seconds})
-    run = create_run(work.runs, "cap", config.model_dump())
+    run = Cap().begin(config, work.runs)
     tutor = load_tutor(config.tutor, work.settings)
     try:
         run_cap(config, dataset, work.judge, tutor, run, work.settings, no_checkpoint)

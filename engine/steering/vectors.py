@@ -22,6 +22,7 @@ from engine.core.errors import InputError
 Floats = NDArray[np.float64]
 Form = Literal["paper", "centred"]
 Side = Literal["high", "low"]
+SIDES: tuple[Side, ...] = ("high", "low")
 LEAST_TEXTS = 8
 """Texts a side must have before a mean of their activations is called a standard."""
 

@@ -241,6 +241,12 @@ class Dial:
             raise InputError(f"{self.name} is {given!r}; this run allows {what} from {low:g} to {high:g}.")
         return int(number) if self.kind == "whole" else number
 
+    def word(self, value: object) -> str:
+        """A value in a caption; a listed number whole, since it names one of the run's."""
+        if self.kind == "listed":
+            return f"{value:g}"
+        return three_digits(value) if isinstance(value, float) else str(value)
+
     def _listed(self, source: Source, given: object) -> float:
         """The listed number that was given, within rounding."""
         known = [float(one) for one in self.choices(source)]
@@ -360,7 +366,7 @@ class Entry:
     def set_to(self, settings: Mapping[str, Any]) -> str:
         """The settings in words; empty where there are none."""
         said = [
-            f"{dial.title}: {dial.words.get(settings[dial.name], _word(settings[dial.name]))}"
+            f"{dial.title}: {dial.words.get(settings[dial.name], dial.word(settings[dial.name]))}"
             for dial in self.dials
             if dial.name in settings and settings[dial.name] != "" and dial.acts(settings)
         ]
@@ -376,10 +382,6 @@ def _sentence(parts: list[str]) -> str:
     """Parts of a caption in one sentence; a symbol at its beginning stays small."""
     said = "; ".join(part.rstrip(".") for part in parts)
     return said if said[1:2] in {" ", "="} else said[:1].upper() + said[1:]
-
-
-def _word(value: object) -> str:
-    return three_digits(value) if isinstance(value, float) else str(value)
 
 
 def _about(source: Source) -> dict[str, str]:

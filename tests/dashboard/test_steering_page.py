@@ -18,8 +18,8 @@ from engine.judges.base import Verdict, verdict_table
 from engine.judges.planted import make_planted
 from engine.runs import folder as runs
 from engine.stats.shifts import defense_gains, from_undefended, shift_metrics
+from engine.studies.cap.run import SweepConfig
 from engine.studies.cap.study import STUDY, CapConfig
-from engine.studies.cap.tutor import SweepConfig
 from engine.studies.running import build_requests
 from engine.studies.study import Context
 from tests.dashboard.helpers import MARKUP, PLANTED

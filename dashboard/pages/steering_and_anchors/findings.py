@@ -1,4 +1,4 @@
-"""What a run of the study `cap` says, in sentences made from its tables; no Streamlit here."""
+"""A CAP run as its page reads it, and its results in sentences made from its tables."""
 
 from __future__ import annotations
 
@@ -18,13 +18,10 @@ from engine.core.settings import get_settings
 from engine.data.store import DEMO_NAMES
 from engine.plots.text import fixed, interval_text, plural, three_digits
 from engine.runs import folder as runs
-from engine.stats.intervals import cluster_mean
 from engine.stats.shifts import SHIFT_CHANGE
+from engine.studies.cap.steering_figures import SIDES, alpha_rows
+from engine.studies.cap.study import CAP, HUMAN
 from engine.studies.figure import Source
-
-# A run of the study `cap` as its page reads it.
-
-CAP = "cap"
 
 
 @dataclass(frozen=True)
@@ -44,7 +41,7 @@ class CapView:
 
     @property
     def recorded(self) -> bool:
-        """Whether these numbers shipped with the project."""
+        """These numbers shipped with the project."""
         return bool(self.manifest.get("recorded", False))
 
     @property
@@ -92,8 +89,8 @@ def latest(judge: str, dataset_id: str) -> CapView | None:
         view = view_of(str(manifest["run_id"]), f"{version_of(manifest)} {extended(manifest)}")
         return view if view and len(view.layers) else None
 
-    own = (m for m in runs_about(judge, dataset_id) if m.get("study") == CAP)
-    if view := first_readable(own, read):
+    of_study = (m for m in runs_about(judge, dataset_id) if m.get("study") == CAP)
+    if view := first_readable(of_study, read):
         return view
     demo = view_of(RECORDED + dataset_id, "recorded") if dataset_id in DEMO_NAMES else None
     return demo if demo and demo.manifest.get("judge", {}).get("spec") == judge else None
@@ -218,14 +215,18 @@ def _edits(view: CapView) -> Answer:
 def _reached(view: CapView) -> Answer:
     said, missed = [], []
     n = of = 0
-    for side, sign in (("high", 1), ("low", -1)):
-        own = view.sweep[(view.sweep["side"] == side) & (view.sweep["alpha"] == view.cap.get(f"alpha_{side}"))]
-        found = cluster_mean(own["score"].to_numpy(dtype=float), own["item_id"].to_numpy())
+    sweep = alpha_rows(view.source)
+    for side, sign in zip(SIDES, (1, -1), strict=True):
+        at_chosen = sweep[(sweep["side"] == side) & (sweep["alpha"] == view.cap.get(f"alpha_{side}"))]
+        row = at_chosen.iloc[0] if len(at_chosen) else _NOTHING_READ
         standard = float(view.cap[f"standard_{side}"])
-        n, of = n + found.n, of + len(own)
-        if not sign * (found.value - standard) >= -LITTLE:
+        n, of = n + int(row["n"]), of + int(row["n"] + row["n_unread"])
+        if not sign * (row["mean"] - standard) >= -LITTLE:
             missed.append(side)
-        text = interval_text(found.value, found.lower, found.upper, method=found.method, n_clusters=found.n_clusters)
+        text = interval_text(
+            float(row["mean"]), float(row["lower"]), float(row["upper"]), method=str(row["method"]),
+            n_clusters=int(row["n_clusters"]),
+        )  # fmt: skip
         said.append(f"{side} {text} for {three_digits(standard)}")
     answer = "yes" if not missed else "no" if len(missed) == len(said) else f"not the {missed[0]} one"
     numbers = (
@@ -233,6 +234,12 @@ def _reached(view: CapView) -> Answer:
         f"were to reach: {', '.join(said)}."
     )
     return Answer("Does steering reach the standards?", answer, not missed, ", ".join(said), numbers)
+
+
+_NOTHING_READ = pd.Series(
+    {"mean": math.nan, "lower": math.nan, "upper": math.nan, "method": "", "n_clusters": 0, "n": 0, "n_unread": 0}
+)
+"""In place of the row of an alpha while none is chosen."""
 
 
 def _gap(view: CapView) -> Answer | None:
@@ -255,7 +262,7 @@ def _read(view: CapView) -> Answer | None:
         return None
     good = bool(row["value"] >= LITTLE)
     numbers = f"Exchanging the two anchors changes a clean score by {_interval(row, unsigned=True)} on average."
-    human = _row(view.metrics, "anchor_effect", NONE, "human-anchors")
+    human = _row(view.metrics, "anchor_effect", NONE, HUMAN)
     if human is not None and math.isfinite(human["value"]):
         numbers += f" With human-rated anchors: {_interval(human, unsigned=True)}."
     brief = f"exchanging them moves a score by {_interval(row, unsigned=True)}"
@@ -273,18 +280,18 @@ def _agreement(view: CapView) -> Answer | None:
 
 
 def sweep_sentence(view: CapView, rows: pd.DataFrame, chosen: Mapping[str, float]) -> str:
-    """What the two alphas looked at do.
+    """Score and size of the edit at the two alphas looked at.
 
     Args:
         view: the run.
-        rows: its sweep by side and alpha, from `engine.studies.cap.figures.by_alpha`.
+        rows: its sweep by side and alpha, from `engine.studies.cap.metrics.by_alpha`.
         chosen: side to alpha.
     """
     parts = []
     for side, alpha in chosen.items():
-        own = rows[(rows["side"] == side) & (rows["alpha"] == alpha)]
-        if len(own):
-            row = own.iloc[0]
+        at_alpha = rows[(rows["side"] == side) & (rows["alpha"] == alpha)]
+        if len(at_alpha):
+            row = at_alpha.iloc[0]
             size = three_digits(100 * float(row["relative_edit"]))
             score = interval_text(float(row["mean"]), float(row["lower"]), float(row["upper"]))
             standard = three_digits(float(view.cap[f"standard_{side}"]))
@@ -308,8 +315,8 @@ def _worst(metrics: pd.DataFrame) -> pd.Series | None:
 
 
 def _row(metrics: pd.DataFrame, metric: str, attack: str, defense: str) -> pd.Series | None:
-    own = metrics[(metrics["metric"] == metric) & (metrics["attack"] == attack) & (metrics["defense"] == defense)]
-    return own.iloc[0] if len(own) else None
+    rows = metrics[(metrics["metric"] == metric) & (metrics["attack"] == attack) & (metrics["defense"] == defense)]
+    return rows.iloc[0] if len(rows) else None
 
 
 def _interval(row: pd.Series, *, unsigned: bool = False) -> str:

@@ -12,7 +12,7 @@ from dashboard import findings, state, ui
 from dashboard import linked_run as pinned
 from dashboard.pages.steering_and_anchors import findings as cap_findings
 from dashboard.pages.steering_and_anchors import setup as cap_run
-from dashboard.pages.steering_and_anchors.findings import CAP, CapView, extended, latest, view_of
+from dashboard.pages.steering_and_anchors.findings import CapView, extended, latest, view_of
 from dashboard.pages.steering_and_anchors.setup import cost, rows_figure
 from dashboard.progress import progress
 from dashboard.run_table import run_table
@@ -26,8 +26,10 @@ from engine.jobs import manager as jobs
 from engine.jobs.manager import Job
 from engine.plots.dots import plot_dots, prepare_dots
 from engine.plots.text import plural, three_digits
-from engine.studies.cap.figures import SIDES, UNITS, by_alpha, lengths, nearest_in, row_figure, units_of
-from engine.studies.cap.metrics import standard_at
+from engine.studies.cap.figures import UNITS, prepare_lengths, row_figure, units_of
+from engine.studies.cap.metrics import nearest_in
+from engine.studies.cap.steering_figures import BY_SCORE, BY_SIDE, SIDES, alpha_rows, standard_of
+from engine.studies.cap.study import CAP
 from engine.studies.figure import cap_name, cap_titles
 
 # What alpha does: the curve from the computed grid, the texts at two alphas, and a button that extends the grid.
@@ -43,19 +45,20 @@ def alpha(view: CapView, job: Job | None) -> None:
 
 @st.fragment
 def _curve(view: CapView) -> None:
-    rows = by_alpha(view.sweep)
+    rows = alpha_rows(view.source)
     chosen: dict[str, float] = {}
     for side, column in zip(SIDES, st.columns(2, gap="large"), strict=True):
-        own = [float(a) for a in rows.loc[rows["side"] == side, "alpha"]]
+        known = [float(a) for a in rows.loc[rows["side"] == side, "alpha"]]
         with column:
-            wrote = float(view.cap.get(f"alpha_{side}") or own[0])
-            start, key, param = wrote if wrote in own else own[0], f"cap_alpha_{side}_{len(own)}", f"alpha_{side}"
-            state.seed_number(key, min(own), max(own), start, param=param)
-            state.put(key, min(own, key=lambda a, key=key: abs(a - float(st.session_state[key]))))
+            wrote = float(view.cap.get(f"alpha_{side}") or known[0])
+            start = wrote if wrote in known else known[0]
+            key, param = f"cap_alpha_{side}_{len(known)}", f"alpha_{side}"
+            state.seed_number(key, min(known), max(known), start, param=param)
+            state.put(key, min(known, key=lambda a, key=key: abs(a - float(st.session_state[key]))))
             chosen[side] = float(
                 st.select_slider(
                     f"alpha, steered {side}",
-                    own,
+                    known,
                     format_func=three_digits,
                     key=key,
                     help="Eqs. 4 and 5 of paper 001. The slider starts at the alpha nearest to the standard; every "
@@ -72,21 +75,20 @@ def _curve(view: CapView) -> None:
 
 
 def _nearest(view: CapView, rows: pd.DataFrame, standards: tuple[float, float]) -> str:
-    """Which alphas of the grid come nearest to the standards, and which ones wrote the anchors."""
-    found = []
+    """The alphas of the grid that come nearest to the standards, and those that wrote the anchors."""
+    said = []
     for side, standard in zip(SIDES, standards, strict=True):
-        own = rows[rows["side"] == side]
         best = nearest_in(rows, side, standard)
         wrote = view.cap.get(f"alpha_{side}")
         other = "" if wrote is None or wrote == best else f" (the anchors were written with {three_digits(wrote)})"
-        other += _few_read(own, wrote)
-        found.append(f"{side} {three_digits(best)}{other}")
-    return f"Nearest to the standards in this grid: {'; '.join(found)}."
+        other += _few_read(rows[rows["side"] == side], wrote)
+        said.append(f"{side} {three_digits(best)}{other}")
+    return f"Nearest to the standards in this grid: {'; '.join(said)}."
 
 
-def _few_read(own: pd.DataFrame, wrote: float | None) -> str:
+def _few_read(rows: pd.DataFrame, wrote: float | None) -> str:
     """That the alpha of the anchors was chosen from the contexts that still had a text, where some had none."""
-    row = own[own["alpha"] == wrote]
+    row = rows[rows["alpha"] == wrote]
     if not len(row) or not int(row["n_unread"].iloc[0]):
         return ""
     n, of = int(row["n"].iloc[0]), int(row["n"].iloc[0] + row["n_unread"].iloc[0])
@@ -94,22 +96,22 @@ def _few_read(own: pd.DataFrame, wrote: float | None) -> str:
 
 
 def _spread(rows: pd.DataFrame, side: str, value: float) -> str:
-    own = rows[(rows["side"] == side) & (rows["alpha"] == value)]
-    if not len(own) or math.isnan(float(own["mean"].iloc[0])):
+    row = rows[(rows["side"] == side) & (rows["alpha"] == value)]
+    if not len(row) or math.isnan(float(row["mean"].iloc[0])):
         return f"{side} unread"
-    return f"{side} {three_digits(float(own['mean'].iloc[0]))} ± {three_digits(float(own['sd'].iloc[0]))}"
+    return f"{side} {three_digits(float(row['mean'].iloc[0]))} ± {three_digits(float(row['sd'].iloc[0]))}"
 
 
 def _texts(view: CapView, chosen: dict[str, float]) -> None:
     items = list(dict.fromkeys(view.sweep["item_id"]))
     item = st.selectbox("Training context", items, key="cap_sweep_item", persist_state="session")
     for side, column in zip(SIDES, st.columns(2, gap="large"), strict=True):
-        own = view.sweep[
+        texts = view.sweep[
             (view.sweep["side"] == side) & (view.sweep["alpha"] == chosen[side]) & (view.sweep["item_id"] == item)
         ]
         with column:
-            if len(own):
-                row = own.iloc[0]
+            if len(texts):
+                row = texts.iloc[0]
                 ui.note(f"Steered {side}: score {three_digits(float(row['score']))}")
                 show_verbatim(str(row["text"]) if isinstance(row["text"], str) else "", label=f"Steered {side}")
 
@@ -140,7 +142,7 @@ def _submit(view: CapView, reach: float) -> None:
     st.rerun()
 
 
-# The anchors of one context side by side: which texts does the judge see as low and as high?
+# The anchors of one context side by side: the texts that the judge sees as low and as high.
 
 
 @st.fragment
@@ -151,13 +153,13 @@ def anchors(view: CapView, dataset: Dataset) -> None:
     contexts = dataset.items.set_index("item_id")["context"]
     if item in contexts.index and isinstance(contexts[item], str):
         show_verbatim(contexts[item], label="The context")
-    own = view.anchors[view.anchors["item_id"] == item]
-    if own.empty:
+    written = view.anchors[view.anchors["item_id"] == item]
+    if written.empty:
         ui.note("No anchors were written for this context.")
-    for arm in dict.fromkeys(own["arm"]):
+    for arm in dict.fromkeys(written["arm"]):
         st.subheader(cap_name(str(arm)), anchor=False)
         for side, column in zip(("low", "high"), st.columns(2, gap="large"), strict=True):
-            row = own[(own["arm"] == arm) & (own["side"] == side)].iloc[0]
+            row = written[(written["arm"] == arm) & (written["side"] == side)].iloc[0]
             with column:
                 score, strength = float(row["score"]), float(row["alpha"])
                 steered = "" if math.isnan(strength) else f", alpha {three_digits(strength)}"
@@ -183,7 +185,7 @@ def attacks(view: CapView) -> None:
     _grid(view)
     left, right = st.columns(2, gap="large")
     with left:
-        if len(lengths(view.metrics)):
+        if len(prepare_lengths(view.metrics)):
             ui.show_entry(view.source, "lengths", key="cap_lengths")
         else:
             ui.note("The run tried no suffixes of several lengths.")
@@ -208,7 +210,7 @@ def _grid(view: CapView) -> None:
     )
 
 
-# Two tutors side by side: what each tutor's anchors do to the same judge on the same data.
+# Two tutors side by side: the effect of each tutor's anchors on the same judge and data.
 
 BESIDE = "cap_beside"
 _MEANINGS = ("attacked", "defended", "high")
@@ -251,23 +253,23 @@ def tutor_of(view: CapView) -> str:
 
 def _others(view: CapView, judge: str, dataset_id: str) -> dict[str, CapView]:
     """The newest run of each other tutor that judged something, by run id."""
-    found: dict[str, CapView] = {}
+    others: dict[str, CapView] = {}
     for manifest in (m for m in runs_about(judge, dataset_id) if m.get("study") == CAP):
-        _add(found, view, str(manifest["run_id"]), f"{version_of(manifest)} {extended(manifest)}")
+        _add(others, view, str(manifest["run_id"]), f"{version_of(manifest)} {extended(manifest)}")
     if dataset_id in DEMO_NAMES:
-        _add(found, view, RECORDED + dataset_id, "recorded")
-    return found
+        _add(others, view, RECORDED + dataset_id, "recorded")
+    return others
 
 
-def _add(found: dict[str, CapView], view: CapView, run_id: str, version: str) -> None:
+def _add(others: dict[str, CapView], view: CapView, run_id: str, version: str) -> None:
     try:
         one = view_of(run_id, version)
     except EngineError:  # a damaged run must not hide the others
         return
     if one is None or not len(one.metrics) or one.manifest.get("judge", {}).get("spec") != _judge(view):
         return
-    if tutor_of(one) not in {tutor_of(view), *(tutor_of(other) for other in found.values())}:
-        found[run_id] = one
+    if tutor_of(one) not in {tutor_of(view), *(tutor_of(other) for other in others.values())}:
+        others[run_id] = one
 
 
 def _judge(view: CapView) -> str:
@@ -285,8 +287,8 @@ def _names(view: CapView, other: CapView) -> tuple[str, str]:
 def _shifts(view: CapView, other: CapView, names: tuple[str, str]) -> None:
     parts = []
     for source, defense, name in ((view, NONE, "no defense"), (view, CAP, names[0]), (other, CAP, names[1])):
-        own = source.metrics[(source.metrics["metric"] == "shift") & (source.metrics["defense"] == defense)]
-        parts.append(own.assign(metric=name))
+        shifts = source.metrics[(source.metrics["metric"] == "shift") & (source.metrics["defense"] == defense)]
+        parts.append(shifts.assign(metric=name))
     both = set(parts[1]["attack"]) & set(parts[2]["attack"])
     joined = pd.concat(parts)
     joined = joined[joined["attack"].isin(both)]
@@ -321,10 +323,10 @@ def _facts(view: CapView, other: CapView, names: tuple[str, str]) -> list[dict[s
 
 
 def _separability(view: CapView) -> str:
-    own = view.layers[(view.layers["space"] == "pca") & (view.layers["layer"] == view.cap.get("layer"))]
-    if not len(own):
+    rows = view.layers[(view.layers["space"] == "pca") & (view.layers["layer"] == view.cap.get("layer"))]
+    if not len(rows):
         return ""
-    row = own.iloc[0]
+    row = rows.iloc[0]
     return f"{three_digits(row['value'])} (95 % of the null below {three_digits(row['null_high'])})"
 
 
@@ -336,10 +338,9 @@ def _said(one: cap_findings.Answer | None) -> str:
     return f"{one.answer}. {one.numbers}" if one else "not measured"
 
 
-# Where in the tutor quality lives: thresholds of the pools, separability by layer, the map of one layer.
+# Standards: thresholds of the pools, separability by layer, the map of one layer.
 
 PCA, UMAP = "PCA", "UMAP"
-BY_SIDE, BY_SCORE = "Side", "Score"
 SPACES = {"pca": "After PCA", "raw": "Raw"}
 LAYER, PERCENTILES = "cap_layer", "cap_percentiles"
 _LEAST = 8
@@ -370,14 +371,13 @@ def _scores(view: CapView) -> None:
         help="The judge's scores of the first pool set the thresholds; texts of a second pool are retained at or "
         "beyond them (paper 001, section 4.2). The run used the percentiles the slider starts with.",
     )
-    first, second = (view.texts.loc[view.texts["pool"] == k, "score"].to_numpy(dtype=float) for k in (1, 2))
     state.publish("percentiles", f"{low}-{high}", f"{chosen[0]}-{chosen[1]}")
-    found = standard_at(first, second, float(high), float(low))
+    standard = standard_of(view.source, high, low)
     ui.finding(
-        f"Standards {three_digits(found.low)} and {three_digits(found.high)}: {found.n_low} of {found.n} new texts are "
-        f"retained as low, {found.n_high} as high."
+        f"Standards {three_digits(standard.thresholds.low)} and {three_digits(standard.thresholds.high)}: "
+        f"{standard.n_low} of {standard.n} new texts are retained as low, {standard.n_high} as high."
     )
-    if min(found.n_high, found.n_low) < _LEAST:
+    if min(standard.n_high, standard.n_low) < _LEAST:
         ui.warn(f"A side needs {_LEAST} texts for a standard vector. Move the percentiles nearer to each other.")
     elif (low, high) != chosen:
         ui.note("The figures and anchors below belong to the percentiles of the run; a new run takes others.")
@@ -412,7 +412,9 @@ def _map(view: CapView) -> None:
     count = int(view.points["layer"].max()) if len(view.points) else 1
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         method = st.segmented_control("Map", [PCA, UMAP], default=PCA, key="cap_method", required=True)
-        colour = st.segmented_control("Colour", [BY_SIDE, BY_SCORE], default=BY_SIDE, key="cap_colour", required=True)
+        colour = st.segmented_control(
+            "Colour", [BY_SIDE, BY_SCORE], default=BY_SIDE, format_func=str.capitalize, key="cap_colour", required=True
+        )
     layer = int(view.cap["layer"])
     if method == PCA and count > 1:
         chosen = layer
@@ -421,7 +423,7 @@ def _map(view: CapView) -> None:
         state.publish(LAYER, str(layer), str(chosen))
     elif method == UMAP:
         ui.note(f"UMAP was computed for the chosen layer {layer}; distances between far groups mean nothing in it.")
-    at = {"layer": layer, "method": str(method), "colour": str(colour).lower()}
+    at = {"layer": layer, "method": str(method), "colour": str(colour)}
     prepared, draw, pick = ui.from_gallery(view.source, "map", **at)
     ui.show_figure(draw, prepared, key="cap_map", pick=pick)
     _standard_texts(view, prepared)

@@ -6,7 +6,7 @@ import streamlit as st
 
 from dashboard import state, ui
 from dashboard.pages.attack_lab.whole_set import DEFAULT_ATTACKS
-from dashboard.pages.steering_and_anchors.findings import CAP, CapView
+from dashboard.pages.steering_and_anchors.findings import CapView
 from dashboard.progress import api_cost
 from dashboard.run_view import concerns, going_job
 from engine import catalog
@@ -17,6 +17,7 @@ from engine.jobs import manager as jobs
 from engine.jobs.manager import Job
 from engine.plots.text import plural
 from engine.studies.cap.figures import ROWS, row_figure
+from engine.studies.cap.study import CAP
 
 JOB = "cap_job"
 ATTACKS = (*DEFAULT_ATTACKS, "adaptive", "suffix")
@@ -97,7 +98,7 @@ def setup(judge: str, dataset: Dataset, job: Job | None) -> None:
 
 
 def _tutor() -> str:
-    """What writes the candidates and the anchors."""
+    """The spec of the model that writes the candidates and the anchors."""
     if "cap_tutor" not in st.session_state:
         st.session_state["cap_tutor"] = TUTOR
     options = list(dict.fromkeys([TUTOR, str(st.session_state["cap_tutor"] or TUTOR)]))
@@ -113,7 +114,7 @@ def _tutor() -> str:
 
 
 def _limit(dataset: Dataset) -> int:
-    """How many responses of the contexts that train nothing are judged; about half of the data have such."""
+    """Number of responses judged, of the contexts that train nothing; about half of the data have such."""
     most = -(-len(dataset.responses) * (len(dataset.items) - len(dataset.items) // 2) // max(1, len(dataset.items)))
     if most < 2:
         return 1
@@ -152,7 +153,7 @@ def _start(params: dict[str, object]) -> None:
     st.rerun()
 
 
-# What a defense costs when nobody attacks: agreement with ratings, tokens, seconds; and what anchors do.
+# The cost of a defense on clean responses: agreement with ratings, tokens, seconds; and the effect of anchors.
 
 
 def cost(view: CapView) -> None:

@@ -1,4 +1,4 @@
-"""Third part of the study `cap`: anchors, and judging under every attack and defense."""
+"""Anchors of a CAP run, the judge behind each defense, thresholds of perplexity, and the comparative form."""
 
 from __future__ import annotations
 
@@ -19,29 +19,19 @@ from engine.data.dataset import Dataset
 from engine.defenses.anchors import PROMPTED, AnchoredJudge, Anchors, GivenAnchors, PromptedAnchors
 from engine.defenses.cards import UNLIKELY_BY_DESIGN, parse_defense
 from engine.defenses.guard import Guard, ModelGuard, own_model, reasons
-from engine.defenses.reasoning import ReasoningJudge
+from engine.defenses.reasoning import ReasoningJudge, reasoning_prompt
 from engine.defenses.registry import defend
+from engine.inference.perplexity import text_ids
 from engine.judges.base import Checkpoint, Judge, Request, verdict_table
 from engine.stats.detection import best_f1
 from engine.stats.intervals import cluster_codes, cluster_mean
 from engine.stats.shifts import metric_row
 from engine.steering.references import Chosen
-from engine.steering.vectors import Side, Standards
+from engine.steering.vectors import SIDES, Side, Standards
 from engine.studies.anchors import sources_for
-from engine.studies.cap.study import (
-    ANCHORED,
-    CAP,
-    COT,
-    EXCHANGED,
-    HUMAN,
-    PERPLEXITY,
-    CapConfig,
-    Contexts,
-    Progress,
-    base_of,
-    with_text,
-)
-from engine.studies.cap.tutor import SIDES, Tutor, TutorWriter, plain_prompt, steered_texts
+from engine.studies.cap.contexts import Contexts, Progress, with_text
+from engine.studies.cap.study import ANCHORED, CAP, COT, EXCHANGED, HUMAN, PERPLEXITY, CapConfig, base_of
+from engine.studies.cap.tutor import Tutor, TutorWriter, plain_prompt, steered_texts
 from engine.studies.running import build_requests, with_attack
 
 
@@ -77,14 +67,13 @@ def make_anchors(
     writer = TutorWriter(tutor)
     for arm in (a for a in config.defenses if a in PROMPTED):
         prompted = PromptedAnchors(arm, writer, PROMPTED[arm])
-        found = prompted.anchors(contexts.every, progress.part(2 * len(contexts.every)))
-        by_item[arm] = {r.item_id: a for r, a in zip(contexts.every, found, strict=True)}
+        made = prompted.anchors(contexts.every, progress.part(2 * len(contexts.every)))
+        by_item[arm] = {r.item_id: a for r, a in zip(contexts.every, made, strict=True)}
     if CAP in config.defenses:
         by_item[CAP] = _steered(config, contexts, tutor, judge, standards, chosen, progress)
     if HUMAN in config.defenses:
-        source = sources_for([HUMAN], dataset, settings)[HUMAN]
-        found = source.anchors(contexts.responses)
-        by_response[HUMAN] = {r.response_id: a for r, a in zip(contexts.responses, found, strict=True)}
+        rated = sources_for([HUMAN], dataset, settings)[HUMAN].anchors(contexts.responses)
+        by_response[HUMAN] = {r.response_id: a for r, a in zip(contexts.responses, rated, strict=True)}
     table = _anchor_table(by_item, contexts, judge, chosen, progress)
     return AnchorSets(by_item, by_response, table)
 
@@ -145,7 +134,7 @@ def _anchor_table(
 
 @dataclass(frozen=True)
 class Arms:
-    """The judge behind each defense, and who helps it.
+    """The judge behind each defense, and the models that help it.
 
     Attributes:
         judges: by arm, the controls with exchanged anchors last.
@@ -159,10 +148,10 @@ class Arms:
 
 
 def reasoner_of(config: CapConfig, judge: Judge, base: Callable[[], Tutor]) -> TutorWriter | None:
-    """What writes the chain of thought: the bundled base model for a judge that cannot, whatever the tutor.
+    """The writer of the chain of thought: the bundled base model for a judge that cannot, whatever the tutor.
 
     Args:
-        config: whether there is such an arm at all.
+        config: has such an arm or not.
         judge: undefended.
         base: gives the bundled base model; called where it is needed only.
     """
@@ -178,19 +167,19 @@ def arms_of(config: CapConfig, judge: Judge, anchors: AnchorSets, writer: TutorW
         judge: undefended.
         anchors: of the anchored arms.
         writer: from `reasoner_of`.
-        guard: from `engine.studies.cap.arms.guard_of`.
+        guard: from `guard_of`.
     """
-    found: dict[str, Judge] = {}
+    judges: dict[str, Judge] = {}
     for name in config.defenses:
         if name in ANCHORED:
-            found[name] = AnchoredJudge(judge, name, _given(name, anchors))
+            judges[name] = AnchoredJudge(judge, name, _given(name, anchors))
         elif base_of(name) == COT:
-            found[name] = ReasoningJudge(judge, name, writer, int(parse_defense(name).options["tokens"]))
+            judges[name] = ReasoningJudge(judge, name, writer, int(parse_defense(name).options["tokens"]))
         else:
-            found[name] = defend(judge, name, guard)
+            judges[name] = defend(judge, name, guard)
     for name in (n for n in config.defenses if n in ANCHORED):
-        found[name + EXCHANGED] = AnchoredJudge(judge, name + EXCHANGED, _given(name, anchors, exchanged=True))
-    return Arms(found, writer, guard)
+        judges[name + EXCHANGED] = AnchoredJudge(judge, name + EXCHANGED, _given(name, anchors, exchanged=True))
+    return Arms(judges, writer, guard)
 
 
 def _given(name: str, anchors: AnchorSets, *, exchanged: bool = False) -> GivenAnchors:
@@ -199,6 +188,32 @@ def _given(name: str, anchors: AnchorSets, *, exchanged: bool = False) -> GivenA
         return {k: a._replace(tokens=0, passes=0.0, seconds=0.0) for k, a in swap.items()}
 
     return GivenAnchors(name, turned(anchors.by_item.get(name, {})), turned(anchors.by_response.get(name, {})))
+
+
+def tokens_apart(
+    defense: str, arms: Arms, verdicts: pd.DataFrame, responses: Sequence[Request], tutor: Tutor
+) -> dict[str, float]:
+    """Tokens that a defense reads and writes outside the judge's own prompt, by clean response.
+
+    A chain of thought that a writer writes costs its prompt and its reasoning, one that the judge writes itself its
+    reply (as many tokens as passes), the perplexity one pass of the text.
+
+    Args:
+        defense: an arm that is judged.
+        arms: from `arms_of`.
+        verdicts: of this arm.
+        responses: those judged.
+        tutor: whose model reads perplexities.
+    """
+    if base_of(defense) == COT and arms.writer is None:
+        clean = verdicts[verdicts["attack"] == NONE]
+        return dict(zip(clean["response_id"], clean["forward_passes"].astype(float), strict=True))
+    if base_of(defense) == COT and arms.writer:
+        written = arms.writer.tokens
+        return {r.response_id: float(written[reasoning_prompt(r)]) for r in responses}
+    if base_of(defense) == PERPLEXITY:
+        return {r.response_id: float(len(text_ids(tutor.loaded, r.response))) for r in responses}
+    return {}
 
 
 def judge_arms(
@@ -215,7 +230,7 @@ def judge_arms(
 def asked_by_arm(
     config: CapConfig, responses: Sequence[Request], names: Iterable[str]
 ) -> Iterator[tuple[str, list[Request]]]:
-    """What each arm is asked.
+    """The requests of each arm.
 
     Suffixes of other lengths are judged undefended and behind CAP only (figures 6 and 7), exchanged anchors on clean
     responses only.
@@ -246,9 +261,9 @@ def pairs_of(responses: Sequence[Request], judge: Judge) -> list[Request]:
     for request in responses:
         by_item.setdefault(request.item_id, []).append(request)
     made = []
-    for own in by_item.values():
-        for k, first in enumerate(own if len(own) > 1 else []):
-            second = own[(k + 1) % len(own)]
+    for same_item in by_item.values():
+        for k, first in enumerate(same_item if len(same_item) > 1 else []):
+            second = same_item[(k + 1) % len(same_item)]
             made.append(
                 replace(
                     first,
@@ -290,7 +305,7 @@ def comparative_rows(
         pairs: from `pairs_of`; empty gives no rows.
         judge: undefended.
         verdicts: pointwise ones, undefended.
-        checkpoint: told after each batch.
+        checkpoint: called after each batch.
     """
     if not pairs:
         return []
@@ -320,11 +335,11 @@ def _spread(clean: np.ndarray) -> float:
     return spread if spread > 0 else float("nan")
 
 
-# The perplexity arms of the study `cap`: who reads, and thresholds fitted on the training contexts (paper 001, 5.1).
+# The perplexity arms: thresholds fitted on the training contexts (paper 001, 5.1), under the tutor's model.
 #
-# The guard is the tutor's model. One threshold is fitted against the run's learned phrases and one against its prompt
-# attacks, as in the study `detection`: readable injections are not unlikely texts, and one threshold for both would
-# hide that. A fitted arm is called what it is, for example `perplexity?threshold=112.4`.
+# One threshold is fitted against the run's learned phrases and one against its prompt attacks, as in the study
+# `detection`: readable injections are not unlikely texts, and one threshold for both would hide that. A fitted arm has
+# its threshold in its name, for example `perplexity?threshold=112.4`.
 
 FAMILIES = ("suffix", "prompt")
 _DECIMALS = 3
@@ -339,8 +354,10 @@ def training_texts(config: CapConfig, contexts: Contexts, dataset: Dataset) -> l
     """Responses of the training contexts, those left out that were made unlikely on purpose."""
     training = {r.item_id for r in contexts.training}
     quality = dataset.responses.set_index("response_id")["quality"]
-    own = [r for r in build_requests(dataset) if r.item_id in training]
-    return [r for r in own if quality.get(r.response_id) not in UNLIKELY_BY_DESIGN] if config.fits_perplexity else []
+    responses = [r for r in build_requests(dataset) if r.item_id in training]
+    return (
+        [r for r in responses if quality.get(r.response_id) not in UNLIKELY_BY_DESIGN] if config.fits_perplexity else []
+    )
 
 
 def screening_work(config: CapConfig, contexts: Contexts, dataset: Dataset) -> int:
@@ -351,7 +368,7 @@ def screening_work(config: CapConfig, contexts: Contexts, dataset: Dataset) -> i
 def with_fitted(
     config: CapConfig, contexts: Contexts, dataset: Dataset, guard: Guard, checkpoint: Checkpoint
 ) -> tuple[tuple[str, ...], list[dict[str, Any]]]:
-    """The arms with the fitted thresholds in place of the plain perplexity arm, and how each was found.
+    """The arms with the fitted thresholds in place of the plain perplexity arm, and how each was fitted.
 
     Args:
         config: the study; without `fit_perplexity` or without a plain perplexity arm nothing is fitted.
@@ -363,16 +380,16 @@ def with_fitted(
     Returns:
         Names of the arms, and a record for each threshold: against, attacks, threshold, f1, n_clean, n_attacked.
     """
-    own = training_texts(config, contexts, dataset)
-    if not own:
+    training = training_texts(config, contexts, dataset)
+    if not training:
         return config.defenses, []
     by_family: dict[str, list[str]] = {family: [] for family in FAMILIES}
     for name in dict.fromkeys(parse_attack(attack).name for attack in config.attacks):
         by_family["suffix" if parse_attack(name).base == "suffix" else "prompt"].append(name)
-    clean = _readings(guard, [r.response for r in own], checkpoint)
-    found: list[dict[str, Any]] = []
+    clean = _readings(guard, [r.response for r in training], checkpoint)
+    fits: list[dict[str, Any]] = []
     for family in (one for one in FAMILIES if by_family[one]):
-        texts = [make_attack(name).apply(r) for name in by_family[family] for r in own]
+        texts = [make_attack(name).apply(r) for name in by_family[family] for r in training]
         attacked = _readings(guard, texts, checkpoint)
         try:
             f1, at = best_f1(clean, attacked)
@@ -380,12 +397,12 @@ def with_fitted(
             continue
         threshold = max(1.0, math.floor(at * 10**_DECIMALS) / 10**_DECIMALS)
         counts = {"n_clean": len(clean), "n_attacked": len(attacked)}
-        found.append({"against": family, "attacks": by_family[family], "threshold": threshold, "f1": f1} | counts)
-    fitted = [parse_defense(f"{PERPLEXITY}?threshold={one['threshold']}").name for one in found] or [PERPLEXITY]
+        fits.append({"against": family, "attacks": by_family[family], "threshold": threshold, "f1": f1} | counts)
+    fitted = [parse_defense(f"{PERPLEXITY}?threshold={one['threshold']}").name for one in fits] or [PERPLEXITY]
     arms = [arm for name in config.defenses for arm in (fitted if name == PERPLEXITY else [name])]
-    return tuple(dict.fromkeys(arms)), found
+    return tuple(dict.fromkeys(arms)), fits
 
 
 def _readings(guard: Guard, texts: Sequence[str], checkpoint: Checkpoint) -> np.ndarray:
-    found = guard.perplexities(texts, 0, lambda: checkpoint(0, len(texts)))
-    return np.array([reading.value for reading in found])
+    readings = guard.perplexities(texts, 0, lambda: checkpoint(0, len(texts)))
+    return np.array([reading.value for reading in readings])

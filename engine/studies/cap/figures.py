@@ -1,8 +1,8 @@
-"""Figures of a run of CAP: standards, layers, the alpha sweep, attacks behind anchors, costs."""
+"""Figures of a CAP run: those of its steering, then attacks behind anchors, suffix lengths, agreement and costs."""
 
 from __future__ import annotations
 
-import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,100 +14,17 @@ from engine import catalog
 from engine.core.schema import NONE
 from engine.plots.dots import plot_dots, prepare_dots
 from engine.plots.grid import plot_grid, prepare_grid
-from engine.plots.text import label, plural
-from engine.plots.theme import MEANING, ROLES, Mode, frame, say
-from engine.stats.intervals import cluster_mean
-from engine.steering.references import Chosen, nearest
-from engine.studies.cap import drawings as cap_layers
-from engine.studies.cap import drawings as cap_lengths
-from engine.studies.cap import drawings as cap_scores
-from engine.studies.cap import drawings as cap_sweep
-from engine.studies.cap.metrics import standard_at
+from engine.plots.text import count, label, three_digits
+from engine.plots.theme import MEANING, Mode, frame, say
+from engine.studies.cap.steering_figures import STEERING_FIGURES
+from engine.studies.cap.study import CAP
 from engine.studies.figure import Dial, Entry, Shown, Source, Values, cap_titles, has_table
 
-# The retained texts as points: activations of one layer on a plane, coloured by side or by score.
-
-MAP_COLUMNS = ["text_id", "side", "half", "score", "text", "x", "y"]
-
-
-def prepare_cap_map(texts: pd.DataFrame, points: pd.DataFrame, layer: int) -> pd.DataFrame:
-    """One row per retained text.
-
-    Args:
-        texts: table `cap_texts`.
-        points: table `cap_points`.
-        layer: whose components are drawn; 0 takes the UMAP of the chosen layer.
-    """
-    own = texts[texts["side"].notna()]
-    if layer:
-        places = points[points["layer"] == layer][["text_id", "x", "y"]]
-        return own.merge(places, on="text_id").reset_index(drop=True)[MAP_COLUMNS]
-    return own.rename(columns={"umap_x": "x", "umap_y": "y"}).dropna(subset=["x"]).reset_index(drop=True)[MAP_COLUMNS]
-
-
-def plot_cap_map(
-    prepared: pd.DataFrame, *, by_score: bool, method: str, layer: int, mode: Mode = "light", note: str = ""
-) -> go.Figure:
-    """A scatter; each point carries its text.
-
-    Args:
-        prepared: from `prepare_cap_map`.
-        by_score: colour by the judge's score, else by side.
-        method: PCA or UMAP, for the axis titles.
-        layer: of the activations.
-        mode: light, dark or print.
-        note: a last part of the small print; any text.
-    """
-    fig = go.Figure()
-    role, meaning = ROLES[mode], MEANING[mode]
-    for side, symbol in (("high", "triangle-up"), ("low", "triangle-down")):
-        own = prepared[prepared["side"] == side]
-        if own.empty:
-            continue
-        colour: dict[str, object] = {"color": meaning[side]}
-        if by_score:
-            colour = {
-                "color": own["score"].tolist(),
-                "colorscale": [[0, meaning["low"]], [0.5, role["zero"]], [1, meaning["high"]]],
-                "cmin": float(prepared["score"].min()),
-                "cmax": float(prepared["score"].max()),
-                "showscale": side == "high",
-                "colorbar": {"title": {"text": "score"}, "thickness": 12},
-            }
-        fig.add_trace(
-            go.Scatter(
-                x=own["x"].tolist(),
-                y=own["y"].tolist(),
-                mode="markers",
-                name=f"{side} standard ({len(own)})",
-                marker={"size": 10, "symbol": symbol, "line": {"width": 1, "color": role["line"]}, **colour},
-                customdata=[
-                    [i, label(t, 70), s] for i, t, s in zip(own["text_id"], own["text"], own["score"], strict=True)
-                ],
-                hovertemplate="%{customdata[2]:.2f}: %{customdata[1]}<extra></extra>",
-            )
-        )
-    axis = {"PCA": "principal component", "UMAP": "UMAP coordinate"}[method]
-    fig.update_xaxes(title=f"{axis} 1", fixedrange=True)
-    fig.update_yaxes(title=f"{axis} 2", fixedrange=True)
-    title = "Do the two sides lie apart?"
-    if prepared.empty:
-        say(fig, "no map of this layer was stored", mode)
-        return frame(fig, mode, title=title, notes=(note,), alt="No points.", body=330)
-    high = int((prepared["side"] == "high").sum())
-    alt = f"{method} of {len(prepared)} retained texts at layer {layer}, {high} of them high."
-    notes = (plural(len(prepared), "retained text"), f"layer {layer}", label(note, 80) if note else "")
-    return frame(fig, mode, title=title, notes=notes, alt=alt, body=330, legend=True)
-
-
-STUDY = "cap"
-SIDES = ("high", "low")
 UNITS = {
     "shift": "Points",
     "relative_shift": "% of the clean mean",
     "from_undefended": "Points from the undefended clean score",
 }
-BY_SIDE, BY_SCORE = "side", "score"
 _ALONE, _SHARED = "one response, alone", "16 responses × 4 attacks share the anchors"
 
 
@@ -152,39 +69,6 @@ ROWS = {
 """Figures with a row for each defense (for each attack: comparative)."""
 
 
-def by_alpha(sweep: pd.DataFrame) -> pd.DataFrame:
-    """One row per side and alpha: mean score with its interval over contexts, spread, edit size and fluency."""
-    rows = []
-    for (side, value), own in sweep.groupby(["side", "alpha"], sort=True):
-        scores = own["score"].to_numpy(dtype=float)
-        interval = cluster_mean(scores, own["item_id"].to_numpy())
-        rows.append(
-            {
-                "side": side,
-                "alpha": value,
-                "mean": interval.value,
-                "lower": interval.lower,
-                "upper": interval.upper,
-                "sd": float(pd.Series(scores).std(ddof=1)),
-                "n": interval.n,
-                "n_unread": len(own) - interval.n,
-                "relative_edit": float(own["relative_edit"].mean()),
-                "perplexity": float(own["perplexity"].median()),
-                "repetition": float(own["repetition"].mean()),
-            }
-        )
-    return pd.DataFrame(rows, columns=cap_sweep.SWEEP_COLUMNS)
-
-
-def nearest_in(rows: pd.DataFrame, side: str, standard: float) -> float:
-    """The alpha of a sweep (`by_alpha`) that comes nearest to a standard, by the rule that chooses it; NaN for none."""
-    read = rows[(rows["side"] == side) & rows["mean"].notna()]
-    if read.empty or math.isnan(standard):
-        return math.nan
-    columns = zip(read["alpha"], read["mean"], read["n"], read["n"] + read["n_unread"], strict=True)
-    return nearest([Chosen(float(a), float(mean), standard, int(n), int(of)) for a, mean, n, of in columns]).alpha
-
-
 def units_of(metrics: pd.DataFrame) -> tuple[str, ...]:
     """The units that a run's shifts are known in; runs of earlier versions have no distances."""
     return tuple(unit for unit in UNITS if unit == "shift" or (metrics["metric"] == unit).any())
@@ -199,88 +83,118 @@ def main_attacks(metrics: pd.DataFrame) -> pd.DataFrame:
 
 def row_figure(name: str, metrics: pd.DataFrame) -> pd.DataFrame:
     """The table of a figure of `ROWS`."""
-    own = ROWS[name]
+    series = ROWS[name].series
     if name == "comparative":
-        return prepare_dots(metrics, own.series, by="attack", titles=cap_titles(metrics))
+        return prepare_dots(metrics, series, by="attack", titles=cap_titles(metrics))
     rows = metrics[(metrics["attack"] == NONE) & metrics["value"].notna()]
-    return prepare_dots(rows, own.series, titles={NONE: "No defense", **cap_titles(rows)})
+    return prepare_dots(rows, series, titles={NONE: "No defense", **cap_titles(rows)})
 
 
-def _cap(source: Source) -> dict[str, Any]:
-    return dict(source.manifest.get("cap") or {})
+# The mean score against the length of a suffix, undefended and behind CAP (figures 6 and 7 of paper 001).
+
+LENGTH_COLUMNS = ["defense", "words", "value", "lower", "upper", "n", "n_unread"]
+_LENGTH = re.compile(r"suffix(?::(\d+))?$")
 
 
-def _alphas(side: str) -> Any:
-    def of(source: Source) -> tuple[float, ...]:
-        sweep = source.table("cap_sweep")
-        return tuple(sorted(map(float, sweep.loc[sweep["side"] == side, "alpha"].unique())))
+def prepare_lengths(metrics: pd.DataFrame, default_words: int | None = None) -> pd.DataFrame:
+    """Mean score by words of the suffix, 0 words being the clean score.
 
-    return of
-
-
-def _chosen_alpha(side: str) -> Any:
-    def of(source: Source) -> float:
-        known = _alphas(side)(source)
-        wrote = float(_cap(source).get(f"alpha_{side}") or 0)
-        return wrote if wrote in known else next(iter(known), math.nan)
-
-    return of
+    Args:
+        metrics: table `metrics`.
+        default_words: words of the attack `suffix` without a number; None for this version's.
+    """
+    default = catalog.parse_attack("suffix").length if default_words is None else default_words
+    means = metrics[metrics["metric"] == "mean"].copy()
+    means["words"] = [_words(name, default) for name in means["attack"]]
+    out = means[means["words"] >= 0]
+    wide = [d for d in out["defense"].unique() if out.loc[out["defense"] == d, "words"].nunique() > 2]
+    return out[out["defense"].isin(wide)].sort_values(["defense", "words"]).reset_index(drop=True)[LENGTH_COLUMNS]
 
 
-LOW = Dial("low", "low percentile", "whole", lambda s: int(s.config["low_percentile"]), lambda _: 0, lambda _: 100)
-HIGH = Dial("high", "high percentile", "whole", lambda s: int(s.config["high_percentile"]), lambda _: 0, lambda _: 100)
-SPACE = Dial("space", "separability in the space", "choice", lambda _: "pca", choices=lambda _: ("pca", "raw"))
-LAYER = Dial(
-    "layer", "layer", "whole", lambda s: int(_cap(s).get("layer", 1)), lambda _: 1,
-    lambda s: int(s.table("cap_layers")["layer"].max()),
-)  # fmt: skip
-METHOD = Dial("method", "map", "choice", lambda _: "PCA", choices=lambda _: ("PCA", "UMAP"))
-COLOUR = Dial("colour", "colour", "choice", lambda _: BY_SIDE, choices=lambda _: (BY_SIDE, BY_SCORE))
-ALPHA_HIGH = Dial("alpha_high", "alpha steered high", "listed", _chosen_alpha("high"), choices=_alphas("high"))
-ALPHA_LOW = Dial("alpha_low", "alpha steered low", "listed", _chosen_alpha("low"), choices=_alphas("low"))
+def _words(attack: str, default: int) -> int:
+    if attack == "none":
+        return 0
+    match = _LENGTH.match(attack)
+    return int(match.group(1) or default) if match else -1
+
+
+def plot_lengths(
+    prepared: pd.DataFrame, *, titles: Mapping[str, str], mode: Mode = "light", note: str = ""
+) -> go.Figure:
+    """One line per defense, its clean score dashed through the plot.
+
+    Args:
+        prepared: from `prepare_lengths`.
+        titles: defense to what it is called.
+        mode: light, dark or print.
+        note: a last part of the small print; any text.
+    """
+    fig = go.Figure()
+    title = "How long a suffix does it withstand?"
+    if prepared.empty:
+        say(fig, "no suffix of several lengths was run", mode)
+        return frame(fig, mode, title=title, notes=(note,), alt="No lengths.", body=260)
+    said = []
+    for k, (defense, rows) in enumerate(sorted(prepared.groupby("defense"), key=lambda pair: pair[0] != "none")):
+        name = titles.get(str(defense), str(defense))
+        _line(fig, rows, str(defense), name, 0.06 * (k - 0.5), mode)
+        values = zip(rows["words"], rows["value"], strict=True)
+        said.append(f"{name}: " + ", ".join(f"{w} words {three_digits(v)}" for w, v in values))
+    fig.update_xaxes(title="words of the suffix", dtick=1, fixedrange=True)
+    fig.update_yaxes(title="mean score", fixedrange=True)
+    notes = (
+        "95 % intervals, clustered by item",
+        f"n = {count(int(prepared['n'].min()))} responses",
+        f"{count(int(prepared['n_unread'].sum()))} unread",
+        "dashed: the clean score",
+        label(note, 80) if note else "",
+    )
+    return frame(
+        fig,
+        mode,
+        title=title,
+        notes=notes,
+        alt="Mean score by suffix length. " + "; ".join(said),
+        body=280,
+        legend=True,
+    )
+
+
+def _line(fig: go.Figure, rows: pd.DataFrame, defense: str, name: str, shift: float, mode: Mode) -> None:
+    """One defense's scores, moved a little to the side so that intervals do not cover one another."""
+    bare = defense == "none"
+    colour = MEANING[mode]["attacked" if bare else "defended"]
+    fig.add_trace(
+        go.Scatter(
+            x=[w + shift for w in rows["words"]],
+            y=rows["value"].tolist(),
+            mode="lines+markers",
+            name=label(name, 30),
+            line={"color": colour, "width": 2, "dash": "solid" if bare else "dot"},
+            marker={"size": 9, "symbol": "circle" if bare else "square"},
+            error_y={
+                "type": "data",
+                "symmetric": False,
+                "color": colour,
+                "thickness": 1.3,
+                "width": 3,
+                "array": (rows["upper"] - rows["value"]).fillna(0).tolist(),
+                "arrayminus": (rows["value"] - rows["lower"]).fillna(0).tolist(),
+            },
+            hovertemplate="%{x:.0f} words: %{y:.2f}<extra></extra>",
+        )
+    )
+    clean = float(rows.loc[rows["words"] == 0, "value"].iloc[0])
+    line = {"color": colour, "width": 1.2, "dash": "dash"}
+    fig.add_shape(type="line", x0=0, x1=1, xref="paper", y0=clean, y1=clean, line=line, layer="below")
+
+
 METRIC = Dial(
     "metric", "shift in", "choice", lambda _: "shift", choices=lambda s: units_of(s.table("metrics")), words=UNITS
 )
 
 
-def _scores(source: Source, at: Values) -> Shown:
-    texts = source.table("cap_texts")
-    first, second = (texts.loc[texts["pool"] == k, "score"].to_numpy(dtype=float) for k in (1, 2))
-    found = standard_at(first, second, float(at["high"]), float(at["low"]))
-    made = cap_scores.prepare_cap_scores(texts, found.high, found.low)
-    facts = (f"n = {len(made)} texts read", "single texts, so no interval")
-    return Shown(made, {"note": source.origin}, facts)
-
-
-def _layers(source: Source, at: Values) -> Shown:
-    made = cap_layers.prepare_cap_layers(source.table("cap_layers"), str(at["space"]))
-    unread = int(source.table("cap_texts")["score"].isna().sum())
-    return Shown(made, {"chosen": int(_cap(source)["layer"]), "note": source.origin}, (f"{unread} texts unread",))
-
-
-def _map(source: Source, at: Values) -> Shown:
-    by_pca = at["method"] == "PCA"
-    layer = int(at["layer"]) if by_pca else int(_cap(source)["layer"])
-    texts = source.table("cap_texts")
-    made = prepare_cap_map(texts, source.table("cap_points"), layer if by_pca else 0)
-    more = {"by_score": at["colour"] == BY_SCORE, "method": str(at["method"]), "layer": layer, "note": source.origin}
-    unread = int(texts["score"].isna().sum())
-    return Shown(made, more, (f"n = {len(made)} texts, {unread} unread", "single texts, so no interval"))
-
-
-def _sweep(source: Source, at: Values) -> Shown:
-    made = cap_sweep.prepare_cap_sweep(by_alpha(source.table("cap_sweep")))
-    cap = _cap(source)
-    marked = [float(at[f"alpha_{side}"]) for side in SIDES]
-    standards = [float(cap["standard_high"]), float(cap["standard_low"])]
-    return Shown(made, {"standards": standards, "marked": marked, "note": source.origin})
-
-
-def _draw_sweep(prepared: pd.DataFrame, more: dict[str, Any], mode: Mode) -> Any:
-    standards, marked = more["standards"], more["marked"]
-    return cap_sweep.plot_cap_sweep(
-        prepared, standards=(standards[0], standards[1]), marked=(marked[0], marked[1]), mode=mode, note=more["note"]
-    )
+_NO_ATTACKS = has_table("metrics", "the attacks have not been run yet.")
 
 
 def _grid(source: Source, at: Values) -> Shown:
@@ -289,27 +203,28 @@ def _grid(source: Source, at: Values) -> Shown:
     return Shown(made, {"note": source.origin})
 
 
-def lengths(metrics: pd.DataFrame) -> pd.DataFrame:
-    """Mean scores by words of the suffix."""
-    return cap_lengths.prepare_cap_lengths(metrics, catalog.parse_attack("suffix").length)
-
-
 def _lengths(source: Source, _: Values) -> Shown:
     rows = source.table("metrics")
-    return Shown(lengths(rows), {"titles": {NONE: "No defense", **cap_titles(rows)}, "note": source.origin})
+    return Shown(prepare_lengths(rows), {"titles": {NONE: "No defense", **cap_titles(rows)}, "note": source.origin})
+
+
+def _no_lengths(source: Source) -> str:
+    return _NO_ATTACKS(source) or (
+        "" if len(prepare_lengths(source.table("metrics"))) else "no suffix of several lengths."
+    )
 
 
 def _row_entry(name: str) -> Entry:
-    own = ROWS[name]
+    about = ROWS[name]
 
     def make(source: Source, _: Values) -> Shown:
         made = row_figure(name, source.table("metrics"))
-        known = made["lower"].notna().any()
-        return Shown(made, {"note": source.origin}, () if known else ("sums of one run, so no interval",))
+        bounded = made["lower"].notna().any()
+        return Shown(made, {"note": source.origin}, () if bounded else ("sums of one run, so no interval",))
 
     def draw(prepared: pd.DataFrame, more: dict[str, Any], mode: Mode) -> Any:
         return plot_dots(
-            prepared, title=own.title, axis=own.axis, colours=own.colours, positive=own.positive, mode=mode,
+            prepared, title=about.title, axis=about.axis, colours=about.colours, positive=about.positive, mode=mode,
             note=more["note"],
         )  # fmt: skip
 
@@ -318,49 +233,21 @@ def _row_entry(name: str) -> Entry:
             return why
         return "" if len(row_figure(name, source.table("metrics"))) else "it did not measure this."
 
-    return Entry(STUDY, name, own.title, make, draw, (), missing)
-
-
-_NO_TEXTS = has_table("cap_texts", "the tutor has written nothing yet.")
-_NO_LAYERS = has_table("cap_layers", "the standards are not found yet.")
-_NO_SWEEP = has_table("cap_sweep", "no alpha has been tried yet.")
-_NO_ATTACKS = has_table("metrics", "the attacks have not been run yet.")
-
-
-def _no_lengths(source: Source) -> str:
-    return _NO_ATTACKS(source) or ("" if len(lengths(source.table("metrics"))) else "no suffix of several lengths.")
+    return Entry(CAP, name, about.title, make, draw, (), missing)
 
 
 ENTRIES = (
+    *STEERING_FIGURES,
     Entry(
-        STUDY, "scores", "Where do the standards lie?", _scores,
-        lambda p, more, mode: cap_scores.plot_cap_scores(p, mode=mode, note=more["note"]), (LOW, HIGH), _NO_TEXTS,
-    ),
-    Entry(
-        STUDY, "layers", "At which layer do the standards part?", _layers,
-        lambda p, more, mode: cap_layers.plot_cap_layers(p, chosen=more["chosen"], mode=mode, note=more["note"]),
-        (SPACE,), _NO_LAYERS,
-    ),
-    Entry(
-        STUDY, "map", "Do the two sides lie apart?", _map,
-        lambda p, more, mode: plot_cap_map(
-            p, by_score=more["by_score"], method=more["method"], layer=more["layer"], mode=mode, note=more["note"]
-        ),
-        (LAYER, METHOD, COLOUR), _NO_LAYERS,
-    ),
-    Entry(
-        STUDY, "sweep", "What does steering do to the text?", _sweep, _draw_sweep, (ALPHA_HIGH, ALPHA_LOW), _NO_SWEEP
-    ),
-    Entry(
-        STUDY, "grid", "Do anchors hold the score?", _grid,
+        CAP, "grid", "Do anchors hold the score?", _grid,
         lambda p, more, mode: plot_grid(
             p, mode=mode, title="Do anchors hold the score?", note=more["note"]
         ),
         (METRIC,), _NO_ATTACKS,
     ),
     Entry(
-        STUDY, "lengths", "How long a suffix does it withstand?", _lengths,
-        lambda p, more, mode: cap_lengths.plot_cap_lengths(p, titles=more["titles"], mode=mode, note=more["note"]),
+        CAP, "lengths", "How long a suffix does it withstand?", _lengths,
+        lambda p, more, mode: plot_lengths(p, titles=more["titles"], mode=mode, note=more["note"]),
         (), _no_lengths,
     ),
     *(_row_entry(name) for name in ROWS),

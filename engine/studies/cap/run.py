@@ -1,4 +1,7 @@
-"""Study `cap`: steer a tutor to texts of a high and a low standard, show them to the judge, attack it (paper 001)."""
+"""CAP run as a whole: its cost beforehand, standards, alphas, anchors, learned phrases, and every arm judged.
+
+Also further alphas for a finished run, as its page asks for them.
+"""
 
 from __future__ import annotations
 
@@ -9,27 +12,25 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from pydantic import BaseModel, ConfigDict, Field
 
 from engine.attacks.cards import MAX_NAME, SavedPhrase, parse_attack, save_phrase
 from engine.attacks.registry import make_attack
 from engine.attacks.suffix_search import BEST_PROBES, PROBES, SearchSettings, SuffixSearch, vocabulary_of
-from engine.attacks.suffix_search import Progress as Found
-from engine.core.cache import CallCache
+from engine.attacks.suffix_search import Progress as Phrase
 from engine.core.errors import InputError
 from engine.core.schema import METRICS, NONE
 from engine.core.settings import Settings
 from engine.data.dataset import Dataset
+from engine.data.store import load_dataset
 from engine.defenses.anchors import PROMPTED, UNKNOWN_TEXT, AnchoredJudge, Anchors, GivenAnchors, anchor_prompt
-from engine.defenses.guard import base_loader
 from engine.defenses.writing import TUTOR
-from engine.inference.loading import load_model
-from engine.judges.api_spec import PREFIX as API
 from engine.judges.base import Checkpoint, Cost, Judge, Paid, Request
-from engine.runs.folder import LEARNED, RunFolder, now
-from engine.stats.shifts import FROM_UNDEFENDED
+from engine.judges.registry import make_judge
+from engine.runs.folder import LEARNED, RunFolder, now, open_run
 from engine.steering.activations import blocks
-from engine.steering.references import LEAST_READ, Chosen, nearest_alpha
-from engine.steering.vectors import Side
+from engine.steering.references import Chosen, nearest_alpha
+from engine.steering.vectors import SIDES, Side, alphas_reaching
 from engine.studies.anchors import sources_for
 from engine.studies.cap.arms import (
     AnchorSets,
@@ -43,31 +44,32 @@ from engine.studies.cap.arms import (
     pairs_of,
     reasoner_of,
     screening_work,
+    tokens_apart,
     training_texts,
     with_fitted,
 )
-from engine.studies.cap.metrics import COSTS, arm_metrics, tokens_apart
-from engine.studies.cap.study import (
-    ANCHORED,
-    CAP,
-    HUMAN,
-    CapConfig,
-    Contexts,
-    Progress,
-    divide,
-    expected_work,
-    with_text,
+from engine.studies.cap.contexts import Contexts, Progress, divide, expected_work, with_text
+from engine.studies.cap.metrics import arm_metrics
+from engine.studies.cap.study import ANCHORED, CAP, HUMAN, CapConfig
+from engine.studies.cap.tutor import (
+    Trained,
+    Tutor,
+    alphas_of,
+    find_standards,
+    limit_of,
+    load_tutor,
+    plain_prompt,
+    stored_standards,
+    sweep,
 )
-from engine.studies.cap.tutor import SIDES, Tutor, alphas_of, find_standards, limit_of, plain_prompt, sweep
-from engine.studies.cap.tutor import Found as TutorFound
 from engine.studies.running import about_data, about_judge, add_up, as_json, build_requests, ending, expense_of, within
 from engine.studies.suffix_targets import PromptCutter, inner_judge, spread_over_items
 
-# Suffixes learned on the judge inside the study `cap` (AdvSuffix, paper 001, section 5.1), as attacks of the run.
+# Suffixes learned on the judge (AdvSuffix, paper 001, section 5.1), as attacks of the run.
 #
 # A phrase is learned on responses of the training contexts, on the undefended judge and, as a stronger arm of its own,
 # through CAP; it is judged on the evaluation contexts as every other attack. It is saved as one of the user's phrases.
-# Each word is noted in the run as it is found, so that a stopped run goes on behind it.
+# Each word is noted in the run as soon as it is known, so that a stopped run goes on behind it.
 
 
 def with_deflation(attacks: Sequence[str]) -> tuple[str, ...]:
@@ -108,8 +110,8 @@ def learn_suffixes(
         dataset: has the responses of the training contexts.
         judge: undefended.
         anchors: by arm and item, for the phrase learned through CAP.
-        run: its manifest gets the phrases under `learned`, and holds the words that a stopped run had found.
-        progress: told of every prompt computed.
+        run: its manifest gets the phrases under `learned`, and holds the words of a stopped run.
+        progress: counts every prompt computed.
 
     Raises:
         InputError: the judge is no white box, or the training contexts have no response, or none has anchors that a
@@ -135,16 +137,16 @@ def learn_suffixes(
     part = learning_work(config) // len(judges)
     notes = _Notes(run, inner_judge(judge).fingerprint)
     for arm, defended in judges.items():
-        found = _search(config, defended, asked[arm], progress.part(part), part, notes, arm)
+        phrase = _search(config, defended, asked[arm], progress.part(part), part, notes, arm)
         name = phrase_of(run.run_id, arm)
         inner = inner_judge(defended)
         save_phrase(
             SavedPhrase(
-                name, found.words, found.values, inner.spec, inner.fingerprint, "pointwise", arm, dataset.name, now(),
+                name, phrase.words, phrase.values, inner.spec, inner.fingerprint, "pointwise", arm, dataset.name, now(),
                 run.run_id,
             )
         )  # fmt: skip
-        notes.write(arm, found, attack=parse_attack(f"suffix:{name}:{len(found.words)}").name)
+        notes.write(arm, phrase, attack=parse_attack(f"suffix:{name}:{len(phrase.words)}").name)
     return tuple(str(one["attack"]) for one in run.manifest()[LEARNED])
 
 
@@ -154,25 +156,25 @@ class _Notes:
     def __init__(self, run: RunFolder, fingerprint: str) -> None:
         self._run, self._fingerprint = run, fingerprint
         before = run.manifest().get(LEARNED, [])
-        self._found = {one["defense"]: one for one in before if one.get("fingerprint") == fingerprint}
-        self._queries = {arm: int(one["queries"]) for arm, one in self._found.items()}
+        self._phrases = {one["defense"]: one for one in before if one.get("fingerprint") == fingerprint}
+        self._queries = {arm: int(one["queries"]) for arm, one in self._phrases.items()}
 
     def words(self, arm: str) -> list[str]:
-        """What a stopped run had found."""
-        return [str(word) for word in self._found.get(arm, {}).get("words", [])]
+        """The words that a stopped run had so far."""
+        return [str(word) for word in self._phrases.get(arm, {}).get("words", [])]
 
-    def write(self, arm: str, found: Found, attack: str = "") -> None:
+    def write(self, arm: str, phrase: Phrase, attack: str = "") -> None:
         """Note the phrase so far; without the attack's name it is unfinished."""
-        queries = found.queries + self._queries.get(arm, 0)
-        self._found[arm] = {
-            "attack": attack, "defense": arm, "words": list(found.words), "values": [float(v) for v in found.values],
+        queries = phrase.queries + self._queries.get(arm, 0)
+        self._phrases[arm] = {
+            "attack": attack, "defense": arm, "words": list(phrase.words), "values": [float(v) for v in phrase.values],
             "queries": queries, "fingerprint": self._fingerprint,
         }  # fmt: skip
-        self._run.update_manifest(**{LEARNED: list(self._found.values())})
+        self._run.update_manifest(**{LEARNED: list(self._phrases.values())})
 
 
 def phrase_of(run_id: str, arm: str) -> str:
-    """What a phrase of a run is called."""
+    """The name of a phrase of a run."""
     tail = re.sub(r"[^a-z0-9]+", "-", run_id.lower()).strip("-")
     tail = re.sub(r"^cap-\d{8}-\d{6}-", "", tail)  # of an id that was made here the random part is enough
     return f"cap-{'through-' if arm == CAP else ''}{tail}"[:MAX_NAME].rstrip("-")
@@ -186,7 +188,7 @@ def _search(
     total: int,
     notes: _Notes,
     arm: str,
-) -> Found:
+) -> Phrase:
     """One phrase, noted word by word."""
     loaded = inner_judge(judge).loaded
     vocabulary = vocabulary_of(loaded.tokenizer)
@@ -198,16 +200,16 @@ def _search(
         done = min(done + more, total)
         look(done, total)
 
-    def told(at: Found) -> None:
-        if at.chosen and at.words:
-            notes.write(arm, at)
+    def progress(phrase: Phrase) -> None:
+        if phrase.chosen and phrase.words:
+            notes.write(arm, phrase)
 
     search = SuffixSearch(loaded, cutter.labels, cutter.targets, vocabulary, cutter.fits)
-    dials = SearchSettings(config.learned_words, config.learned_candidates, seed=config.seed)
-    return search.run(dials, told, count, notes.words(arm))
+    settings = SearchSettings(config.learned_words, config.learned_candidates, seed=config.seed)
+    return search.run(settings, progress, count, notes.words(arm))
 
 
-# What the study `cap` will take, and whether its settings can be had, said before anything is written or asked.
+# Checks and cost, before anything is written or asked.
 
 
 def check_settings(config: CapConfig, dataset: Dataset, judge: Judge, tutor: Tutor, settings: Settings) -> None:
@@ -234,10 +236,10 @@ def check_settings(config: CapConfig, dataset: Dataset, judge: Judge, tutor: Tut
 def plan_cap(config: CapConfig, dataset: Dataset, judge: Judge, tutor: Tutor, settings: Settings) -> dict[str, Any]:
     """Texts, calls and tokens of the study; nothing is written or asked.
 
-    What is not written yet counts at its longest; anchors in a judge's prompt count about 50 tokens each.
+    Texts that are not written yet count at their longest; anchors in a judge's prompt count about 50 tokens each.
 
     Returns:
-        JSON-ready. texts and tutor_tokens: what the tutor writes, prompts and longest texts together, known ones too.
+        JSON-ready. texts and tutor_tokens: of the tutor, prompts and longest texts together, known ones too.
         calls, tokens, known: of the judge and of those who help it, as in `Cost`. learned_prompts: computed by the
         searches for suffixes, at most. steps: what the progress counts. expense: of a judge behind a server.
 
@@ -277,17 +279,17 @@ def _tutor_part(config: CapConfig, contexts: Contexts, judge: Judge, tutor: Tuto
         plain = 2 * (CAP in config.defenses) + (2 * (config.candidates + alphas) if request.item_id in training else 0)
         asks = [(plain_prompt(request), plain)]
         asks += [(anchor_prompt(request, side, PROMPTED[arm]), 1) for arm in prompted for side in ("low", "high")]
-        own = sum(n for _, n in asks)
-        texts += own
+        written = sum(n for _, n in asks)
+        texts += written
         tokens += sum(n * (len(tutor.ids(prompt)) + limit) for prompt, n in asks)
         one = judge.cost(with_text([request], ["word " * limit]))
-        paid = Paid(*(own * part for part in one.paid))
-        costs.append(Cost(own * one.calls, own * one.tokens, own * one.known, paid))
+        paid = Paid(*(written * part for part in one.paid))
+        costs.append(Cost(written * one.calls, written * one.tokens, written * one.known, paid))
     return texts, tokens, add_up(costs)
 
 
 def _arm_costs(config: CapConfig, contexts: Contexts, judge: Judge, tutor: Tutor) -> list[Cost]:
-    """What judging every arm takes, and the comparative form."""
+    """The cost of judging every arm, and of the comparative form."""
     shown = {r.item_id: Anchors(UNKNOWN_TEXT, UNKNOWN_TEXT) for r in contexts.every}
     anchors = AnchorSets(dict.fromkeys(ANCHORED, shown), {}, pd.DataFrame())
     writer = reasoner_of(config, judge, lambda: tutor)  # whoever writes the reasoning, its length is the same at most
@@ -299,28 +301,6 @@ def _arm_costs(config: CapConfig, contexts: Contexts, judge: Judge, tutor: Tutor
     return costs
 
 
-def load_tutor(spec: str, settings: Settings, *, cache: bool = True) -> Tutor:
-    """The tutor a spec names; `bundled:base` is shared with the defenses that ask it.
-
-    Raises:
-        InputError: the spec names no model, one behind a server, or one without a chat template.
-        ModelError: it is no causal language model with layers that can be found.
-    """
-    if spec.startswith(API):
-        raise InputError(
-            f"The tutor {spec} is behind a server and shows no activations, so it cannot be steered. It can write the "
-            f"anchors of W-CAP: judgescope study grid --defense none --defense wcap --tutor {spec}."
-        )
-    loaded = base_loader(settings)() if spec == TUTOR else load_model(spec, settings)
-    blocks(loaded)
-    if not getattr(loaded.tokenizer, "chat_template", None):
-        raise InputError(
-            f"The tutor {spec} has no chat template, so it cannot be asked for a text of good or poor quality. Choose "
-            f"a model that was trained to follow instructions, for example {TUTOR}."
-        )
-    return Tutor(loaded, CallCache(settings.calls) if cache else None)
-
-
 def run_cap(
     config: CapConfig,
     dataset: Dataset,
@@ -329,8 +309,8 @@ def run_cap(
     run: RunFolder,
     settings: Settings,
     checkpoint: Checkpoint,
-) -> dict[str, Any]:
-    """Run all parts, writing each part's tables as it ends; returns the summary that `--json` prints.
+) -> None:
+    """Run all parts, writing each part's tables as it ends.
 
     Raises:
         InputError: a setting that judge, tutor or data cannot have, too few contexts, too little contrast, or too few
@@ -351,7 +331,6 @@ def run_cap(
         config = config.model_copy(update={"attacks": (*config.attacks, *learned)})
         _judge(config, contexts, dataset, judge, tutor, run, anchors, settings, progress)
     run.update_manifest(state="done", finished=now())
-    return summary(run)
 
 
 def _steer(
@@ -365,15 +344,14 @@ def _steer(
     progress: Progress,
 ) -> AnchorSets:
     """From the pools to the anchors; each table is written as it is known."""
-    found = find_standards(config, contexts.training, tutor, judge, progress)
-    _write_standards(run, found)
-    alphas = alphas_of(config, found.standards, found.prompts_end)
-    swept = sweep(config, contexts.training, tutor, judge, found.standards, alphas, progress)
+    trained = find_standards(config, contexts.training, tutor, judge, progress)
+    _write_standards(run, trained)
+    alphas = alphas_of(config, trained.standards, trained.prompts_end)
+    swept = sweep(config, contexts.training, tutor, judge, trained.standards, alphas, progress)
     run.write_table("cap_sweep", swept)
-    standard: dict[Side, float] = {"high": found.thresholds.high, "low": found.thresholds.low}
-    chosen = {side: _choose(swept, side, standard[side]) for side in SIDES}
-    _note(run, found, chosen)
-    anchors = make_anchors(config, contexts, dataset, tutor, judge, found.standards, chosen, settings, progress)
+    chosen = {side: _choose(swept, side, getattr(trained.thresholds, side)) for side in SIDES}
+    _note(run, trained, chosen)
+    anchors = make_anchors(config, contexts, dataset, tutor, judge, trained.standards, chosen, settings, progress)
     run.write_table("cap_anchors", anchors.table)
     return anchors
 
@@ -418,8 +396,8 @@ def _base(config: CapConfig, tutor: Tutor, settings: Settings) -> Tutor:
 
 
 def _choose(swept: pd.DataFrame, side: Side, standard: float) -> Chosen:
-    own = swept[swept["side"] == side]
-    return nearest_alpha(own["alpha"].to_numpy(), own["score"].to_numpy(dtype=float), standard, side)
+    texts = swept[swept["side"] == side]
+    return nearest_alpha(texts["alpha"].to_numpy(), texts["score"].to_numpy(dtype=float), standard, side)
 
 
 def _describe(run: RunFolder, dataset: Dataset, judge: Judge, tutor: Tutor, contexts: Contexts) -> None:
@@ -431,33 +409,33 @@ def _describe(run: RunFolder, dataset: Dataset, judge: Judge, tutor: Tutor, cont
     )
 
 
-def _write_standards(run: RunFolder, found: TutorFound) -> None:
-    run.write_table("cap_texts", found.texts)
-    run.write_table("cap_layers", found.layers)
-    run.write_table("cap_points", found.points)
+def _write_standards(run: RunFolder, trained: Trained) -> None:
+    run.write_table("cap_texts", trained.texts)
+    run.write_table("cap_layers", trained.layers)
+    run.write_table("cap_points", trained.points)
     vectors = {
-        "layer": [found.standards.layer],
-        "high": [found.standards.high.tolist()],
-        "low": [found.standards.low.tolist()],
-        "mean_norm": [found.standards.mean_norm],
+        "layer": [trained.standards.layer],
+        "high": [trained.standards.high.tolist()],
+        "low": [trained.standards.low.tolist()],
+        "mean_norm": [trained.standards.mean_norm],
     }
     run.write_table("cap_vectors", pd.DataFrame(vectors))
-    _note(run, found)
+    _note(run, trained)
 
 
-def _note(run: RunFolder, found: TutorFound, chosen: dict[Side, Chosen] | None = None) -> None:
+def _note(run: RunFolder, trained: Trained, chosen: dict[Side, Chosen] | None = None) -> None:
     run.update_manifest(
         cap={
-            "layer": found.standards.layer,
-            "best_layer": found.best_layer,
-            "separated": found.separated,
-            "standard_high": found.thresholds.high,
-            "standard_low": found.thresholds.low,
+            "layer": trained.standards.layer,
+            "best_layer": trained.best_layer,
+            "separated": trained.separated,
+            "standard_high": trained.thresholds.high,
+            "standard_low": trained.thresholds.low,
             **{f"alpha_{side}": chosen[side].alpha if chosen else None for side in SIDES},
             "chosen": {s: {"n": one.n, "of": one.of, "enough": one.enough} for s, one in (chosen or {}).items()},
-            "mean_norm": found.standards.mean_norm,
-            "common_cosine": _cosine(found.standards.high, found.standards.low),
-            "prompts_end": np.round(found.prompts_end, 4).tolist(),
+            "mean_norm": trained.standards.mean_norm,
+            "common_cosine": _cosine(trained.standards.high, trained.standards.low),
+            "prompts_end": np.round(trained.prompts_end, 4).tolist(),
         }
     )
 
@@ -466,70 +444,43 @@ def _cosine(a: np.ndarray, b: np.ndarray) -> float:
     return float(a @ b / np.linalg.norm(a) / np.linalg.norm(b))
 
 
-def summary(run: RunFolder) -> dict[str, Any]:
-    """What `judgescope study cap --json` prints, read back from the run's tables."""
-    cap, metrics = run.manifest()["cap"], run.table("metrics")
-    layers = run.table("cap_layers")
-    pca = layers[layers["space"] == "pca"].sort_values("layer")
-    relative, distance = (
-        {(r["attack"], r["defense"]): r["value"] for r in _rows(metrics, metric)}
-        for metric in ("relative_shift", FROM_UNDEFENDED)
-    )
-    arms = [
-        {
-            "attack": r["attack"],
-            "defense": r["defense"],
-            "n": int(r["n"]),
-            "n_unread": int(r["n_unread"]),
-            "shift": r["value"],
-            "shift_lower": r["lower"],
-            "shift_upper": r["upper"],
-            "relative_shift": relative.get((r["attack"], r["defense"])),
-            "from_undefended": distance.get((r["attack"], r["defense"])),
-        }
-        for r in _rows(metrics, "shift")
-    ]
-
-    def per_defense(metric: str) -> dict[str, float]:
-        return {r["defense"]: float(r["value"]) for r in _rows(metrics, metric) if r["attack"] == NONE}
-
-    def cost_of(name: str) -> dict[str, float | None]:
-        found = {metric: per_defense(metric).get(name) for metric in COSTS}
-        return {"tokens": found["tokens_alone"], "seconds": found["seconds_alone"], **found}
-
-    return {
-        "run_id": run.run_id,
-        **{k: cap[k] for k in ("best_layer", "layer", "separated", "alpha_high", "alpha_low")},
-        **{k: cap[k] for k in ("standard_high", "standard_low")},
-        "alphas": {side: _alpha_read(run.table("cap_sweep"), side, cap[f"alpha_{side}"]) for side in SIDES},
-        "perplexity": run.manifest().get("perplexity"),
-        "learned": run.manifest().get("learned", []),
-        "separability": pca["value"].tolist(),
-        "arms": arms,
-        "spearman": per_defense("spearman"),
-        "cost": {name: cost_of(name) for name in per_defense("tokens_alone")},
-        "anchor_gap": per_defense("anchor_gap"),
-        "anchor_effect": per_defense("anchor_effect"),
-        "comparative": [_comparative(metrics, r["attack"]) for r in _rows(metrics, "comparative_shift")],
-    }
+# More alphas for a finished run, as its page asks for them.
 
 
-def _alpha_read(swept: pd.DataFrame, side: Side, alpha: float) -> dict[str, Any]:
-    """The chosen alpha of a side: its texts' mean score and standard deviation, and how many were read."""
-    scores = swept.loc[(swept["side"] == side) & (swept["alpha"] == alpha), "score"]
-    n = int(scores.notna().sum())
-    enough = n >= LEAST_READ * len(scores)
-    counts = {"n": n, "n_unread": len(scores) - n, "enough_read": enough}
-    return {"alpha": alpha, "mean": float(scores.mean()), "sd": float(scores.std(ddof=1)), **counts}
+class SweepConfig(BaseModel):
+    """Further alphas for a finished study."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    study_id: str
+    judge: str
+    data: str
+    high: tuple[float, ...] = ()
+    low: tuple[float, ...] = ()
+    reach: float | None = Field(default=None, gt=0, lt=1)
+    run_id: str | None = None
 
 
-def _comparative(metrics: pd.DataFrame, attack: str) -> dict[str, Any]:
-    """One attack's shift of a preference and of a score, each in units of its clean standard deviation."""
-    own = metrics[(metrics["attack"] == attack) & (metrics["defense"] == NONE)].set_index("metric")["value"]
-    names = ("comparative_shift", "comparative_shift_sd", "absolute_shift_sd")
-    return {"attack": attack, **{name: float(own[name]) for name in names}}
+def sweep_job(config: SweepConfig, settings: Settings, checkpoint: Checkpoint) -> dict[str, object]:
+    """Extend the sweep of a run: named alphas, or those that reach one relative edit on both sides.
 
-
-def _rows(metrics: pd.DataFrame, metric: str) -> list[dict[str, Any]]:
-    own = metrics[metrics["metric"] == metric]
-    return [{str(k): v for k, v in row.items()} for row in own.to_dict("records")]
+    Raises:
+        RunError: there is no such run.
+        InputError: the run has no vectors, or no alpha is named.
+    """
+    run = open_run(settings.runs, config.study_id)
+    study = CapConfig.model_validate(run.manifest()["config"])
+    standards, prompts_end = stored_standards(run), np.array(run.manifest()["cap"]["prompts_end"])
+    wanted: dict[Side, list[float]] = {"high": list(config.high), "low": list(config.low)}
+    if config.reach:
+        for side in SIDES:
+            wanted[side] += alphas_reaching(prompts_end, standards, side, [config.reach], study.form)
+    if not any(wanted.values()):
+        raise InputError("Name at least one alpha, or a relative edit to reach.")
+    contexts = divide(study, load_dataset(study.data, settings.datasets)).training
+    total = 2 * len(contexts) * sum(map(len, wanted.values()))
+    judge, tutor = make_judge(study.judge, settings), load_tutor(study.tutor, settings)
+    more = sweep(study, contexts, tutor, judge, standards, wanted, Progress(checkpoint, total))
+    table = pd.concat([run.table("cap_sweep"), more], ignore_index=True)
+    run.write_table("cap_sweep", table.drop_duplicates(["side", "form", "alpha", "item_id"], keep="last"))
+    return {"run_id": run.run_id}

@@ -1,24 +1,18 @@
-"""CAP: its settings, the division of its contexts, its progress, and the study as the registry knows it."""
+"""CAP (paper 001): steer a tutor to a text of a high and one of a low standard, show both to the judge, attack it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from engine.core.errors import InputError
 from engine.core.schema import NONE
-from engine.data.dataset import Dataset
 from engine.defenses.cards import parse_defense
 from engine.defenses.writing import TUTOR
-from engine.judges.base import Checkpoint, Request
 from engine.runs.folder import RunFolder
 from engine.steering.vectors import Form
 from engine.studies.cap.tables import CAP_TABLES
-from engine.studies.running import build_requests
 from engine.studies.study import Context, Quick, Study, Summary
 
 if TYPE_CHECKING:
@@ -34,7 +28,7 @@ TRAINING, EVALUATION = "train", "eval"
 
 
 def base_of(defense: str) -> str:
-    """An arm's name without its dials: `perplexity?threshold=84` is of `perplexity`."""
+    """An arm's name without its options: `perplexity?threshold=84` is of `perplexity`."""
     return defense.partition("?")[0]
 
 
@@ -121,95 +115,6 @@ class CapConfig(BaseModel):
         return self.fit_perplexity and PERPLEXITY in self.defenses
 
 
-@dataclass(frozen=True)
-class Contexts:
-    """One request for each context, its response left empty, and the responses that are judged.
-
-    Attributes:
-        training: contexts that thresholds, vectors, layer and alphas come from.
-        evaluation: the others.
-        responses: of the evaluation contexts.
-    """
-
-    training: tuple[Request, ...]
-    evaluation: tuple[Request, ...]
-    responses: tuple[Request, ...]
-
-    @property
-    def every(self) -> tuple[Request, ...]:
-        """All contexts."""
-        return (*self.training, *self.evaluation)
-
-
-def divide(config: CapConfig, dataset: Dataset) -> Contexts:
-    """Contexts into a training and an evaluation side, by chance or as the data's column `group` says.
-
-    Raises:
-        InputError: fewer than four contexts, or a group column that does not name both sides.
-    """
-    requests = build_requests(dataset)
-    first: dict[str, Request] = {}
-    for request in requests:
-        first.setdefault(request.item_id, request)
-    items = list(first)
-    if config.split == "group":
-        groups = dataset.items.set_index("item_id")["group"].to_dict()
-        train = [i for i in items if groups.get(i) == TRAINING]
-        evaluated = [i for i in items if groups.get(i) == EVALUATION]
-    else:
-        order = np.random.default_rng(config.seed).permutation(len(items))
-        half = len(items) // 2
-        chosen = {items[k] for k in order[:half]}
-        train, evaluated = [i for i in items if i in chosen], [i for i in items if i not in chosen]
-    if min(len(train), len(evaluated)) < 2:
-        raise InputError(
-            f"The data {dataset.name} has {len(train)} training and {len(evaluated)} evaluation contexts; at least two "
-            "each are needed. Use data with more items"
-            + (f", or set the column group to {TRAINING} or {EVALUATION}." if config.split == "group" else ".")
-        )
-    chosen = set(evaluated)
-    judged = tuple(r for r in requests if r.item_id in chosen)[: config.limit]
-    kept = dict.fromkeys(r.item_id for r in judged)
-    return Contexts(tuple(first[i] for i in train), tuple(first[i] for i in kept), judged)
-
-
-class Progress:
-    """Counts texts written and responses judged over the whole study."""
-
-    def __init__(self, checkpoint: Checkpoint, total: int) -> None:
-        self._checkpoint, self._total, self._done = checkpoint, total, 0
-
-    def part(self, size: int) -> Checkpoint:
-        """A checkpoint for the next part; parts must be taken one after the other."""
-        before = self._done
-        self._done += size
-
-        def look(done: int, total: int) -> None:
-            self._checkpoint(before + round(size * done / max(total, 1)), self._total)
-
-        return look
-
-
-def expected_work(config: CapConfig, contexts: Contexts) -> int:
-    """Texts written and judge calls, roughly: what `Progress` counts."""
-    pools = 2 * 2 * config.candidates * len(contexts.training)
-    sweep = 2 * 2 * (len(config.reach) + len(config.alphas)) * len(contexts.training)
-    anchors = 4 * 3 * len(contexts.every)
-    arms = len(config.defenses) + config.fits_perplexity  # two thresholds stand in for one arm
-    arms *= (1 + len(config.attacks)) * len(contexts.responses)
-    pairs = 2 * (1 + len(config.attacks)) * len(contexts.responses)
-    lengths = len(config.suffix_words) * 2 * len(contexts.responses)
-    return pools + sweep + anchors + arms + lengths + pairs
-
-
-def with_text(requests: Sequence[Request], texts: Sequence[str]) -> list[Request]:
-    """The contexts with these texts as the responses under judgement."""
-    return [
-        replace(request, response=text, response_id=f"{request.item_id}-text-{k}")
-        for k, (request, text) in enumerate(zip(requests, texts, strict=True))
-    ]
-
-
 class Cap(Study):
     """CAP as the registry knows it."""
 
@@ -222,25 +127,29 @@ class Cap(Study):
     table_shown = "cap_layers"
 
     def run(self, config: CapConfig, context: Context, folder: RunFolder) -> None:
-        """Standards, sweep, anchors, every arm; each part's tables are written as it ends."""
-        from engine.studies.cap.run import load_tutor, run_cap
+        """Standards, alphas, anchors, then every attack behind every defense; each part's tables as it ends."""
+        from engine.studies.cap.run import run_cap
+        from engine.studies.cap.tutor import load_tutor
 
-        dataset, judge = context.data.dataset(config.data), context.judge(config.judge)
+        dataset = context.data.dataset(config.data)
+        judge = context.judge(config.judge)
         tutor = load_tutor(config.tutor, context.settings, cache=context.cache)
         run_cap(config, dataset, judge, tutor, folder, context.settings, context.checkpoint)
 
     def plan(self, config: CapConfig, context: Context) -> tuple[dict[str, Any], str]:
-        """Texts of the tutor, calls of the judge; no seconds, since the texts' lengths decide them."""
-        from engine.studies.cap.run import load_tutor, plan_cap
+        """Texts of the tutor, calls of the judge, prompts of the searches; no seconds."""
+        from engine.studies.cap.run import plan_cap
         from engine.studies.cap.summary import plan_text
+        from engine.studies.cap.tutor import load_tutor
 
-        dataset, judge = context.data.dataset(config.data), context.judge(config.judge)
+        dataset = context.data.dataset(config.data)
+        judge = context.judge(config.judge)
         tutor = load_tutor(config.tutor, context.settings, cache=context.cache)
         plan = plan_cap(config, dataset, judge, tutor, context.settings)
         return plan, plan_text(plan)
 
-    def summary(self, config: CapConfig, folder: RunFolder) -> Summary:  # noqa: ARG002 - the run knows it
-        """Layer, standards, alphas, arms and costs."""
+    def summary(self, config: CapConfig, folder: RunFolder) -> Summary:  # noqa: ARG002 - the tables say it all
+        """Layer, standards and alphas, then each arm's shift and each defense's cost."""
         from engine.studies.cap.summary import summary_of
 
         return summary_of(folder)
@@ -252,8 +161,8 @@ class Cap(Study):
         return ENTRIES
 
     def quick_jobs(self) -> dict[str, Quick]:
-        """Further alphas of a finished run."""
-        from engine.studies.cap.tutor import SweepConfig, sweep_job
+        """Further alphas for a finished run."""
+        from engine.studies.cap.run import SweepConfig, sweep_job
 
         return {"cap_sweep": (SweepConfig, sweep_job)}
 

@@ -1,27 +1,28 @@
-"""A CAP run in words and as a JSON object."""
+"""A CAP run in words and as a JSON object: layer, standards and alphas, each arm's shift, each defense's cost."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
+import pandas as pd
+
+from engine.core.schema import NONE
 from engine.runs.folder import RunFolder
+from engine.stats.shifts import FROM_UNDEFENDED
 from engine.steering.references import LEAST_READ
-from engine.studies.cap.run import summary
+from engine.steering.vectors import SIDES, Side
+from engine.studies.cap.metrics import COSTS
+from engine.studies.cap.study import CAP
 from engine.studies.study import Summary
 
 
-def summary_of(folder: RunFolder) -> Summary:
-    """A finished run in words and as a JSON object; of a stopped one only that it stopped."""
-    manifest = folder.manifest()
-    if manifest["state"] != "done":
-        return Summary("What was asked is kept.", {})
-    result = summary(folder)
-    return Summary(report(result), {**result, "tutor": manifest["tutor"]["spec"]})
-
-
 def plan_text(plan: dict[str, Any]) -> str:
-    """What the study would take."""
+    """What the study would take, in words.
+
+    Args:
+        plan: from `engine.studies.cap.run.plan_cap`.
+    """
     lines = [
         f"The tutor writes about {plan['texts']:,} texts: at most {plan['tutor_tokens']:,} tokens, prompts included. "
         f"Judge and helpers: about {plan['calls']:,} calls of {plan['tokens']:,} tokens; {plan['known']:,} answers are "
@@ -35,46 +36,124 @@ def plan_text(plan: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def report(result: dict[str, Any]) -> str:
-    """The summary for reading."""
-    separation = "outside" if result["separated"] else "inside"
+def summary_of(run: RunFolder) -> Summary:
+    """A finished run in words and as a JSON object; of a stopped one only that it stopped."""
+    manifest = run.manifest()
+    if manifest["state"] != "done":
+        return Summary("What was asked is kept.", {})
+    record = as_record(run)
+    return Summary(report(record), record | {"tutor": manifest["tutor"]["spec"]})
+
+
+def as_record(run: RunFolder) -> dict[str, Any]:
+    """The JSON object of a finished run, read back from its tables."""
+    manifest, metrics = run.manifest(), run.table("metrics")
+    cap = manifest["cap"]
+    layers = run.table("cap_layers")
+    relative, distance = (
+        {(r["attack"], r["defense"]): r["value"] for r in _rows(metrics, metric)}
+        for metric in ("relative_shift", FROM_UNDEFENDED)
+    )
+    arms = [
+        {
+            "attack": r["attack"],
+            "defense": r["defense"],
+            "n": int(r["n"]),
+            "n_unread": int(r["n_unread"]),
+            "shift": r["value"],
+            "shift_lower": r["lower"],
+            "shift_upper": r["upper"],
+            "relative_shift": relative.get((r["attack"], r["defense"])),
+            "from_undefended": distance.get((r["attack"], r["defense"])),
+        }
+        for r in _rows(metrics, "shift")
+    ]
+
+    def per_defense(metric: str) -> dict[str, float]:
+        return {r["defense"]: float(r["value"]) for r in _rows(metrics, metric) if r["attack"] == NONE}
+
+    def cost_of(name: str) -> dict[str, float | None]:
+        cost = {metric: per_defense(metric).get(name) for metric in COSTS}
+        return {"tokens": cost["tokens_alone"], "seconds": cost["seconds_alone"], **cost}
+
+    return {
+        "run_id": run.run_id,
+        **{k: cap[k] for k in ("best_layer", "layer", "separated", "alpha_high", "alpha_low")},
+        **{k: cap[k] for k in ("standard_high", "standard_low")},
+        "alphas": {side: _alpha_read(run.table("cap_sweep"), side, cap[f"alpha_{side}"]) for side in SIDES},
+        "perplexity": manifest.get("perplexity"),
+        "learned": manifest.get("learned", []),
+        "separability": layers[layers["space"] == "pca"].sort_values("layer")["value"].tolist(),
+        "arms": arms,
+        "spearman": per_defense("spearman"),
+        "cost": {name: cost_of(name) for name in per_defense("tokens_alone")},
+        "anchor_gap": per_defense("anchor_gap"),
+        "anchor_effect": per_defense("anchor_effect"),
+        "comparative": [_comparative(metrics, r["attack"]) for r in _rows(metrics, "comparative_shift")],
+    }
+
+
+def _alpha_read(sweep: pd.DataFrame, side: Side, alpha: float) -> dict[str, Any]:
+    """The chosen alpha of a side: its texts' mean score and standard deviation, and how many were read."""
+    scores = sweep.loc[(sweep["side"] == side) & (sweep["alpha"] == alpha), "score"]
+    n = int(scores.notna().sum())
+    enough = n >= LEAST_READ * len(scores)
+    counts = {"n": n, "n_unread": len(scores) - n, "enough_read": enough}
+    return {"alpha": alpha, "mean": float(scores.mean()), "sd": float(scores.std(ddof=1)), **counts}
+
+
+def _comparative(metrics: pd.DataFrame, attack: str) -> dict[str, Any]:
+    """One attack's shift of a preference and of a score, each in units of its clean standard deviation."""
+    of_arm = metrics[(metrics["attack"] == attack) & (metrics["defense"] == NONE)].set_index("metric")["value"]
+    names = ("comparative_shift", "comparative_shift_sd", "absolute_shift_sd")
+    return {"attack": attack, **{name: float(of_arm[name]) for name in names}}
+
+
+def _rows(metrics: pd.DataFrame, metric: str) -> list[dict[str, Any]]:
+    rows = metrics[metrics["metric"] == metric].to_dict("records")
+    return [{str(k): v for k, v in row.items()} for row in rows]
+
+
+def report(record: dict[str, Any]) -> str:
+    """The JSON object for reading."""
+    separation = "outside" if record["separated"] else "inside"
     lines = [
-        f"Layer {result['layer']} of {len(result['separability'])}: separability after PCA "
-        f"{result['separability'][result['layer'] - 1]:.2f} on texts it was not fitted on, {separation} its null.",
-        f"Standards {result['standard_low']:.2f} and {result['standard_high']:.2f}; nearest alphas: "
-        + "; ".join(_alpha(side, result["alphas"][side]) for side in ("low", "high"))
+        f"Layer {record['layer']} of {len(record['separability'])}: separability after PCA "
+        f"{record['separability'][record['layer'] - 1]:.2f} on texts it was not fitted on, {separation} its null.",
+        f"Standards {record['standard_low']:.2f} and {record['standard_high']:.2f}; nearest alphas: "
+        + "; ".join(_alpha(side, record["alphas"][side]) for side in ("low", "high"))
         + ".",
-        *_screens(result.get("perplexity")),
+        *_fitted_thresholds(record.get("perplexity")),
         *(
-            f"Learned on the judge {'behind CAP' if one['defense'] == 'cap' else 'undefended'}: "
+            f"Learned on the judge {'behind CAP' if one['defense'] == CAP else 'undefended'}: "
             f"{' '.join(one['words'])!r} ({one['attack']}), mean training score {one['values'][0]:.2f} -> "
             f"{one['values'][-1]:.2f} after {one['queries']:,} prompts."
-            for one in result.get("learned", ())
+            for one in record.get("learned", ())
         ),
         "",
-        *_shifts(result["arms"]),
+        *_shifts(record["arms"]),
         "",
-        *_costs(result),
+        *_costs(record),
         "gap: score of the high anchor less the low one's; effect: mean change when the two change places.",
     ]
     return "\n".join(lines)
 
 
 def _alpha(side: str, one: dict[str, Any]) -> str:
-    """How many of a chosen alpha's texts were read, and what they score."""
+    """A chosen alpha: how many of its texts were read, and what they score."""
     of = one["n"] + one["n_unread"]
     few = "" if one["enough_read"] else f", fewer than {LEAST_READ:.0%}, so its mean is of those that survived"
     return f"{one['alpha']:g} ({side}; {one['n']} of {of} texts read{few}, mean {one['mean']:.2f}, sd {one['sd']:.2f})"
 
 
-def _screens(found: dict[str, Any] | None) -> list[str]:
-    """The fitted thresholds."""
-    if not found:
+def _fitted_thresholds(perplexity: dict[str, Any] | None) -> list[str]:
+    """A line for each fitted threshold of perplexity."""
+    if not perplexity:
         return []
     return [
-        f"Perplexity under {found['guard']}, threshold {one['threshold']:g} of best F1 ({one['f1']:.2f}) on "
+        f"Perplexity under {perplexity['guard']}, threshold {one['threshold']:g} of best F1 ({one['f1']:.2f}) on "
         f"{one['n_clean']} clean and {one['n_attacked']} attacked training responses ({', '.join(one['attacks'])})."
-        for one in found["fitted"]
+        for one in perplexity["fitted"]
     ]
 
 
@@ -93,17 +172,17 @@ def _shifts(arms: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
-def _costs(result: dict[str, Any]) -> list[str]:
-    wide = max([14, *map(len, result["cost"])])
+def _costs(record: dict[str, Any]) -> list[str]:
+    wide = max([14, *map(len, record["cost"])])
     head = f"{'defense':<{wide}} {'Spearman':>9} {'tokens alone':>13} {'shared':>8} {'gap':>6} {'effect':>7}"
     lines = [head, "-" * len(head)]
-    for defense, cost in result["cost"].items():
+    for defense, cost in record["cost"].items():
         cells = [
-            f"{_number(result['spearman'].get(defense), '.2f'):>9}",
+            f"{_number(record['spearman'].get(defense), '.2f'):>9}",
             f"{_number(cost['tokens_alone'], '.0f'):>13}",
             f"{_number(cost['tokens_shared'], '.0f'):>8}",
-            f"{_number(result['anchor_gap'].get(defense), '.2f'):>6}",
-            f"{_number(result['anchor_effect'].get(defense), '.2f'):>7}",
+            f"{_number(record['anchor_gap'].get(defense), '.2f'):>6}",
+            f"{_number(record['anchor_effect'].get(defense), '.2f'):>7}",
         ]
         lines.append(f"{defense:<{wide}} {' '.join(cells)}")
     return lines

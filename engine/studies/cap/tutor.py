@@ -1,4 +1,4 @@
-"""The tutor of the study `cap`: what it is asked, what it writes, and what is kept of it between runs."""
+"""The tutor of a CAP run: its prompts and texts, the standards made of them, and the texts steered to those."""
 
 from __future__ import annotations
 
@@ -10,29 +10,40 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
-from pydantic import BaseModel, ConfigDict, Field
 
 from engine.core.cache import CallCache, reply_key
 from engine.core.errors import InputError
 from engine.core.schema import Task
 from engine.core.settings import Settings
-from engine.data.store import load_dataset
 from engine.defenses.anchors import anchor_prompt, new_tokens_of
 from engine.defenses.base import AfterBatch
+from engine.defenses.guard import base_loader
+from engine.defenses.writing import TUTOR
 from engine.defenses.writing import Written as Reply
 from engine.inference.chat import encode_text
 from engine.inference.llama import Row
-from engine.inference.loading import LoadedModel
+from engine.inference.loading import LoadedModel, load_model
+from engine.judges.api_spec import PREFIX as API
 from engine.judges.base import Checkpoint, Cost, Judge, Request
-from engine.judges.registry import make_judge
-from engine.runs.folder import RunFolder, open_run
+from engine.runs.folder import RunFolder
 from engine.stats.projection import pca, umap_map
-from engine.steering.activations import last_activations
+from engine.steering.activations import blocks, last_activations
 from engine.steering.decode import decode, prompt_ids, repetition, text_perplexities
 from engine.steering.references import Thresholds, anchor_key, degraded, retained, thresholds_of
 from engine.steering.separability import LayerSeparability, by_layer, halves
-from engine.steering.vectors import LEAST_TEXTS, Edit, Floats, Side, Standards, alphas_reaching, edit_of, standards_of
-from engine.studies.cap.study import CapConfig, Progress, divide, with_text
+from engine.steering.vectors import (
+    LEAST_TEXTS,
+    SIDES,
+    Edit,
+    Floats,
+    Side,
+    Standards,
+    alphas_reaching,
+    edit_of,
+    standards_of,
+)
+from engine.studies.cap.contexts import Progress, with_text
+from engine.studies.cap.study import CapConfig
 
 _WHAT: Mapping[Task, tuple[str, str, str]] = {
     Task.SUMMARY: ("article", "summary of it", "two or three sentences"),
@@ -64,7 +75,7 @@ class Ask:
     Attributes:
         ids: the prompt.
         row: temperature and seed; its prompt number is set when the batch is made.
-        key: what it is kept under.
+        key: of the cache.
     """
 
     ids: tuple[int, ...]
@@ -74,7 +85,7 @@ class Ask:
 
 @dataclass(frozen=True)
 class Draft:
-    """A text of the tutor and what it took this time.
+    """A text of the tutor and its cost this time.
 
     Attributes:
         relative_edit: mean over its tokens; 0 where it was not steered.
@@ -110,7 +121,7 @@ class Tutor:
         return Ask(ids, Row(0, temperature, seed), key)
 
     def write(self, asks: Sequence[Ask], limit: int, edit: Edit | None, checkpoint: Checkpoint) -> list[Draft]:
-        """Write what is not known yet; `edit` has one row for each ask.
+        """Write the texts that are not known yet; `edit` has one row for each ask.
 
         Raises:
             InputError: a prompt does not fit the tutor's window.
@@ -153,15 +164,15 @@ class Tutor:
     def _known(self, keys: Sequence[str]) -> dict[str, tuple[str, float, int]]:
         if not self.cache:
             return {}
-        found = {}
+        known = {}
         for key, (packed, n) in self.cache.get_replies(list(dict.fromkeys(keys))).items():
             held = json.loads(packed)
-            found[key] = (str(held["text"]), float(held["edit"]), n)
-        return found
+            known[key] = (str(held["text"]), float(held["edit"]), n)
+        return known
 
 
 class TutorWriter:
-    """The tutor as what writes reasoning and prompted anchors: greedily, in the batched decode loop.
+    """The tutor as the writer of reasoning and prompted anchors: greedily, in the batched decode loop.
 
     Attributes:
         tokens: of each prompt written to so far, prompt and text together, known or not.
@@ -172,7 +183,7 @@ class TutorWriter:
         self.tokens: dict[str, int] = {}
 
     def write(self, prompts: Sequence[str], new_tokens: int, after_batch: AfterBatch) -> list[Reply]:
-        """What the tutor writes to each prompt; of equal prompts the first has the cost, known or not."""
+        """The tutor's text to each prompt; of equal prompts the first has the cost, known or not."""
         asks = [self._tutor.drawn(prompt, 0.0, 0, new_tokens) for prompt in prompts]
         drafts = self._tutor.write(asks, new_tokens, None, lambda _done, _total: after_batch())
         charged: set[str] = set()
@@ -200,7 +211,29 @@ def limit_of(task: Task, wanted: int | None) -> int:
     return wanted or new_tokens_of(task)
 
 
-# First part of the study `cap`: pools, thresholds, activations, separability, layer, standard vectors.
+def load_tutor(spec: str, settings: Settings, *, cache: bool = True) -> Tutor:
+    """The tutor a spec names; `bundled:base` is shared with the defenses that ask it.
+
+    Raises:
+        InputError: the spec names no model, one behind a server, or one without a chat template.
+        ModelError: it is no causal language model with layers that can be found.
+    """
+    if spec.startswith(API):
+        raise InputError(
+            f"The tutor {spec} is behind a server and shows no activations, so it cannot be steered. It can write the "
+            f"anchors of W-CAP: judgescope study grid --defense none --defense wcap --tutor {spec}."
+        )
+    loaded = base_loader(settings)() if spec == TUTOR else load_model(spec, settings)
+    blocks(loaded)
+    if not getattr(loaded.tokenizer, "chat_template", None):
+        raise InputError(
+            f"The tutor {spec} has no chat template, so it cannot be asked for a text of good or poor quality. Choose "
+            f"a model that was trained to follow instructions, for example {TUTOR}."
+        )
+    return Tutor(loaded, CallCache(settings.calls) if cache else None)
+
+
+# Standards: pools, thresholds, activations, separability, layer, vectors.
 
 RECIPE: tuple[tuple[str, float], ...] = (
     ("plain", 0.7), ("plain", 1.0), ("good", 0.7), ("poor", 1.0), ("plain", 1.4), ("degraded", 0.7),
@@ -209,8 +242,8 @@ RECIPE: tuple[tuple[str, float], ...] = (
 
 
 @dataclass(frozen=True)
-class Found:
-    """What the training contexts gave.
+class Trained:
+    """Thresholds, vectors and layer, from the training contexts alone.
 
     Attributes:
         texts: table `cap_texts`.
@@ -235,7 +268,7 @@ class Found:
 
 def find_standards(
     config: CapConfig, contexts: Sequence[Request], tutor: Tutor, judge: Judge, progress: Progress
-) -> Found:
+) -> Trained:
     """Everything up to the standard vectors, from training contexts alone.
 
     Raises:
@@ -248,25 +281,28 @@ def find_standards(
     second["side"] = [("high" if h else "low" if lo else None) for h, lo in zip(high, low, strict=True)]
     _require_enough(int(high.sum()), int(low.sum()), len(second))
     by_item = {r.item_id: tutor.ids(prompt_of(r, "plain")) for r in contexts}
-    own = second[second["side"].notna()].reset_index(drop=True)
-    rows = [(*by_item[item], *_text_ids(tutor, text)) for item, text in zip(own["item_id"], own["text"], strict=True)]
+    kept = second[second["side"].notna()].reset_index(drop=True)
+    rows = [
+        (*by_item[item], *encode_text(tutor.loaded.tokenizer, text))
+        for item, text in zip(kept["item_id"], kept["text"], strict=True)
+    ]
     activations = last_activations(tutor.loaded, rows)
     ends = last_activations(tutor.loaded, list(by_item.values()))
-    is_high, groups = (own["side"] == "high").to_numpy(), own["item_id"].to_numpy()
+    is_high, groups = (kept["side"] == "high").to_numpy(), kept["item_id"].to_numpy()
     spaces = by_layer(activations, is_high, groups, components=config.components, seed=config.seed, level=config.level)
     best = int(np.nanargmax(spaces["pca"].fitted)) + 1
     layer = config.layer or best
     standards = standards_of(activations[layer - 1], is_high, layer)
     fit = halves(groups, is_high, config.seed)
-    own["half"] = np.where(fit, "fitted", "evaluated")
-    own = _with_map(own, activations[layer - 1], config.seed)
-    texts = pd.concat([first, second[second["side"].isna()], own], ignore_index=True)
+    kept["half"] = np.where(fit, "fitted", "evaluated")
+    kept = _with_map(kept, activations[layer - 1], config.seed)
+    texts = pd.concat([first, second[second["side"].isna()], kept], ignore_index=True)
     chosen = spaces["pca"]
-    return Found(
+    return Trained(
         texts=texts,
         thresholds=thresholds,
         layers=_layer_table(list(spaces.values())),
-        points=_points(own, activations),
+        points=_points(kept, activations),
         standards=standards,
         prompts_end=ends[layer - 1].astype(np.float64),
         best_layer=best,
@@ -315,10 +351,6 @@ def _seed(*parts: object) -> int:
     return int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:6], "big")
 
 
-def _text_ids(tutor: Tutor, text: str) -> list[int]:
-    return encode_text(tutor.loaded.tokenizer, text)
-
-
 def _require_enough(high: int, low: int, n: int) -> None:
     for side, count in (("high", high), ("low", low)):
         if count < LEAST_TEXTS:
@@ -331,36 +363,34 @@ def _require_enough(high: int, low: int, n: int) -> None:
 
 def _layer_table(spaces: Sequence[LayerSeparability]) -> pd.DataFrame:
     parts = []
-    for found in spaces:
+    for space in spaces:
         columns = {
-            name: getattr(found, name)
+            name: getattr(space, name)
             for name in ("fitted", "value", "lower", "upper", "null_mean", "null_high", "p_value")
         }
         part = pd.DataFrame(columns)
         part.insert(0, "layer", np.arange(1, len(part) + 1))
-        parts.append(part.assign(space=found.space, n_high=found.n_high, n_low=found.n_low))
+        parts.append(part.assign(space=space.space, n_high=space.n_high, n_low=space.n_low))
     return pd.concat(parts, ignore_index=True)
 
 
-def _points(own: pd.DataFrame, activations: np.ndarray) -> pd.DataFrame:
+def _points(kept: pd.DataFrame, activations: np.ndarray) -> pd.DataFrame:
     parts = []
     for layer, x in enumerate(activations, start=1):
         points = pca(x, 2).points
-        parts.append(pd.DataFrame({"text_id": own["text_id"], "layer": layer, "x": points[:, 0], "y": points[:, 1]}))
+        parts.append(pd.DataFrame({"text_id": kept["text_id"], "layer": layer, "x": points[:, 0], "y": points[:, 1]}))
     return pd.concat(parts, ignore_index=True)
 
 
-def _with_map(own: pd.DataFrame, x: np.ndarray, seed: int) -> pd.DataFrame:
+def _with_map(kept: pd.DataFrame, x: np.ndarray, seed: int) -> pd.DataFrame:
     try:
         points = umap_map(x, seed=seed, neighbours=min(15, len(x) - 1))
     except ImportError:  # a machine that only computes may lack umap-learn; the page then shows PCA alone
         points = np.full((len(x), 2), np.nan)
-    return own.assign(umap_x=points[:, 0], umap_y=points[:, 1])
+    return kept.assign(umap_x=points[:, 0], umap_y=points[:, 1])
 
 
-# Second part of the study `cap`: alphas x directions x training contexts, and the choice of alphas.
-
-SIDES: tuple[Side, ...] = ("high", "low")
+# Steered texts: alphas x directions x training contexts, and the anchors of every context.
 
 
 def alphas_of(config: CapConfig, standards: Standards, prompts_end: np.ndarray) -> dict[Side, list[float]]:
@@ -408,7 +438,7 @@ def sweep(
     progress: Progress,
 ) -> pd.DataFrame:
     """The sweep as a table `cap_sweep`: every text with the undefended judge's score and the fluency meters."""
-    rows = [(r, side, alpha) for side, own in alphas.items() for alpha in own for r in contexts]
+    rows = [(r, side, alpha) for side, tried in alphas.items() for alpha in tried for r in contexts]
     drafts = steered_texts(tutor, judge, standards, rows, config, progress.part(len(rows)))
     texts = [draft.text for draft in drafts]
     asked = [k for k, text in enumerate(texts) if text]
@@ -434,47 +464,6 @@ def sweep(
             for k, ((request, side, alpha), draft) in enumerate(zip(rows, drafts, strict=True))
         ]
     )
-
-
-class SweepConfig(BaseModel):
-    """Further alphas for a finished study."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    study_id: str
-    judge: str
-    data: str
-    high: tuple[float, ...] = ()
-    low: tuple[float, ...] = ()
-    reach: float | None = Field(default=None, gt=0, lt=1)
-    run_id: str | None = None
-
-
-def sweep_job(config: SweepConfig, settings: Settings, checkpoint: Checkpoint) -> dict[str, object]:
-    """Extend the sweep of a run: named alphas, or those that reach one relative edit on both sides.
-
-    Raises:
-        RunError: there is no such run.
-        InputError: the run has no vectors, or no alpha is named.
-    """
-    from engine.studies.cap.run import load_tutor
-
-    run = open_run(settings.runs, config.study_id)
-    study = CapConfig.model_validate(run.manifest()["config"])
-    standards, prompts_end = stored_standards(run), np.array(run.manifest()["cap"]["prompts_end"])
-    wanted: dict[Side, list[float]] = {"high": list(config.high), "low": list(config.low)}
-    if config.reach:
-        for side in SIDES:
-            wanted[side] += alphas_reaching(prompts_end, standards, side, [config.reach], study.form)
-    if not any(wanted.values()):
-        raise InputError("Name at least one alpha, or a relative edit to reach.")
-    contexts = divide(study, load_dataset(study.data, settings.datasets)).training
-    total = 2 * len(contexts) * sum(map(len, wanted.values()))
-    judge, tutor = make_judge(study.judge, settings), load_tutor(study.tutor, settings)
-    more = sweep(study, contexts, tutor, judge, standards, wanted, Progress(checkpoint, total))
-    table = pd.concat([run.table("cap_sweep"), more], ignore_index=True)
-    run.write_table("cap_sweep", table.drop_duplicates(["side", "form", "alpha", "item_id"], keep="last"))
-    return {"run_id": run.run_id}
 
 
 def stored_standards(run: RunFolder) -> Standards:

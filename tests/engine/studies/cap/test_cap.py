@@ -22,17 +22,17 @@ from engine.data.store import save_dataset
 from engine.defenses.cards import parse_defense
 from engine.judges.base import Verdict
 from engine.judges.registry import make_judge
-from engine.runs.folder import create_run, open_run
+from engine.runs.folder import open_run
 from engine.stats.projection import pca
 from engine.studies.anchors import sources_for
-from engine.studies.cap import run as cap
-from engine.studies.cap import tutor as cap_standards
+from engine.studies.cap import run as cap_run
 from engine.studies.cap import tutor as cap_tutor
 from engine.studies.cap.arms import comparative_rows, pairs_of
-from engine.studies.cap.run import load_tutor, plan_cap, run_cap, summary, with_deflation
-from engine.studies.cap.study import CapConfig, divide
-from engine.studies.cap.summary import report
-from engine.studies.cap.tutor import SweepConfig, sweep_job
+from engine.studies.cap.contexts import divide
+from engine.studies.cap.run import SweepConfig, plan_cap, run_cap, sweep_job, with_deflation
+from engine.studies.cap.study import STUDY, CapConfig
+from engine.studies.cap.summary import as_record, report
+from engine.studies.cap.tutor import load_tutor
 from tests.dashboard.helpers import file_bytes
 
 STRENGTH = 0.7
@@ -43,7 +43,7 @@ JUDGE = f"planted:injection?strength={STRENGTH}&noise=0"
 def quick_map():
     """UMAP compiles for seconds, and has tests of its own."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cap_standards, "umap_map", lambda x, **_: pca(x).points)
+        patch.setattr(cap_tutor, "umap_map", lambda x, **_: pca(x).points)
         yield
 
 
@@ -97,9 +97,10 @@ def finished(dataset, tutor, home):
 
 
 def ran(config, dataset, home, run_id, checkpoint=lambda *_: None):
-    run = create_run(home.runs, "cap", config.model_dump(), run_id)
+    run = STUDY.begin(config.model_copy(update={"run_id": run_id}), home.runs)
     judge, tutor = make_judge(JUDGE, home), load_tutor(config.tutor, home)
-    return run, run_cap(config, dataset, judge, tutor, run, home, checkpoint)
+    run_cap(config, dataset, judge, tutor, run, home, checkpoint)
+    return run, as_record(run)
 
 
 def test_every_arm_has_the_planted_shift_and_the_diagnosis_sees_that_anchors_are_not_read(finished, dataset):
@@ -111,7 +112,8 @@ def test_every_arm_has_the_planted_shift_and_the_diagnosis_sees_that_anchors_are
     assert all(value == pytest.approx(0) for value in found["anchor_effect"].values())
     metrics = run.table("metrics").set_index(["metric", "defense"])
     assert metrics.loc[("anchor_lift", "cap"), "value"] == pytest.approx(0)
-    assert dumps(found) == dumps(summary(run))
+    assert run.manifest()["kind"] == "cap"
+    assert dumps(found) == dumps({k: v for k, v in STUDY.summary(None, run).record.items() if k != "tutor"})
 
 
 def test_thresholds_come_from_the_first_pool_and_retention_from_the_second(finished):
@@ -323,10 +325,13 @@ def test_perplexity_is_read_by_the_tutor_at_fitted_thresholds_and_reasoning_is_w
     written = []
     write = loaded.write
     monkeypatch.setattr(loaded, "write", lambda asks, *rest: (written.append(len(asks)), write(asks, *rest))[1])
-    monkeypatch.setattr(cap, "_base", lambda *_: loaded)  # stands for the bundled base model, which writes for others
+    monkeypatch.setattr(
+        cap_run, "_base", lambda *_: loaded
+    )  # stands for the bundled base model, which writes for others
     config = config_of(dataset, tutor, attacks=("dsi", "suffix"), defenses=("perplexity", "cot?tokens=8", "cap"))
-    run = create_run(home.runs, "cap", config.model_dump(), "screens")
-    found = run_cap(config, dataset, make_judge(JUDGE, home), loaded, run, home, lambda *_: None)
+    run = STUDY.begin(config.model_copy(update={"run_id": "screens"}), home.runs)
+    run_cap(config, dataset, make_judge(JUDGE, home), loaded, run, home, lambda *_: None)
+    found = as_record(run)
     fitted = found["perplexity"]["fitted"]
     assert found["perplexity"]["guard"] == loaded.loaded.spec
     assert [(one["against"], one["attacks"]) for one in fitted] == [("suffix", ["suffix"]), ("prompt", ["dsi"])]

@@ -11,8 +11,9 @@ from engine.core.errors import Cancelled, InputError
 from engine.data.store import load_dataset
 from engine.defenses.anchors import AnchoredJudge, Anchors, GivenAnchors
 from engine.runs.folder import create_run, open_run
+from engine.studies.cap.contexts import Progress, divide
 from engine.studies.cap.run import learn_suffixes, learning_work
-from engine.studies.cap.study import CapConfig, Progress, divide
+from engine.studies.cap.study import CapConfig
 from engine.studies.running import build_requests, with_attack
 from engine.studies.suffix_targets import spread_over_items
 from tests.engine.attacks.conftest import any_coverage, wordy, wordy_judge  # noqa: F401

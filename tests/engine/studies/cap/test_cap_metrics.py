@@ -18,9 +18,11 @@ from engine.judges.base import Verdict, verdict_table
 from engine.judges.planted import make_planted
 from engine.runs.folder import open_run
 from engine.stats.shifts import from_undefended
-from engine.studies.cap.arms import AnchorSets, arms_of, reasoner_of, with_fitted
-from engine.studies.cap.metrics import arm_metrics, cost_rows, recounted, tokens_apart
-from engine.studies.cap.study import CapConfig, Contexts, divide
+from engine.studies.cap.arms import AnchorSets, arms_of, reasoner_of, tokens_apart, with_fitted
+from engine.studies.cap.contexts import Contexts, divide
+from engine.studies.cap.metrics import arm_metrics, cost_rows
+from engine.studies.cap.recompute import recompute
+from engine.studies.cap.study import CapConfig
 from engine.studies.cap.tutor import Ask, Draft, TutorWriter
 from engine.studies.running import build_requests
 
@@ -187,7 +189,7 @@ def test_a_run_counted_again_changes_withheld_arms_and_adds_what_was_not_counted
     folder = settings.assets / "demo" / "dialogue"
     run = open_run(folder, "cap")
     now = run.table("metrics").set_index(["metric", "attack", "defense"])
-    again = recounted(run, demo, settings).set_index(["metric", "attack", "defense"])
+    again = recompute(run, demo, settings).set_index(["metric", "attack", "defense"])
     pd.testing.assert_frame_equal(again, now)  # the recorded run is counted by this version's rules
     own = run.table("verdicts")
     own = own[(own["defense"] == "human-anchors") & (own["attack"] == "none")]
@@ -212,5 +214,5 @@ def test_a_run_counted_again_changes_withheld_arms_and_adds_what_was_not_counted
         def table(self, name):
             return older(run.table(name)) if name == "metrics" else run.table(name)
 
-    mended = recounted(Older(), demo, settings).set_index(["metric", "attack", "defense"])  # type: ignore[arg-type]
+    mended = recompute(Older(), demo, settings).set_index(["metric", "attack", "defense"])  # type: ignore[arg-type]
     pd.testing.assert_frame_equal(mended, now)
