@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
-from engine.core.errors import INCONCLUSIVE, OK, THRESHOLD_FAILED, InputError  # noqa: F401 - until all studies are slices
+from engine.core.errors import InputError
 from engine.core.schema import Task
 from engine.core.settings import get_settings
-from engine.data.comparisons import Comparisons, load_comparisons, read_comparisons, save_comparisons
+from engine.data.comparisons import (
+    ALIASES,
+    DEMO_PAIRS,
+    Comparisons,
+    list_comparisons,
+    load_comparisons,
+    read_comparisons,
+    save_comparisons,
+)
 from engine.data.dataset import Dataset, build_dataset
 from engine.data.encodings import CHOICES
 from engine.data.formats.base import Imported
@@ -95,7 +104,10 @@ def _bytes(path: Path) -> bytes:
         raise InputError(f"{path} cannot be read: {error.strerror}.") from None
 
 
-def dataset_of(data: str, args: argparse.Namespace) -> Dataset:
+Known = Callable[[str, argparse.Namespace], Imported | None]
+
+
+def dataset_of(data: str, args: argparse.Namespace, known: Known = known_of) -> Dataset:
     """A saved dataset by its id, a set of the Hub, or a file read, mapped, checked and saved.
 
     Raises:
@@ -104,7 +116,7 @@ def dataset_of(data: str, args: argparse.Namespace) -> Dataset:
     path = Path(data)
     if not path.suffix and not data.startswith(HUB):
         return load_dataset(data, get_settings().datasets)
-    if found := known_of(data, args):
+    if found := known(data, args):
         dataset = as_dataset(found)
         save_dataset(dataset, get_settings().datasets)
         return dataset
@@ -166,7 +178,7 @@ def show_progress(done: int, total: int) -> None:
         print(f"\r{done} of {total} judge calls", end="\n" if done == total else "", file=sys.stderr, flush=True)
 
 
-def pairs_of(data: str, args: argparse.Namespace) -> Comparisons:
+def pairs_of(data: str, args: argparse.Namespace, known: Known = known_of) -> Comparisons:
     """A saved set of pairs by its id, or a file read, checked and saved.
 
     Raises:
@@ -175,8 +187,8 @@ def pairs_of(data: str, args: argparse.Namespace) -> Comparisons:
     path, root = Path(data), get_settings().comparisons
     if not path.suffix and not data.startswith(HUB):
         return load_comparisons(data, root)
-    if known := known_of(data, args):
-        found = as_comparisons(known)
+    if imported := known(data, args):
+        found = as_comparisons(imported)
         save_comparisons(found, root)
         return found
     chosen: dict[str, str] = {}
@@ -205,6 +217,7 @@ class Files:
         self._args = args
         self._datasets: dict[str, Dataset] = {}
         self._comparisons: dict[str, Comparisons] = {}
+        self._imported: dict[str, Imported | None] = {}
 
     def dataset(self, name: str) -> Dataset:
         """Responses with their items.
@@ -213,7 +226,7 @@ class Files:
             InputError: no such data, or rows with errors.
         """
         if name not in self._datasets:
-            found = dataset_of(name, self._args)
+            found = dataset_of(name, self._args, self._known)
             self._datasets |= {name: found, found.dataset_id: found}
         return self._datasets[name]
 
@@ -224,7 +237,7 @@ class Files:
             InputError: no such set, or a file that cannot be used.
         """
         if name not in self._comparisons:
-            found = pairs_of(name, self._args)
+            found = pairs_of(name, self._args, self._known)
             print(f"{found.name}: {found.counts()}.", file=sys.stderr)
             for reason, n in found.left_out.items():
                 print(f"left out: {n} ({reason})", file=sys.stderr)
@@ -233,3 +246,25 @@ class Files:
                 print(f"labels: {sides}", file=sys.stderr)
             self._comparisons |= {name: found, found.set_id: found}
         return self._comparisons[name]
+
+    def holds_pairs(self, name: str) -> bool:
+        """It is a saved set of pairs, a known format with pairs, or a table with a column for each response of a pair.
+
+        Raises:
+            InputError: the file cannot be read.
+        """
+        path = Path(name)
+        if name in self._comparisons or name in self._datasets:
+            return name in self._comparisons
+        if not path.suffix and not name.startswith(HUB):
+            return name == DEMO_PAIRS or name in list_comparisons(get_settings().comparisons)
+        if imported := self._known(name, self._args):
+            return imported.has_texts and bool(len(imported.comparisons))
+        columns = set(map(str, read_table(path.name, _bytes(path)).frame.columns))
+        return all(columns & set(ALIASES[side]) for side in ("response_a", "response_b"))
+
+    def _known(self, name: str, args: argparse.Namespace) -> Imported | None:
+        """As `known_of`, read once."""
+        if name not in self._imported:
+            self._imported[name] = known_of(name, args)
+        return self._imported[name]

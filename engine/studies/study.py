@@ -37,6 +37,10 @@ class Opener(Protocol):
         """Pairs of responses with human preferences."""
         ...
 
+    def holds_pairs(self, name: str) -> bool:
+        """It is a set of pairs and not one of responses."""
+        ...
+
 
 class SavedData:
     """Opens what is saved under the user's folder, and the demo data."""
@@ -63,6 +67,12 @@ class SavedData:
         from engine.data.comparisons import load_comparisons
 
         return load_comparisons(name, self._settings.comparisons)
+
+    def holds_pairs(self, name: str) -> bool:
+        """It is the id of a set of pairs."""
+        from engine.data.comparisons import DEMO_PAIRS, list_comparisons
+
+        return name == DEMO_PAIRS or name in list_comparisons(self._settings.comparisons)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ from engine.judges.registry import make_judge
 from engine.runs.folder import open_run
 from engine.studies.checkup.material import in_both_orders, load_material, make_subject
 from engine.studies.checkup.metrics import BY_NAME, NOT_ASKED
-from engine.studies.checkup.run import CheckupConfig, measured, probes_of, redecide
+from engine.studies.checkup.run import measured, probes_of, redecide
+from engine.studies.checkup.study import CheckupConfig
 from tests.engine.studies.checkup_judges import Sighted
 
 

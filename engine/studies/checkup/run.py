@@ -4,31 +4,25 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import pandas as pd
-from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from engine.attacks.cards import parse_attack
-from engine.attacks.master_keys import KEY_TEXTS, checked_keys
+from engine.attacks.master_keys import checked_keys
 from engine.core.errors import InputError
 from engine.core.schema import VERDICTS
-from engine.core.settings import Settings
 from engine.judges.base import Checkpoint, Judge, Request, verdict_table
 from engine.judges.cards import Card
-from engine.judges.registry import make_judge
-from engine.runs.folder import RunFolder, create_run, now
+from engine.runs.folder import RunFolder, now
 from engine.studies.checkup.material import (
     STYLES,
     WORDIER,
     Material,
-    Size,
     Subject,
-    load_material,
     make_subject,
     with_cards,
 )
-from engine.studies.checkup.metrics import CARDS, Decision, as_record, check_thresholds, decide, summary
+from engine.studies.checkup.metrics import Decision, as_record, decide, summary
 from engine.studies.checkup.probes import (
     PARAPHRASE,
     REVERSAL,
@@ -45,6 +39,7 @@ from engine.studies.checkup.probes import (
     rows_of,
 )
 from engine.studies.checkup.readings import Readings
+from engine.studies.checkup.study import CheckupConfig
 from engine.studies.checkup.tables import CHECKUP
 from engine.studies.running import (
     KeptJudge,
@@ -63,66 +58,6 @@ CALLS_PER_CHUNK = 96
 SECONDS_BETWEEN_WRITES = 5.0
 WRITING_SHARE = 0.1
 """Partial results may take at most this share of the time."""
-ATTACKS = ("dsi", "bed", "adaptive", "completion")
-
-
-class CheckupConfig(BaseModel):
-    """What to run; the run's manifest holds it.
-
-    Attributes:
-        data: id of a data set or of a set of pairs.
-        probes: only these; by default all.
-        attacks: injections that are tried.
-        keys: texts without content that are tried.
-        thresholds: by probe, in place of the defaults; the manifest holds them all.
-        limit: only so many items.
-        responses: most responses of an item that are asked about.
-        pairs: most comparisons of an item.
-        strict: whether an underpowered probe makes the command inconclusive (exit code 3).
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    judge: str
-    data: str
-    probes: tuple[str, ...] = tuple(card.name for card in CARDS)
-    attacks: tuple[str, ...] = Field(default=ATTACKS, min_length=1)
-    keys: tuple[str, ...] = KEY_TEXTS
-    thresholds: dict[str, float] = Field(default_factory=dict)
-    limit: int | None = Field(default=None, ge=1)
-    responses: int = Field(default=4, ge=1)
-    pairs: int = Field(default=2, ge=0)
-    strict: bool = False
-    budget_seconds: float | None = Field(default=None, gt=0)
-    run_id: str | None = None
-    seed: int = 0
-    level: float = Field(default=0.95, gt=0.5, lt=1)
-
-    @field_validator("thresholds")
-    @classmethod
-    def _known(cls, thresholds: dict[str, float]) -> dict[str, float]:
-        try:
-            return check_thresholds(thresholds)
-        except InputError as error:
-            raise ValueError(str(error)) from None
-
-    @property
-    def size(self) -> Size:
-        """How much is asked."""
-        return Size(self.limit, self.responses, self.pairs, self.seed)
-
-
-def checkup_job(config: CheckupConfig, settings: Settings, checkpoint: Checkpoint) -> dict[str, Any]:
-    """The study as a job of the worker."""
-    material = load_material(config.data, settings)
-    run = create_run(settings.runs, "checkup", stored(config), config.run_id)
-    run_checkup(config, material, make_judge(config.judge, settings), run, checkpoint)
-    return {"run_id": run.run_id}
-
-
-def stored(config: CheckupConfig) -> dict[str, Any]:
-    """The settings as the manifest holds them: with every threshold."""
-    return config.model_dump(mode="json") | {"thresholds": check_thresholds(config.thresholds)}
 
 
 def run_checkup(

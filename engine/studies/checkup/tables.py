@@ -26,5 +26,3 @@ CHECKUP = Table(
         Column("missing", "str", "which field or ability is missing; the probe cannot be asked", required=False),
     ),
 )
-
-CHECKUP_TABLES: dict[str, Table] = {CHECKUP.name: CHECKUP}

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from engine.cli.main import main
+from engine.judges import registry as judges
 from engine.runs.folder import open_run
-from engine.studies.checkup import summary as study_checkup
 from engine.studies.checkup.metrics import BY_NAME
 from tests.engine.studies.checkup_judges import made_data
 
@@ -64,7 +64,7 @@ def test_thresholds_decide_anew_without_a_judge(capsys, settings, monkeypatch):
     def no_judge(*_, **__):
         raise AssertionError("a judge was made")
 
-    monkeypatch.setattr(study_checkup, "make_judge", no_judge)
+    monkeypatch.setattr(judges, "make_judge", no_judge)
     code, again = checkup(capsys, "--redecide", told["run_id"], "--threshold", "order=0.6")
     assert (code, again["probes"][0]["verdict"], again["calls"]) == (0, "holds", 0)
     assert again["probes"][0]["value"] == told["probes"][0]["value"]

@@ -15,7 +15,8 @@ from engine.stats import agreement
 from engine.studies.checkup import run as checkup
 from engine.studies.checkup.material import Size, make_subject, of_dataset, of_pairs
 from engine.studies.checkup.metrics import BY_NAME, FAILS, HOLDS, NOT_ASKED, UNDERPOWERED, decide
-from engine.studies.checkup.run import CheckupConfig, redecide, run_checkup, stored
+from engine.studies.checkup.run import redecide, run_checkup
+from engine.studies.checkup.study import STUDY, CheckupConfig
 from engine.studies.running import OutOfBudget
 from tests.engine.studies.checkup_judges import Sighted, made_data
 
@@ -42,7 +43,7 @@ def solved():
 
 def checked(judge, dataset, root, run_id="run", checkpoint=lambda done, total: None, **changes):
     config = CheckupConfig(judge=judge.spec, data=dataset.dataset_id, responses=2, pairs=1, **changes)
-    run = create_run(root, "checkup", stored(config), run_id)
+    run = create_run(root, "checkup", STUDY.stored(config), run_id)
     return run, run_checkup(config, of_dataset(dataset), judge, run, checkpoint)
 
 
@@ -194,7 +195,7 @@ def test_pairs_with_human_preferences(settings, tmp_path):
     assert not material.dataset.responses.duplicated(["item_id", "text"]).any()
     judge = make_judge("planted:position?strength=1", settings)
     config = CheckupConfig(judge=judge.spec, data=DEMO_PAIRS, pairs=1, responses=2)
-    run = create_run(tmp_path, "checkup", stored(config), "pairs")
+    run = create_run(tmp_path, "checkup", STUDY.stored(config), "pairs")
     decisions = run_checkup(config, material, judge, run, lambda done, total: None)
     agreed = next(d for d in decisions if d.card.name == "agreement")
     assert agreed.verdict == FAILS  # it says the same whatever the pair, so kappa is zero

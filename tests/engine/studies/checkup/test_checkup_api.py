@@ -13,7 +13,8 @@ from engine.judges.kinds import PairwiseReader, PointwiseReader, VerifierReader
 from engine.runs.folder import create_run, open_run
 from engine.studies.checkup.material import of_dataset
 from engine.studies.checkup.metrics import FAILS
-from engine.studies.checkup.run import CheckupConfig, run_checkup, stored
+from engine.studies.checkup.run import run_checkup
+from engine.studies.checkup.study import STUDY, CheckupConfig
 from tests.engine.judges.api_server import completion, serving
 from tests.engine.studies.checkup_judges import POINTWISE, made_data
 
@@ -33,7 +34,7 @@ def check(judge, root):
     dataset, _ = made_data(8)
     probes = ("paraphrase", "reversal", "order")
     config = CheckupConfig(judge=judge.spec, data=dataset.dataset_id, responses=1, probes=probes)
-    run = create_run(root, "checkup", stored(config), "api")
+    run = create_run(root, "checkup", STUDY.stored(config), "api")
     return {d.card.name: d for d in run_checkup(config, of_dataset(dataset), judge, run, lambda done, total: None)}
 
 

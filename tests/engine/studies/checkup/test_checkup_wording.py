@@ -18,7 +18,8 @@ from engine.judges.labelled import CardJudge
 from engine.judges.registry import make_judge
 from engine.runs.folder import create_run
 from engine.studies.checkup.material import REVERSED, REWORDED, of_dataset, reversed_card, reworded_cards
-from engine.studies.checkup.run import CheckupConfig, run_checkup, stored
+from engine.studies.checkup.run import run_checkup
+from engine.studies.checkup.study import STUDY, CheckupConfig
 from engine.studies.running import build_requests
 from tests.engine.studies.checkup_judges import Sighted, made_data
 
@@ -104,7 +105,7 @@ def test_a_real_model_answers_every_probe(tiny, tmp_path, settings):
     dataset = replace(dataset, responses=short)
     few = {"responses": 2, "pairs": 1, "keys": (":",), "attacks": ("dsi",)}
     config = CheckupConfig(judge=judge.spec, data=dataset.dataset_id, **few)
-    run = create_run(tmp_path, "checkup", stored(config), "tiny")
+    run = create_run(tmp_path, "checkup", STUDY.stored(config), "tiny")
     run_checkup(config, of_dataset(dataset), judge, run, lambda done, total: None)
     table = run.table("checkup")
     measured = table[table["role"] == "decides"].groupby("probe")["n"].max()

@@ -12,7 +12,8 @@ from engine.judges.registry import make_judge
 from engine.studies.checkup import run as checkup
 from engine.studies.checkup.material import make_subject, of_dataset, of_pairs
 from engine.studies.checkup.metrics import Size, most_calls
-from engine.studies.checkup.run import CheckupConfig, probes_of
+from engine.studies.checkup.run import probes_of
+from engine.studies.checkup.study import CheckupConfig
 from tests.engine.studies.checkup_judges import Sighted, made_data
 
 EVERY = tuple(Protocol)
