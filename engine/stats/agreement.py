@@ -9,21 +9,12 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy.special import ndtr, stdtrit
 from scipy.stats import rankdata
 
 from engine.core.errors import InputError
 from engine.core.schema import PAIRS, Order, Outcome, Protocol
-from engine.stats.intervals import (
-    BOOTSTRAP,
-    NO_DATA,
-    NO_VARIATION,
-    ONE_CLUSTER,
-    RESAMPLES,
-    Interval,
-    cluster_codes,
-    cluster_rate,
-)
+from engine.stats.bootstrap import BOOTSTRAP, RESAMPLES, draw_counts, percentiles
+from engine.stats.intervals import NO_DATA, NO_VARIATION, ONE_CLUSTER, Interval, cluster_codes, cluster_rate
 
 Floats = npt.NDArray[np.float64]
 _NAN = float("nan")
@@ -48,7 +39,7 @@ def cluster_spearman(
     """Spearman's correlation over all rows with a cluster bootstrap interval.
 
     Whole clusters are resampled 2000 times and ranks are taken anew. The percentiles are widened for few clusters
-    as in `engine.stats.intervals` (Hesterberg 2015, section 5.3, G - 1 degrees of freedom).
+    as `engine.stats.bootstrap.tails` says, with G - 1 degrees of freedom.
 
     Args:
         scores: what the judge gave, shape [n]; rows where either number is NaN are left out.
@@ -83,9 +74,7 @@ def cluster_spearman(
         drawn[i] = spearman(x[rows], y[rows])
     if np.isnan(drawn).all():
         return Interval(value, _NAN, _NAN, level, NO_VARIATION, len(x), g)
-    tail = float(ndtr(-np.sqrt(g / (g - 1)) * stdtrit(g - 1, 0.5 + level / 2)))
-    lower, upper = np.nanquantile(drawn, [tail, 1 - tail])
-    return Interval(value, float(lower), float(upper), level, BOOTSTRAP, len(x), g)
+    return Interval(value, *percentiles(drawn, level, g - 1), level, BOOTSTRAP, len(x), g)
 
 
 # Agreement with human labels beyond chance: Cohen's kappa with its base rate.
@@ -121,7 +110,7 @@ def cluster_kappa(
     """Cohen's kappa (1960) over all rows with a cluster bootstrap interval.
 
     kappa = (observed - expected) / (1 - expected). Whole clusters are resampled 2000 times; percentiles are widened
-    for few clusters as in `engine.stats.intervals`. Resamples without a kappa (one label on both sides) are left out.
+    for few clusters as in `engine.stats.bootstrap`. Resamples without a kappa (one label on both sides) are left out.
 
     Args:
         judged: the judge's label of each row, shape [n].
@@ -167,14 +156,10 @@ def _bounds(tables: Counts, value: float, level: float, seed: int) -> tuple[floa
     g = len(tables)
     if g < 2:
         return _NAN, _NAN, ONE_CLUSTER
-    rng = np.random.default_rng(seed)
-    weights = rng.multinomial(g, np.full(g, 1 / g), size=RESAMPLES).astype(np.float64)
-    drawn = _kappa(np.tensordot(weights, tables, axes=1))[0]
+    drawn = _kappa(np.tensordot(draw_counts(g, seed, RESAMPLES), tables, axes=1))[0]
     if np.isnan(value) or np.nanmax(drawn) - np.nanmin(drawn) < 1e-12:
         return _NAN, _NAN, NO_VARIATION
-    tail = float(ndtr(-np.sqrt(g / (g - 1)) * stdtrit(g - 1, 0.5 + level / 2)))
-    lower, upper = np.nanquantile(drawn, [tail, 1 - tail])
-    return float(lower), float(upper), BOOTSTRAP
+    return *percentiles(drawn, level, g - 1), BOOTSTRAP
 
 
 # From the two orders of a comparison to one verdict on the pair.

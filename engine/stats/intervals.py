@@ -19,18 +19,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy.special import ndtr, ndtri, stdtrit
+from scipy.special import ndtri, stdtrit
 
 from engine.core.errors import InputError
+from engine.stats.bootstrap import BOOTSTRAP, RESAMPLES, draw_counts, percentiles
 
 FEW_CLUSTERS = 30
 """Below this many clusters a t interval, from here on a cluster bootstrap."""
-RESAMPLES = 2000
 NO_DATA = "no data"
 ONE_CLUSTER = "no interval: one item"
 NO_VARIATION = "no variation"
 T_CLUSTERS = "t, clustered by item"
-BOOTSTRAP = "bootstrap of items"
 WILSON = "Wilson"
 WILSON_CLUSTERS = "Wilson, n = items"
 
@@ -300,12 +299,7 @@ def _degrees_of_freedom(leverage: Floats) -> float:
 
 
 def _bootstrap(y_totals: Floats, x_totals: Floats, df: float, level: float, seed: int) -> tuple[float, float]:
-    """Percentiles of the ratio over resampled clusters, widened as Hesterberg (2015, section 5.3) proposes.
-
-    Plain percentiles use the variance with divisor G and normal tails, so they are too narrow by about
-    z / t * sqrt((G - 1) / G); the tail taken here undoes that. His G - 1 is replaced by the degrees of
-    freedom of the t interval, which are the same for equal clusters.
-    """
+    """Widened percentiles of the ratio over resampled clusters, with the degrees of freedom of the t interval."""
     g = len(y_totals)
     rng = np.random.default_rng(seed)
     ratios = np.empty(RESAMPLES)
@@ -315,9 +309,7 @@ def _bootstrap(y_totals: Floats, x_totals: Floats, df: float, level: float, seed
         below = x_totals[picks].sum(axis=1)
         with np.errstate(invalid="ignore", divide="ignore"):
             ratios[start : start + step] = np.where(below > 0, y_totals[picks].sum(axis=1) / below, np.nan)
-    tail = float(ndtr(-np.sqrt((df + 1) / df) * stdtrit(df, 0.5 + level / 2)))
-    lower, upper = np.nanquantile(ratios, [tail, 1 - tail])
-    return float(lower), float(upper)
+    return percentiles(ratios, level, df)
 
 
 # What a cluster is: the one place that decides which rows of a table may depend on one another.
@@ -383,8 +375,7 @@ class ItemBootstrap:
     def __init__(self, items: Sequence[object] | npt.NDArray[np.object_], seed: int = 0) -> None:
         self.codes = np.unique(np.asarray(items, dtype=str), return_inverse=True)[1]
         self._g = int(self.codes.max()) + 1 if len(self.codes) else 0
-        rng = np.random.default_rng(seed)
-        self.weights = rng.multinomial(self._g, np.full(self._g, 1 / self._g), size=ITEM_RESAMPLES).astype(np.float64)
+        self.weights = draw_counts(self._g, seed, ITEM_RESAMPLES)
 
     def mean(self, values: Floats, level: float = 0.95, *, share: bool = True) -> Mean:
         """As `means`, of one."""

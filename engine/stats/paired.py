@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from scipy.special import bdtr, nctdtrinc, stdtr, stdtrit
+from scipy.stats import false_discovery_control
 
 from engine.core.errors import InputError
 from engine.stats.intervals import (
@@ -304,7 +305,5 @@ def benjamini_hochberg(p_values: npt.ArrayLike) -> npt.NDArray[np.float64]:
     q = np.full(p.shape, np.nan)
     if not len(tested):
         return q
-    order = tested[np.argsort(p[tested], kind="stable")]
-    scaled = p[order] * len(order) / np.arange(1, len(order) + 1)
-    q[order] = np.minimum(1.0, np.minimum.accumulate(scaled[::-1])[::-1])
+    q[tested] = false_discovery_control(p[tested])
     return q

@@ -15,10 +15,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit, ndtr, stdtrit
+from scipy.special import expit
 from scipy.stats import rankdata
 
 from engine.core.errors import InputError
+from engine.stats.bootstrap import draw_counts, tails
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -157,23 +158,15 @@ def rate(item_wins: npt.ArrayLike, *, level: float = 0.95, seed: int = 0, resamp
     if n_items < 2:
         gaps, none = np.full(size, np.nan), np.full((0, size), np.nan)
         return Ratings(rating, gaps, gaps, rank, gaps, gaps, none, battles, found, n_items, level)
-    weights = np.random.default_rng(seed).multinomial(items, np.full(items, 1 / items), size=resamples)
-    drawn = bradley_terry(np.tensordot(weights.astype(np.float64), w, axes=1))
+    drawn = bradley_terry(np.tensordot(draw_counts(items, seed, resamples), w, axes=1))
     draws = np.where(absent, np.nan, START + SCALE * drawn)
-    low, high = tails(n_items, level)
+    low, high = tails(n_items - 1, level)
     bounds = np.full((2, size), np.nan)
     bounds[:, ~absent] = np.quantile(draws[:, ~absent], [low, high], axis=0)
     ranks = np.full((2, size), np.nan)
     if ranked.any():
         ranks[:, ranked] = np.quantile(_ranks(draws[:, ranked]), [low, high], axis=0)
     return Ratings(rating, bounds[0], bounds[1], rank, ranks[0], ranks[1], draws, battles, found, n_items, level)
-
-
-def tails(n_items: int, level: float) -> tuple[float, float]:
-    """The quantiles of a bootstrap over few items, widened as in `engine.stats.intervals` (Hesterberg 2015)."""
-    df = n_items - 1
-    tail = float(ndtr(-np.sqrt((df + 1) / df) * stdtrit(df, 0.5 + level / 2)))
-    return tail, 1 - tail
 
 
 @dataclass(frozen=True)

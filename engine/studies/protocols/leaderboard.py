@@ -16,8 +16,9 @@ import numpy.typing as npt
 
 from engine.core.schema import NONE, Protocol
 from engine.stats.arena import Arena
+from engine.stats.bootstrap import tails
 from engine.stats.intervals import Interval, cluster_rate
-from engine.stats.ratings import Elo, Ratings, elo, majority_cycles, outcome_wins, rate, tails, win_shares
+from engine.stats.ratings import Elo, Ratings, elo, majority_cycles, outcome_wins, rate, win_shares
 from engine.studies.protocols.metrics import View, outcomes, slot_outcome
 
 # Contradictions in preferences: triads that form a circle, and choices that depend on what else is offered.
@@ -243,7 +244,7 @@ def _shift_bounds(before: Ratings, after: Ratings, level: float) -> tuple[Floats
     known = ~np.isnan(before.rating)
     bounds = np.full((2, len(gaps)), np.nan)
     change = (after.draws - before.draws)[:, known]
-    bounds[:, known] = np.quantile(change, tails(before.n_items, level), axis=0)
+    bounds[:, known] = np.quantile(change, tails(before.n_items - 1, level), axis=0)
     return bounds[0], bounds[1]
 
 

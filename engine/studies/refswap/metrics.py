@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 
 import numpy as np
 import pandas as pd
 
 from engine.core.schema import NONE
 from engine.stats.auc import SEPARATED, auc, auc_by_item, separation_bounds
+from engine.stats.bootstrap import BOOTSTRAP, draw_counts, percentiles
 from engine.stats.intervals import NO_DATA, ONE_CLUSTER, Interval, cluster_rate, cluster_ratio
 from engine.stats.shifts import interval_columns
 from engine.studies.refswap.scores import (
@@ -33,8 +34,6 @@ from engine.studies.refswap.scores import (
     s_score,
 )
 
-RESAMPLES = 2000
-BOOTSTRAP_AUC = "bootstrap of items"
 _NAN = float("nan")
 
 
@@ -330,14 +329,13 @@ def auc_interval(score: Floats, item: Ints, high: Bools, low: Bools, *, level: f
     if np.isnan(value) or g < 2:
         return _no_interval(value, level, n, g)
     wins, ups, downs = auc_by_item(score[high], full[high], score[low], full[low], g)
-    w = _weights(g, seed)
+    w = draw_counts(g, seed)
     with np.errstate(invalid="ignore", divide="ignore"):
         drawn = np.einsum("bi,bi->b", w @ wins, w) / ((w @ ups) * (w @ downs))
-    lower, upper = _ends(drawn, level)
     if value in (0.0, 1.0):  # every resample is the same, which is no certainty
         fewest = min(len(np.unique(item[high])), len(np.unique(item[low])))
         return Interval(value, *separation_bounds(value, fewest, level), level, SEPARATED, n, g)
-    return Interval(value, lower, upper, level, BOOTSTRAP_AUC, n, g)
+    return Interval(value, *percentiles(drawn, level), level, BOOTSTRAP, n, g)
 
 
 def d_interval(score: Floats, item: Ints, high: Bools, low: Bools, *, level: float = 0.95, seed: int = 0) -> Interval:
@@ -347,13 +345,12 @@ def d_interval(score: Floats, item: Ints, high: Bools, low: Bools, *, level: flo
     full, n, g = _by_item(item, high | low)
     if np.isnan(value) or g < 2:
         return _no_interval(value, level, n, g)
-    w = _weights(g, seed)
+    w = draw_counts(g, seed)
     sums = [_moments(score[part], full[part], g, w) for part in (high, low)]
     (n1, m1, v1), (n2, m2, v2) = sums
     with np.errstate(invalid="ignore", divide="ignore"):
         drawn = (m1 - m2) / np.sqrt((v1 + v2) / (n1 + n2 - 2))
-    lower, upper = _ends(drawn, level)
-    return Interval(value, lower, upper, level, BOOTSTRAP_AUC, n, g)
+    return Interval(value, *percentiles(drawn, level), level, BOOTSTRAP, n, g)
 
 
 def _moments(score: Floats, code: Ints, g: int, w: Floats) -> tuple[Floats, Floats, Floats]:
@@ -364,20 +361,6 @@ def _moments(score: Floats, code: Ints, g: int, w: Floats) -> tuple[Floats, Floa
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = total / n
     return n, mean, np.maximum(squares - n * mean**2, 0.0)
-
-
-@lru_cache(maxsize=8)
-def _weights(g: int, seed: int) -> Floats:
-    """How often each of G items is drawn in each resample, (B, G)."""
-    return np.random.default_rng(seed).multinomial(g, np.full(g, 1 / g), size=RESAMPLES).astype(np.float64)
-
-
-def _ends(drawn: Floats, level: float) -> tuple[float, float]:
-    drawn = drawn[np.isfinite(drawn)]
-    if not len(drawn):
-        return _NAN, _NAN
-    lower, upper = np.quantile(drawn, [0.5 - level / 2, 0.5 + level / 2])
-    return float(lower), float(upper)
 
 
 # A summary of RefSwap as rows of the table `metrics`.

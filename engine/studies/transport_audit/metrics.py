@@ -18,7 +18,8 @@ from scipy.special import ndtri
 from engine.core.errors import InputError
 from engine.core.schema import METRICS, NONE
 from engine.stats.auc import SEPARATED, separation_bounds, weighted_auc
-from engine.stats.intervals import BOOTSTRAP, NO_DATA, NO_VARIATION, ONE_CLUSTER, ItemBootstrap, Mean
+from engine.stats.bootstrap import BOOTSTRAP, percentiles
+from engine.stats.intervals import NO_DATA, NO_VARIATION, ONE_CLUSTER, ItemBootstrap, Mean
 from engine.transport.readout import TransportPath, kept
 
 Floats = npt.NDArray[np.float64]
@@ -507,8 +508,7 @@ def _auc_bounds(value: float, drawn: Floats, fewest: int, level: float) -> tuple
     if np.isnan(value) or not len(drawn):
         return np.nan, np.nan, NO_DATA
     if float(np.ptp(drawn)) > 1e-9:
-        low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
-        return float(low), float(high), BOOTSTRAP
+        return *percentiles(drawn, level), BOOTSTRAP
     if min(value, 1 - value) > 1e-9:
         return np.nan, np.nan, NO_VARIATION if fewest > 1 else ONE_CLUSTER
     return *separation_bounds(value, fewest, level), SEPARATED
