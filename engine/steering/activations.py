@@ -30,11 +30,11 @@ def blocks(loaded: LoadedModel) -> list[Any]:
             f"{loaded.spec} is no causal language model, so it cannot be steered. Name one that is as the tutor."
         )
     for place in _PLACES:
-        found = loaded.model
+        module: Any = loaded.model
         for name in place.split("."):
-            found = getattr(found, name, None)
-        if found is not None:
-            return list(found)
+            module = getattr(module, name, None)
+        if module is not None:
+            return list(module)
     raise ModelError(
         f"The layers of {loaded.spec} ({type(loaded.model).__name__}) were not found. Known places: "
         f"{', '.join(_PLACES)}. Name another tutor, or use W-CAP, which needs no layers."

@@ -36,7 +36,7 @@ class Written:
     Attributes:
         text: without special tokens, stripped.
         ids: its tokens, the end token left out.
-        ended: whether it ended by itself within the limit.
+        ended: the model ended it within the limit.
         relative_edit: mean |s' - s| / |s| over its tokens; 0 for an unsteered text.
     """
 
@@ -73,7 +73,7 @@ def decode(
     Args:
         loaded: a causal language model.
         prompts: token ids; each prompt with `limit` more within the model's window.
-        rows: what is written.
+        rows: prompt, temperature and seed of each text.
         limit: tokens of a text, at most.
         edit: one row of it for each row; None steers nothing.
         after_batch: called with the number of rows done; may raise to stop.
@@ -89,7 +89,7 @@ def decode(
     """
     _check(loaded, prompts, rows, limit, edit)
     reason = why_not(loaded)
-    own = not reason if own_loop is None else own_loop
+    in_loop = not reason if own_loop is None else own_loop
     if reason and loaded.fingerprint not in _said:
         _said.add(loaded.fingerprint)
         logging.getLogger(__name__).warning("%s is decoded through its own modules: %s.", loaded.spec, reason)
@@ -98,19 +98,19 @@ def decode(
     def run(batch: Sequence[int]) -> None:
         import torch
 
-        chosen, own_edit = [rows[i] for i in batch], edit.rows(batch) if edit else None
+        chosen, part = [rows[i] for i in batch], edit.rows(batch) if edit else None
         with torch.inference_mode():
-            if own:
-                editor = Editor(own_edit, loaded.device) if own_edit else None
+            if in_loop:
+                editor = Editor(part, loaded.device) if part else None
                 tokens, sizes = write(loaded, prompts, chosen, limit, end_tokens(loaded), editor)
             else:
-                tokens, sizes = _by_modules(loaded, prompts, chosen, limit, own_edit)
+                tokens, sizes = _by_modules(loaded, prompts, chosen, limit, part)
         for i, row, size in zip(batch, tokens, sizes, strict=True):
             out[i] = _written(loaded, row, size)
         if after_batch:
             after_batch(sum(one is not None for one in out))
 
-    for batch in _cut(loaded, prompts, rows, limit, batch_rows, own=own):
+    for batch in _cut(loaded, prompts, rows, limit, batch_rows, in_loop=in_loop):
         halving(run, batch, loaded.device)
     return [one for one in out if one is not None]
 
@@ -138,14 +138,14 @@ def _cut(
     limit: int,
     most: int | None,
     *,
-    own: bool,
+    in_loop: bool,
 ) -> list[list[int]]:
     """Rows in batches: of similar length for the decode loop, of one length for the library's modules."""
     if not rows:
         return []
     lengths = [len(prompts[row.prompt]) for row in rows]
     most = most or (CPU_ROWS if loaded.device == "cpu" else GPU_ROWS)
-    if own:
+    if in_loop:
         model = written_out(loaded)
         slots = slots_for([prompts[row.prompt] for row in rows], limit)
         per_row = 2 * len(model.layers) * model.kv_heads * slots * model.width * loaded.model.dtype.itemsize
@@ -153,7 +153,7 @@ def _cut(
         most = max(1, min(most, int(SHARE * free_bytes(loaded.device) / per_row)))
     longest = max(lengths)
     cut: list[list[int]] = []
-    for group in batches(lengths, longest * len(rows), equal=not own):
+    for group in batches(lengths, longest * len(rows), equal=not in_loop):
         cut += [group[k : k + most] for k in range(0, len(group), most)]
     return cut
 
@@ -186,12 +186,12 @@ def _by_modules(
                 break
     if not edit:
         return tokens, [0.0] * len(rows)
-    found = torch.stack(sizes, dim=1).double().cpu().numpy()  # (B, steps)
-    return tokens, [float(s[: len(row)].mean()) for s, row in zip(found, tokens, strict=True)]
+    edits = torch.stack(sizes, dim=1).double().cpu().numpy()  # (B, steps)
+    return tokens, [float(s[: len(row)].mean()) for s, row in zip(edits, tokens, strict=True)]
 
 
 def _cache_word(model: Any) -> str:
-    """What this version of the library calls a model's cache."""
+    """Keyword of a model's cache in this version of the library."""
     return "cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values"
 
 
@@ -202,7 +202,7 @@ def _written(loaded: LoadedModel, tokens: list[int], size: float) -> Written:
     return Written(text, tuple(ids), ended, size)
 
 
-# Whether a text still reads like one: perplexity under the unsteered tutor, and repetition.
+# Fluency of a text: perplexity under the unsteered tutor, and repetition.
 #
 # Strong steering breaks text, and a judge's score alone does not show it.
 

@@ -53,7 +53,7 @@ def thresholds_of(scores: Floats, high_percentile: float = 80.0, low_percentile:
 
 
 def retained(scores: Floats, thresholds: Thresholds) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Which candidates of the second pool are of the high side, and which of the low one; unread ones are of none."""
+    """Candidates of the second pool that are of the high side, and those of the low one; unread ones are of none."""
     return scores >= thresholds.high, scores <= thresholds.low
 
 
@@ -96,7 +96,7 @@ class Chosen:
 
     @property
     def enough(self) -> bool:
-        """Whether at least `LEAST_READ` of the texts were read; if not, no alpha of the sweep had so many."""
+        """At least `LEAST_READ` of the texts were read; if not, no alpha of the sweep had so many."""
         return self.n >= LEAST_READ * self.of
 
 
@@ -115,15 +115,15 @@ def nearest_alpha(alphas: Floats, scores: Floats, standard: float, side: str) ->
     Raises:
         InputError: no text of the sweep was read.
     """
-    found = []
+    tried = []
     for alpha in np.unique(alphas):
         every = scores[alphas == alpha]
         read = every[~np.isnan(every)]
         if len(read):
-            found.append(Chosen(float(alpha), float(read.mean()), standard, len(read), len(every)))
-    if not found:
+            tried.append(Chosen(float(alpha), float(read.mean()), standard, len(read), len(every)))
+    if not tried:
         raise InputError(f"The judge read none of the texts steered {side}, so no alpha can be chosen.")
-    return nearest(found)
+    return nearest(tried)
 
 
 def nearest(candidates: Sequence[Chosen]) -> Chosen:
@@ -155,7 +155,7 @@ def anchor_key(
     seed: int,
     limit: int,
 ) -> str:
-    """What a steered anchor is kept under.
+    """Cache key of a steered anchor.
 
     Args:
         tutor: fingerprint of the tutor.

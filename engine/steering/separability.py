@@ -1,4 +1,4 @@
-"""How far apart two sets of activations lie at each layer (CAP, paper 001, equation 3).
+"""Separability of two sets of activations at each layer (CAP, paper 001, equation 3).
 
     separability = |hv - lv| / (mean |h - hv| + mean |l - lv|)
 
@@ -58,7 +58,7 @@ def principal(fit: Floats, k: int = COMPONENTS) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True)
 class LayerSeparability:
-    """What was found at every layer, in one space.
+    """Separability at every layer, in one space.
 
     Attributes:
         space: raw or pca.
@@ -83,7 +83,7 @@ class LayerSeparability:
 
 
 def halves(contexts: NDArray[Any], is_high: Bools, seed: int) -> Bools:
-    """Whether a text is of the fitting half: contexts are dealt to the halves, so that none is in both.
+    """True for the texts of the fitting half; contexts are dealt to the halves, so that none is in both.
 
     Raises:
         InputError: a half would lack a side.
@@ -141,11 +141,11 @@ def _measure(
     name: str, x: Floats, is_high: Bools, contexts: NDArray[Any], fit: Bools, draws: int, seed: int, level: float
 ) -> LayerSeparability:
     rng = np.random.default_rng([seed, 1])
-    own, sides, groups = _compact(x[:, ~fit]), is_high[~fit], contexts[~fit]
-    value = separability(own, sides)
-    null = np.stack([separability(own, _shuffled(sides, groups, rng)) for _ in range(draws)])
+    points, sides, groups = _compact(x[:, ~fit]), is_high[~fit], contexts[~fit]
+    value = separability(points, sides)
+    null = np.stack([separability(points, _shuffled(sides, groups, rng)) for _ in range(draws)])
     picks = _resamples(groups, sides, draws, rng)
-    resampled = np.stack([separability(own[:, pick], sides[pick]) for pick in picks])
+    resampled = np.stack([separability(points[:, pick], sides[pick]) for pick in picks])
     tail = 100 * (1 - level) / 2
     lower, upper = np.nanpercentile(resampled, [tail, 100 - tail], axis=0)
     reached = np.where(np.isnan(value), np.nan, (null >= value).sum(axis=0))
@@ -188,13 +188,13 @@ def _resamples(groups: NDArray[Any], sides: Bools, draws: int, rng: np.random.Ge
     """Places of the texts of resampled contexts; draws that lack a side are drawn anew."""
     names = np.unique(groups)
     places = [np.flatnonzero(groups == name) for name in names]
-    found: list[NDArray[np.intp]] = []
+    kept: list[NDArray[np.intp]] = []
     for _ in range(50 * draws):
         pick = np.concatenate([places[i] for i in rng.integers(len(names), size=len(names))])
         if sides[pick].any() and not sides[pick].all():
-            found.append(pick)
-        if len(found) == draws:
+            kept.append(pick)
+        if len(kept) == draws:
             break
-    if not found:
+    if not kept:
         raise InputError("Only one context holds both sides, so there is nothing to resample. Use more contexts.")
-    return found
+    return kept

@@ -59,7 +59,7 @@ def standards_of(activations: Floats, is_high: NDArray[np.bool_], layer: int) ->
 
     Args:
         activations: (n, d) of that layer.
-        is_high: (n,) whether a text is of the high side; the others are of the low one.
+        is_high: True for texts of the high side, the others are of the low one (n,).
         layer: counted from 1.
 
     Raises:
@@ -182,10 +182,10 @@ def alphas_reaching(
     Raises:
         InputError: a size that no alpha reaches.
     """
-    found = []
+    alphas: list[float] = []
     for wanted in reach:
         if wanted == 0:
-            found.append(0.0)
+            alphas.append(0.0)
             continue
         low, high = 0.0, standards.mean_norm
         while relative_edits(activations, standards, side, [high], form)[0] < wanted:
@@ -201,5 +201,5 @@ def alphas_reaching(
                 low = middle
             else:
                 high = middle
-        found.append(float(f"{high:.4g}"))
-    return found
+        alphas.append(float(f"{high:.4g}"))
+    return alphas

@@ -83,7 +83,7 @@ def view_of(run_id: str, version: str) -> CapView | None:
 
 
 def latest(judge: str, dataset_id: str) -> CapView | None:
-    """The newest run of this judge on this data that found its standards; else the recorded one, if it fits."""
+    """The newest run of this judge on this data that has its standards; else the recorded one, if it fits."""
 
     def read(manifest: dict[str, Any]) -> CapView | None:
         view = view_of(str(manifest["run_id"]), f"{version_of(manifest)} {extended(manifest)}")
@@ -143,7 +143,7 @@ def headline(view: CapView) -> str:
 
 
 def _verdict(bare: pd.Series, behind: pd.Series, change: pd.Series | None) -> str:
-    """What CAP does to the strongest attack, as far as the paired change has an interval away from zero."""
+    """Effect of CAP on the strongest attack, as far as the paired change has an interval away from zero."""
     if change is None or not math.isfinite(change["lower"]):
         return "What CAP does to the strongest attack has no interval"
     if change["lower"] <= 0 <= change["upper"]:

@@ -32,7 +32,7 @@ from engine.studies.cap.steering_figures import BY_SCORE, BY_SIDE, SIDES, alpha_
 from engine.studies.cap.study import CAP
 from engine.studies.figure import cap_name, cap_titles
 
-# What alpha does: the curve from the computed grid, the texts at two alphas, and a button that extends the grid.
+# Alpha: the curve from the computed grid, the texts at two alphas, and a button that extends the grid.
 
 EXTEND = "cap_sweep"
 

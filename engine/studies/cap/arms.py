@@ -193,7 +193,7 @@ def _given(name: str, anchors: AnchorSets, *, exchanged: bool = False) -> GivenA
 def tokens_apart(
     defense: str, arms: Arms, verdicts: pd.DataFrame, responses: Sequence[Request], tutor: Tutor
 ) -> dict[str, float]:
-    """Tokens that a defense reads and writes outside the judge's own prompt, by clean response.
+    """Tokens that a defense reads and writes outside the judge's prompt, by clean response.
 
     A chain of thought that a writer writes costs its prompt and its reasoning, one that the judge writes itself its
     reply (as many tokens as passes), the perplexity one pass of the text.

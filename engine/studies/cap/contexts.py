@@ -1,4 +1,4 @@
-"""Contexts of a CAP run: which train and which are judged; and how far the run has come."""
+"""Contexts of a CAP run, divided into those that train and those that are judged; progress of the run."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Progress:
 
 
 def expected_work(config: CapConfig, contexts: Contexts) -> int:
-    """Texts written and judge calls, roughly: what `Progress` counts."""
+    """Texts written and judge calls, roughly; the unit of `Progress`."""
     pools = 2 * 2 * config.candidates * len(contexts.training)
     sweep = 2 * 2 * (len(config.reach) + len(config.alphas)) * len(contexts.training)
     anchors = 4 * 3 * len(contexts.every)

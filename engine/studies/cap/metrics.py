@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from engine.studies.cap.arms import AnchorSets
     from engine.studies.cap.contexts import Contexts
 
-# The tutor's texts: standards at two percentiles, and what each alpha does.
+# The tutor's texts: standards at two percentiles, scores and fluency by alpha.
 
 
 @dataclass(frozen=True)
 class Standard:
-    """What two percentiles make of the pools.
+    """Thresholds at two percentiles of the first pool, and the texts of the second that they retain.
 
     Attributes:
         thresholds: scores of the high and the low standard; NaN where nothing was read.
@@ -128,7 +128,7 @@ def arm_metrics(
         verdicts: of the arms so far.
         dataset: holds the ratings.
         anchors: of the anchored arms.
-        contexts: which are evaluated.
+        contexts: of the run; the evaluated ones count.
         apart: from `engine.studies.cap.arms.tokens_apart`, by arm.
     """
     level, seed = config.level, config.seed

@@ -38,7 +38,7 @@ def recompute(run: RunFolder, dataset: Dataset, settings: Settings) -> pd.DataFr
 
     Args:
         run: a finished run; it is not changed.
-        dataset: what it judged.
+        dataset: the data it judged.
         settings: where the data's ratings are.
 
     Raises:

@@ -67,7 +67,7 @@ from engine.studies.suffix_targets import PromptCutter, inner_judge, spread_over
 
 # Suffixes learned on the judge (AdvSuffix, paper 001, section 5.1), as attacks of the run.
 #
-# A phrase is learned on responses of the training contexts, on the undefended judge and, as a stronger arm of its own,
+# A phrase is learned on responses of the training contexts, on the undefended judge and, as a second, stronger arm,
 # through CAP; it is judged on the evaluation contexts as every other attack. It is saved as one of the user's phrases.
 # Each word is noted in the run as soon as it is known, so that a stopped run goes on behind it.
 
@@ -105,7 +105,7 @@ def learn_suffixes(
     """Search, save and note each phrase; returns the names of the attacks.
 
     Args:
-        config: how many words, candidates and training prompts; 0 words learns nothing.
+        config: numbers of words, candidates and training prompts; 0 words learns nothing.
         contexts: whose training side is learned on.
         dataset: has the responses of the training contexts.
         judge: undefended.
@@ -241,7 +241,7 @@ def plan_cap(config: CapConfig, dataset: Dataset, judge: Judge, tutor: Tutor, se
     Returns:
         JSON-ready. texts and tutor_tokens: of the tutor, prompts and longest texts together, known ones too.
         calls, tokens, known: of the judge and of those who help it, as in `Cost`. learned_prompts: computed by the
-        searches for suffixes, at most. steps: what the progress counts. expense: of a judge behind a server.
+        searches for suffixes, at most. steps: the total of the progress. expense: of a judge behind a server.
 
     Raises:
         InputError: as `check_settings`, or too few contexts.

@@ -332,7 +332,7 @@ def _map(source: Source, at: Values) -> Shown:
     return Shown(made, more, (f"n = {len(made)} texts, {unread} unread", "single texts, so no interval"))
 
 
-# What alpha does: the judge's score, the size of the edit, and whether the text still reads like one.
+# The sweep: score, size of the edit and fluency of the text by alpha.
 
 SWEEP_COLUMNS = [
     "side", "alpha", "mean", "lower", "upper", "sd", "n", "n_unread", "relative_edit", "perplexity", "repetition",

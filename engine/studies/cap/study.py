@@ -36,14 +36,14 @@ class CapConfig(BaseModel):
     """Settings of the study; the run's manifest holds them.
 
     Attributes:
-        defenses: arms; dials as in `perplexity?threshold=84` are allowed, and a threshold named so is kept.
-        fit_perplexity: whether the arm `perplexity` without a threshold takes those of best F1 on the training
-            contexts, one fitted against learned phrases and one against prompt attacks; else the stock threshold.
-        deflate: whether every attack that has a direction is also tried the other way, on a rival's response.
+        defenses: arms; options as in `perplexity?threshold=84` are allowed, and a threshold named so is kept.
+        fit_perplexity: the arm `perplexity` without a threshold takes those of best F1 on the training contexts, one
+            fitted against learned phrases and one against prompt attacks; else the stock threshold.
+        deflate: every attack that has a direction is also tried the other way, on a rival's response.
         learned_words: length of a suffix learned on this judge, on responses of the training contexts; 0 learns none.
         learned_candidates: words tried at each step of that search, chosen by gradient.
         learned_prompts: training responses it is learned on.
-        learned_through_cap: whether a second one is learned on the judge behind CAP.
+        learned_through_cap: a second one is learned on the judge behind CAP.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -111,7 +111,7 @@ class CapConfig(BaseModel):
 
     @property
     def fits_perplexity(self) -> bool:
-        """Whether thresholds are to be fitted: asked for, and there is an arm that names none."""
+        """Thresholds are fitted: it is asked for, and there is an arm that names none."""
         return self.fit_perplexity and PERPLEXITY in self.defenses
 
 

@@ -18,7 +18,7 @@ from engine.studies.study import Summary
 
 
 def plan_text(plan: dict[str, Any]) -> str:
-    """What the study would take, in words.
+    """The cost of the study in words.
 
     Args:
         plan: from `engine.studies.cap.run.plan_cap`.
@@ -140,7 +140,7 @@ def report(record: dict[str, Any]) -> str:
 
 
 def _alpha(side: str, one: dict[str, Any]) -> str:
-    """A chosen alpha: how many of its texts were read, and what they score."""
+    """A chosen alpha: number of its texts that were read, their mean score and its standard deviation."""
     of = one["n"] + one["n_unread"]
     few = "" if one["enough_read"] else f", fewer than {LEAST_READ:.0%}, so its mean is of those that survived"
     return f"{one['alpha']:g} ({side}; {one['n']} of {of} texts read{few}, mean {one['mean']:.2f}, sd {one['sd']:.2f})"

@@ -207,7 +207,7 @@ class TutorWriter:
 
 
 def limit_of(task: Task, wanted: int | None) -> int:
-    """Longest text in tokens: the study's own setting, or the task's (dialogue 64, summary 128)."""
+    """Longest text in tokens: the study's setting, or the task's (dialogue 64, summary 128)."""
     return wanted or new_tokens_of(task)
 
 
@@ -216,7 +216,7 @@ def load_tutor(spec: str, settings: Settings, *, cache: bool = True) -> Tutor:
 
     Raises:
         InputError: the spec names no model, one behind a server, or one without a chat template.
-        ModelError: it is no causal language model with layers that can be found.
+        ModelError: it is no causal language model, or its layers are in no known place.
     """
     if spec.startswith(API):
         raise InputError(
@@ -238,7 +238,7 @@ def load_tutor(spec: str, settings: Settings, *, cache: bool = True) -> Tutor:
 RECIPE: tuple[tuple[str, float], ...] = (
     ("plain", 0.7), ("plain", 1.0), ("good", 0.7), ("poor", 1.0), ("plain", 1.4), ("degraded", 0.7),
 )  # fmt: skip
-"""How the candidates of a context are asked for, over and over: a pool of one temperature alone has little contrast."""
+"""Prompts and temperatures of a context's candidates, repeated: a pool of one temperature alone has little contrast."""
 
 
 @dataclass(frozen=True)
@@ -253,7 +253,7 @@ class Trained:
         standards: of the chosen layer.
         prompts_end: activations of the chosen layer at the end of each training prompt (n, d), where edits begin.
         best_layer: highest separability after PCA on the fitting half.
-        separated: whether the chosen layer's value on the other half exceeds its permutation null.
+        separated: the chosen layer's value on the other half exceeds its permutation null.
     """
 
     texts: pd.DataFrame
