@@ -8,6 +8,9 @@ This is the bias-reduced estimator CR2 of Bell and McCaffrey (2002) for a model 
 clusters of one size it equals s^2 / G of the cluster means, so the interval is then the ordinary t interval
 on cluster means. With unequal sizes the t quantile takes Bell and McCaffrey's degrees of freedom, which are
 G - 1 for equal sizes and fewer when a few large clusters carry the mean.
+
+Simulated (`tests/engine/stats/test_coverage.py`), 95% intervals hold the mean in 0.93 to 0.97 of samples of 6, 12, 30
+and 100 clusters; where cluster effects are strongly skewed (exponential) in 0.90 at 6, 0.92 at 12 and 0.93 at 30.
 """
 
 from __future__ import annotations
