@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,11 @@ def page(assets: Path) -> str:
     return "\n".join(parts).rstrip() + "\n"
 
 
+def _named(table: pd.DataFrame) -> Iterator[Any]:
+    """The rows with their columns as attributes."""
+    return iter(table.itertuples())
+
+
 def _finding_rows(assets: Path) -> list[tuple[str, ...]]:
     return [
         (
@@ -95,7 +101,7 @@ def _finding_rows(assets: Path) -> list[tuple[str, ...]]:
             f"{row.data}; {row.device}",
             f"`{row.command}`",
         )
-        for row in findings(assets).itertuples()
+        for row in _named(findings(assets))
     ]
 
 
@@ -112,11 +118,11 @@ def _command(run: RunFolder) -> str:
 
 
 def _demo_rows(assets: Path) -> list[tuple[str, ...]]:
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for name in SCORED:
         metrics = _run(assets, name).table("metrics")
         means = metrics[(metrics["metric"] == "mean") & (metrics["attack"] == NONE)].set_index("defense")["value"]
-        for row in metrics[metrics["metric"] == "shift"].itertuples():
+        for row in _named(metrics[metrics["metric"] == "shift"]):
             clean, shift = f"{means[row.defense]:.2f}", _interval(row.value, row.lower, row.upper)
             rows.append((name, str(row.attack), str(row.defense), str(row.n), clean, shift, _p(row.q_value)))
     return rows
@@ -124,7 +130,7 @@ def _demo_rows(assets: Path) -> list[tuple[str, ...]]:
 
 def _card_rows(assets: Path) -> list[tuple[str, ...]]:
     figures = json.loads((assets / "judge" / "figures.json").read_text(encoding="utf-8"))
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for key, title in CARD:
         first, second = figures["shipped"][key], figures["second"][key]
         values = [f"{one['value']:.3f} [{one['lower']:.3f}, {one['upper']:.3f}]" for one in (first, second)]
@@ -133,7 +139,7 @@ def _card_rows(assets: Path) -> list[tuple[str, ...]]:
 
 
 def _bench_rows(assets: Path) -> list[tuple[str, ...]]:
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for row in benches(assets).to_dict("records"):
         bar = f" (bar {row['bar']}{'' if row['met'] else ', missed'})" if row["bar"] else ""
         plain = "" if math.isnan(row["plain"]) else f"{row['plain']:.3g} {row['unit']} ({row['plain_is']})"
