@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import streamlit as st
@@ -16,19 +16,13 @@ from engine.data.store import DEMO_NAMES, list_datasets
 from engine.jobs import manager as jobs
 from engine.runs import library as runs_kept
 from engine.runs.folder import RunFolder, state_of
+from engine.studies.registry import find_study, study_of_manifest
+from engine.studies.study import Study
 
 RUN, SELECTED = "run", "selected"
 RUNS_PAGE = "pages/runs/page.py"
-SCORED = frozenset({"score", "grid"})
 _PIN, _HANDLED, _MISSING, _SINCE = "run_pinned", "run_handled", "run_missing", "run_since"
 _LATELY = 20
-_SHOWS = {
-    "score": "verdicts", "suffix": "suffix_search", "detection": "readings", "cap": "cap_layers",
-    "protocols": "verdicts", "refswap": "samples", "puaudit": "audit", "checkup": "checkup",
-}  # fmt: skip
-"""The table without which a study's page has nothing to show."""
-_ENDED = frozenset({"suffix", "detection", "puaudit"})
-"""Studies whose pages show runs only once they are done."""
 
 
 @dataclass(frozen=True)
@@ -63,10 +57,9 @@ class Pin:
         return runs_kept.is_recorded(self.run_id)
 
     @property
-    def study(self) -> str:
-        """Its study; a grid is a score."""
-        study = str(self.manifest.get("study", ""))
-        return "score" if study in SCORED else study
+    def study(self) -> Study | None:
+        """Its study; None where this version knows none."""
+        return study_of_manifest(self.manifest)
 
     @property
     def judge(self) -> str:
@@ -79,9 +72,8 @@ class Pin:
         return str(self.manifest.get("config", {}).get("data", ""))
 
     def answers(self, manifest: dict[str, Any]) -> bool:
-        """Whether another run is of the same study."""
-        study = str(manifest.get("study", ""))
-        return self.study == ("score" if study in SCORED else study)
+        """True where another run is of the same study."""
+        return self.study is not None and study_of_manifest(manifest) is self.study
 
     @property
     def imported(self) -> bool:
@@ -101,49 +93,46 @@ def read(run_id: str) -> Pin:
 
 
 def place_of(pin: Pin) -> Place:
-    """The page of its study, or the page Runs with the reason."""
-    study, judge, data = pin.study, pin.judge, pin.data
+    """The page of its study, or the page Runs: with the reason where the study has a page."""
+    study = pin.study
+    place = _pages(pin.judge, pin.data).get(study.kind) if study else None
     here = Place(RUNS_PAGE, also={SELECTED: pin.run_id})
-    own = {state.JUDGE: judge, state.DATA: data}
-    places = {
-        "score": Place("pages/attack_lab/page.py", own, {state.TAB: state.TAB_SET}),
-        "suffix": Place("pages/attack_lab/page.py", own, {state.TAB: state.TAB_SUFFIX}),
-        "detection": Place("pages/attack_lab/page.py", {state.DATA: data}, {state.TAB: state.TAB_SCREEN}),
-        "cap": Place("pages/steering_and_anchors/page.py", own),
-        "protocols": Place("pages/protocols/page.py", own, {"protocols_part": "Whole set"}),
-        "refswap": Place("pages/reference_swap/page.py", {"verifier": judge, state.DATA: data}),
-        "puaudit": Place("pages/transport_audit/page.py", {"pairs": data, "audit_judge": judge}),
-        "checkup": Place("pages/checkup/page.py", _checked(judge, data)),
-    }
-    found = places.get(study)
-    if found is None:
+    if study is None or place is None:
         return here
-    if not (pin.folder.path / f"{_SHOWS[study]}.parquet").is_file():
-        return Place(RUNS_PAGE, also=here.also, why="It has not written what its page shows; resume it first.")
-    if study in _ENDED and state_of(pin.manifest) != "done":
-        return Place(RUNS_PAGE, also=here.also, why="It did not come to its end, and its page shows finished runs.")
-    if data not in _known_data(study):
+    why = ""
+    if not (pin.folder.path / f"{study.table_shown}.parquet").is_file():
+        why = "It has not written what its page shows; resume it first."
+    elif study.shown_when_done and state_of(pin.manifest) != "done":
+        why = "It did not come to its end, and its page shows finished runs."
+    elif pin.data not in _responses() | _pairs():
         why = "Its data are not on this machine, so its own page cannot show the texts. Upload the same file again."
-        return Place(RUNS_PAGE, also=here.also, why=why)
-    if pin.imported and judge.partition(":")[0] not in ("bundled", "planted", "recorded", ""):
+    elif pin.imported and pin.judge.partition(":")[0] not in ("bundled", "planted", "recorded", ""):
         why = "It was imported and names a judge of its own; choose that judge yourself if you want its page."
-        return Place(RUNS_PAGE, also=here.also, why=why)
-    return found
+    return replace(here, why=why) if why else place
 
 
-def _checked(judge: str, data: str) -> dict[str, str]:
-    """What the check-up page is set to: the judge on the left, and the data on the left or a set of pairs."""
-    pairs = {"check_data": data} if data in _known_data("puaudit") else {"check_data": "left", state.DATA: data}
-    return {state.JUDGE: judge, "check_judge": "left", **pairs}
+def _pages(judge: str, data: str) -> dict[str, Place]:
+    """Kinds of studies that have a page, and what shows a run of this judge on these data there."""
+    both = {state.JUDGE: judge, state.DATA: data}
+    checked = {"check_data": data} if data in _pairs() else {"check_data": "left", state.DATA: data}
+    return {
+        "attack_grid": Place("pages/attack_lab/page.py", both, {state.TAB: state.TAB_SET}),
+        "learned_suffix": Place("pages/attack_lab/page.py", both, {state.TAB: state.TAB_SUFFIX}),
+        "perplexity_threshold": Place("pages/attack_lab/page.py", {state.DATA: data}, {state.TAB: state.TAB_SCREEN}),
+        "cap": Place("pages/steering_and_anchors/page.py", both),
+        "protocols": Place("pages/protocols/page.py", both, {"protocols_part": "Whole set"}),
+        "refswap": Place("pages/reference_swap/page.py", {"verifier": judge, state.DATA: data}),
+        "transport_audit": Place("pages/transport_audit/page.py", {"pairs": data, "audit_judge": judge}),
+        "checkup": Place("pages/checkup/page.py", {state.JUDGE: judge, "check_judge": "left", **checked}),
+    }
 
 
-def _known_data(study: str) -> set[str]:
-    settings = get_settings()
-    pairs = {DEMO_PAIRS, *list_comparisons(settings.comparisons)}
-    if study == "puaudit":
-        return pairs
-    responses = {*DEMO_NAMES, *(str(m["dataset_id"]) for m in list_datasets(settings.datasets))}
-    return responses | pairs if study == "checkup" else responses
+def _pairs() -> set[str]:
+    return {DEMO_PAIRS, *list_comparisons(get_settings().comparisons)}
+
+
+def _responses() -> set[str]:
+    return {*DEMO_NAMES, *(str(m["dataset_id"]) for m in list_datasets(get_settings().datasets))}
 
 
 def arrive(page: str) -> None:
@@ -215,7 +204,8 @@ def _newer(pin: Pin) -> bool:
     since = float(st.session_state.get(_SINCE, 0.0))
     return any(
         job.created > since
-        and job.kind == pin.study
+        and pin.study is not None
+        and find_study(job.kind) is pin.study
         and job.params.get("run_id") != pin.run_id
         and (job.params.get("judge", pin.judge), job.params.get("data")) == (pin.judge, pin.data)
         for job in jobs.manager().recent(_LATELY)
@@ -234,10 +224,17 @@ def missing() -> str:
 
 
 def about(study: str, judge: str, data: str) -> Pin | None:
-    """The pinned run if it answers this study's question about this judge and data."""
-    found = pin()
-    fits = found is not None and (found.study, found.data) == (study, data) and judge in (found.judge, "")
-    return found if fits else None
+    """The pinned run if it answers this study's question about this judge and data.
+
+    Args:
+        study: kind or name of the study.
+        judge: its spec; empty takes any.
+        data: id of the data.
+    """
+    asked = pin()
+    if asked is None or asked.study is None or asked.study is not find_study(study):
+        return None
+    return asked if asked.data == data and judge in (asked.judge, "") else None
 
 
 def judges() -> list[str]:

@@ -23,6 +23,9 @@ from engine.jobs.manager import Job
 from engine.plots.text import interval_text, plural, three_digits
 from engine.runs import folder as runs
 from engine.studies.figure import Source
+from engine.studies.learned_suffix.study import STUDY
+from engine.studies.registry import study_of_manifest
+from engine.studies.study import Study
 
 # Runs of a kind that a panel watches: the job that is going or went last, and the run's tables.
 
@@ -42,7 +45,7 @@ class StudyView:
         return bool(self.manifest.get("recorded", False))
 
 
-def view_of(job: Job | None, study: str, params: dict[str, str], tables: tuple[str, ...]) -> StudyView | None:
+def view_of(job: Job | None, study: Study, params: dict[str, str], tables: tuple[str, ...]) -> StudyView | None:
     """The job's run; without a job the newest finished run of the study with these settings, else a recorded one.
 
     Returns:
@@ -52,17 +55,17 @@ def view_of(job: Job | None, study: str, params: dict[str, str], tables: tuple[s
         EngineError: the job's run is unreadable.
     """
     own = get_settings().runs
-    if asked := pinned.about(study, params.get("judge", ""), params.get("data", "")):
+    if asked := pinned.about(study.kind, params.get("judge", ""), params.get("data", "")):
         return _read(str(asked.folder.path.parent), asked.folder.run_id, version_of(asked.manifest), tables)
     if job:
         try:
             return _read(str(own), str(job.params.get("run_id", "")), f"{job.state} {job.done} {job.finished}", tables)
         except RunError:
             return None
-    for root in (own, get_settings().assets / "demo" / study):
+    for root in (own, get_settings().assets / "demo" / study.names[0]):
         for manifest in runs.list_runs(root):
             config = manifest.get("config", {})
-            same = manifest.get("study") == study and all(config.get(k) == v for k, v in params.items())
+            same = study_of_manifest(manifest) is study and all(config.get(k) == v for k, v in params.items())
             if same and manifest.get("state") == "done":
                 try:
                     return _read(str(root), str(manifest["run_id"]), str(manifest.get("finished")), tables)
@@ -80,7 +83,6 @@ def _read(root: str, run_id: str, version: str, tables: tuple[str, ...]) -> Stud
 
 # What a search for a phrase is asked for: protocol, aim, length, effort, the defense it is learned through.
 
-KIND = "suffix"
 WORDS, CANDIDATES, PROMPTS = "suffix_words", "suffix_candidates", "suffix_prompts"
 PROTOCOL, AIM, DEFENSE, NAME = "suffix_protocol", "suffix_aim", "suffix_defense", "suffix_name"
 POINTWISE, PAIRWISE = "Score of one response", "Preference in a pair"
@@ -184,7 +186,7 @@ def _effort(words: int, candidates: int, prompts: int, *, busy: bool) -> str:
 
 def _start(params: dict[str, Any]) -> None:
     try:
-        jobs.manager().submit(KIND, params)
+        jobs.manager().submit(STUDY.names[0], params)
     except EngineError as error:
         ui.show_error(error, "The search could not be started.")
         return
@@ -203,7 +205,7 @@ def suffix_search(judge: str, dataset: Dataset) -> None:
         )
         return
     params = {"judge": judge, "data": dataset.dataset_id}
-    job = newest_job(KIND, among=50, **params)
+    job = newest_job(STUDY.names[0], among=50, **params)
     setup(judge, dataset, busy=bool(job and job.active))
     if job:
         progress(job)
@@ -216,7 +218,7 @@ def suffix_search(judge: str, dataset: Dataset) -> None:
 def _result(params: dict[str, str], job_id: str) -> None:
     job = jobs.manager().get(job_id) if job_id else None
     try:
-        view = view_of(job, KIND, params, _TABLES)
+        view = view_of(job, STUDY, params, _TABLES)
     except EngineError as error:
         ui.show_error(error, "The search cannot be read.")
         return

@@ -20,8 +20,8 @@ from engine.plots.text import interval_text, plural, three_digits
 from engine.stats.detection import detection_at, fitted, side_of
 from engine.studies.figure import Source
 from engine.studies.perplexity_threshold.figures import FITTED
+from engine.studies.perplexity_threshold.study import STUDY
 
-KIND = "detection"
 WINDOW, FAMILY, THRESHOLD = "screen_window", "screen_family", "screen_threshold"
 WINDOWS = {0: "The whole text", 8: "Any 8 tokens", 16: "Any 16 tokens"}
 FAMILIES = {"suffix": "Learned phrases", "prompt": "Prompt attacks"}
@@ -31,16 +31,16 @@ PROMPTS = ("dsi", "bed", "adaptive")
 def screen_threshold(dataset: Dataset) -> None:
     """The choices, the job, the curve with its slider."""
     params = {"data": dataset.dataset_id}
-    job = newest_job(KIND, among=50, **params)
+    job = newest_job(STUDY.names[0], among=50, **params)
     busy = bool(job and job.active)
     _setup(dataset, busy=busy)
     if job and job.state != "done":
         progress(job)
-    if busy and not pinned.about(KIND, "", dataset.dataset_id):
+    if busy and not pinned.about(STUDY.kind, "", dataset.dataset_id):
         ui.note("The curve appears when all texts are read.")
         return
     try:
-        view = view_of(job if job and job.state == "done" else None, KIND, params, ("readings",))
+        view = view_of(job if job and job.state == "done" else None, STUDY, params, ("readings",))
         if view is None or view.tables["readings"].empty:
             ui.nothing_yet("The base model has not read these data under attack here yet. Choose, then Read.")
             return
@@ -90,7 +90,7 @@ def _setup(dataset: Dataset, *, busy: bool) -> None:
 
 def _start(params: dict[str, object]) -> None:
     try:
-        jobs.manager().submit(KIND, params)
+        jobs.manager().submit(STUDY.names[0], params)
     except EngineError as error:
         ui.show_error(error, "The readings could not be started.")
         return

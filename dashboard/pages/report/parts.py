@@ -8,7 +8,6 @@ import streamlit as st
 
 from dashboard import report_picks as picking
 from dashboard import ui
-from dashboard.pages.runs.overview import study_title
 from dashboard.report_picks import Pick
 from dashboard.ui import show_verbatim
 from engine.core.errors import EngineError
@@ -20,7 +19,7 @@ from engine.report.basket import MOST_LINE, MOST_TEXT, Piece, Report
 from engine.report.content import Filled, fill_one, numbered
 from engine.report.export import report_html
 from engine.runs.library import RunRow, all_runs
-from engine.studies.registry import all_studies, entries, entry_of
+from engine.studies.registry import all_studies, entries, entry_of, study_title
 
 SHOWN = {"figure": "Figure", "table": "Table", "both": "Both"}
 TITLE, AUTHORS = "report_title", "report_authors"

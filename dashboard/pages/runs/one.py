@@ -9,9 +9,10 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import linked_run as pinned
+from dashboard import report_picks as picking
 from dashboard import state, ui
-from dashboard.linked_run import Pin
-from dashboard.pages.runs.overview import study_title, with_titles
+from dashboard.linked_run import Pin, Place
+from dashboard.pages.runs.overview import with_titles
 from dashboard.progress import progress
 from engine.core.errors import EngineError
 from engine.core.settings import get_settings
@@ -21,7 +22,7 @@ from engine.runs import library as runs_kept
 from engine.runs.archive import export_run
 from engine.runs.folder import state_of
 from engine.runs.library import CAN_GO_ON, facts, problems, unread_of
-from engine.studies.registry import study_of_manifest
+from engine.studies.registry import entries, study_title
 
 _MAIN = ("Study", "State", "Begun", "Ended", "Judge", "Data", "Counts", "Device", "Seed")
 
@@ -45,18 +46,20 @@ def one_run(run_id: str) -> None:
     ui.facts({"Id": run_id, "Link": f"/?run={run_id}"} | {name: about[name] for name in _MAIN if name in about})
     for what, fix in wrong:
         ui.show_problem("Before you trust it", what, fix, is_error=False)
-    _open(run)
+    place = pinned.place_of(run)
+    _open(run, place)
     if job and (job.active or job.state != "done"):
         progress(job)
     _actions(run, unread_of(verdicts).total, job)
     if not run.recorded:
         _names(run)
+    if place.page == pinned.RUNS_PAGE and not place.why:
+        _figures(run_id)
     _numbers(metrics, run_id)
     _details(run, about)
 
 
-def _open(run: Pin) -> None:
-    place = pinned.place_of(run)
+def _open(run: Pin, place: Place) -> None:
     if place.page != pinned.RUNS_PAGE:
         label = f"Open in {pinned.TITLES[place.page]}"
         if st.button(label, type="primary", icon=":material/arrow_forward:", key="open_run"):
@@ -80,7 +83,7 @@ def _actions(run: Pin, unread: int, job: Job | None) -> None:
         if run.recorded:
             ui.note("Recorded runs ship with the project: they can be shown, compared and exported, not changed.")
             return
-        study, now = study_of_manifest(run.manifest), state_of(run.manifest)
+        study, now = run.study, state_of(run.manifest)
         if study is None or not study.resumable:
             _delete(run.run_id, disabled=busy)
             return
@@ -142,6 +145,16 @@ def _names(run: Pin) -> None:
         # the lists below the table know a run by its label, which is another now
         state.after_rerun({pinned.SELECTED: run.run_id})
         st.rerun()
+
+
+def _figures(run_id: str) -> None:
+    """Every figure of a run whose study has no page of its own."""
+    try:
+        source = picking.source_of(run_id)
+        for entry in entries(source):
+            ui.show_entry(source, entry.name, key=f"run_figure_{entry.name}")
+    except EngineError as error:
+        ui.show_error(error, "Its figures cannot be drawn.")
 
 
 def _numbers(metrics: pd.DataFrame, run_id: str) -> None:

@@ -15,6 +15,7 @@ from engine.plots.text import plural
 from engine.runs import library as runs_kept
 from engine.runs.archive import MAX_ZIP, import_run
 from engine.runs.library import RunRow
+from engine.studies.registry import study_title
 
 # Runs from elsewhere, and deleted ones: import, trash, restore.
 
@@ -76,20 +77,8 @@ def _restore(entry: str) -> None:
     st.rerun()
 
 
-# What the columns of the pages Runs and Report are called: studies and metrics by the names the pages have.
+# What the columns of a table of metrics are called.
 
-STUDIES = {
-    "score": "Attacks",
-    "grid": "Attacks, whole grid",
-    "verify": "Verifier",
-    "refswap": "Reference swap",
-    "protocols": "Protocols",
-    "puaudit": "Transport audit",
-    "suffix": "Learned phrase",
-    "detection": "Perplexity threshold",
-    "cap": "Steering and anchors",
-    "checkup": "Check-up",
-}
 _COLUMNS = {
     "n": "n",
     "n_clusters": "Items",
@@ -99,11 +88,6 @@ _COLUMNS = {
     "lower": "Lower",
     "upper": "Upper",
 }
-
-
-def study_title(study: str) -> str:
-    """A study by its page; one of another version by its own name."""
-    return STUDIES.get(study, study)
 
 
 def with_titles(metrics: pd.DataFrame) -> pd.DataFrame:

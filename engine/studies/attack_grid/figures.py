@@ -26,7 +26,7 @@ from engine.studies.figure import (
     strongest_arm,
 )
 
-STUDY = "score"
+STUDY = "attack_grid"
 ALL = "all"
 
 
