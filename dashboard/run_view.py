@@ -26,7 +26,9 @@ from engine.plots.text import plural
 from engine.runs import folder as runs
 from engine.runs import library as runs_kept
 from engine.studies.attack_grid import figures as score
+from engine.studies.attack_grid.study import STUDY as ATTACKS
 from engine.studies.figure import Source
+from engine.studies.registry import find_study, study_of_manifest
 
 # Finding what a page shows: the job about a judge and data, and the newest run that can be read.
 
@@ -76,7 +78,7 @@ def runs_about(judge: str, data: str, root: Path | None = None) -> Iterator[dict
 def named_runs(study: str, judge: str, data: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Id on the page and manifest of a study's runs of a judge on some data: the user's own, then the recorded."""
     for manifest in runs_about(judge, data):
-        if manifest.get("study") == study:
+        if study_of_manifest(manifest) is find_study(study):
             yield str(manifest["run_id"]), manifest
     for manifest in runs_about(judge, data, _recorded_root(study)):
         yield RECORDED + str(manifest["run_id"]), manifest
@@ -251,8 +253,7 @@ def latest_run(judge: str, dataset_id: str) -> RunView | None:
         view = run(str(manifest["run_id"]), version_of(manifest))
         return view if len(view.verdicts) else None
 
-    # a run without the setting own_text is of a study that has a page of its own
-    own = (m for m in runs_about(judge, dataset_id) if "own_text" in m["config"])
+    own = (m for m in runs_about(judge, dataset_id) if study_of_manifest(m) is ATTACKS)
     if view := first_readable(own, read):
         return view
     demo = demo_run(dataset_id) if dataset_id in DEMO_NAMES else None
