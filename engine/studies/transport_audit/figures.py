@@ -32,7 +32,7 @@ from engine.studies.transport_audit.metrics import (
     stability,
 )
 
-STUDY = "puaudit"
+STUDY = "transport_audit"
 ATTACKS = {
     "length": "Length",
     "sentiment": "Sentiment",
