@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
@@ -58,10 +57,8 @@ def unregister(kind: str) -> None:
 def all_studies() -> tuple[Study, ...]:
     """Every study, the built-in ones first."""
     for kind in BUILT_IN:
-        if kind in _STUDIES or not importlib.util.find_spec(f"engine.studies.{kind}.study"):
-            continue
-        if study := getattr(importlib.import_module(f"engine.studies.{kind}.study"), "STUDY", None):
-            register(study)  # some are no slices yet
+        if kind not in _STUDIES:
+            register(importlib.import_module(f"engine.studies.{kind}.study").STUDY)
     return tuple(_STUDIES.values())
 
 
