@@ -10,12 +10,13 @@ from engine.core.cache import call_cache
 from engine.core.errors import InputError
 from engine.core.schema import Protocol
 from engine.core.settings import Settings, api_key, api_settings, get_settings
+from engine.data.recordings import SavedRecording, list_recordings
 from engine.judges.api_spec import known_models, parse_api
 from engine.judges.base import Judge
 from engine.judges.card_files import card_spec, chosen_card
 from engine.judges.cards import Card, read_cards
 from engine.judges.planted import PLANTED, PREFIX, make_planted
-from engine.judges.recorded import SavedRecording, list_recordings, make_recorded
+from engine.judges.recorded import make_recorded
 
 
 @dataclass(frozen=True)

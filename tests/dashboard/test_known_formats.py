@@ -6,8 +6,8 @@ import openpyxl
 import pytest
 
 from engine.data.comparisons import list_comparisons
+from engine.data.recordings import list_recordings
 from engine.data.store import list_datasets, load_dataset
-from engine.judges.recorded import list_recordings
 from tests.dashboard.helpers import MARKUP, PLANTED
 from tests.dashboard.test_pages import PAGES, go, html_of
 from tests.dashboard.test_upload import click, upload

@@ -29,7 +29,7 @@ from engine.data.formats.registry import FORMATS, TABLE
 from engine.data.formats.use import as_comparisons, as_dataset
 from engine.data.raw import RawTable
 from engine.data.reading import EXTENSIONS
-from engine.judges.recorded import SavedRecording, save_recording
+from engine.data.recordings import SavedRecording, save_recording
 from engine.plots.text import count, plural
 
 # Which known format an uploaded file has: recognised and shown, asked where two are possible, always changeable.

@@ -10,8 +10,9 @@ from engine.core.schema import Order, Protocol
 from engine.data.comparisons import load_comparisons, save_comparisons
 from engine.data.formats.registry import read_known
 from engine.data.formats.use import as_comparisons, as_dataset, as_recording
+from engine.data.recordings import list_recordings, save_recording
 from engine.data.store import load_dataset, save_dataset
-from engine.judges.recorded import NO_ORDER, list_recordings, make_recorded, save_recording
+from engine.judges.recorded import NO_ORDER, make_recorded
 from engine.judges.registry import judges_for
 from engine.studies.recorded.metrics import recorded_metrics
 from engine.studies.running import build_requests
