@@ -77,10 +77,10 @@ class CallCache:
             )
 
     def put_replies(self, rows: Iterable[tuple[str, tuple[str, int]]]) -> None:
-        """Store replies, text and tokens; a key that is already there is left as it is."""
+        """Store replies, text and tokens, in place of what was there."""
         with self._lock, self._db:
             self._db.executemany(
-                "INSERT OR IGNORE INTO replies VALUES (?, ?, ?)", [(key, text, n) for key, (text, n) in rows]
+                "INSERT OR REPLACE INTO replies VALUES (?, ?, ?)", [(key, text, n) for key, (text, n) in rows]
             )
 
     def close(self) -> None:

@@ -64,7 +64,7 @@ class ModelWriter:
         Raises:
             ModelError: the model's tokenizer has no chat template, or the model gave NaN.
         """
-        from engine.inference.generation import generate
+        from engine.inference.generation import generate, keep_replies
 
         if not prompts:
             return []
@@ -78,8 +78,7 @@ class ModelWriter:
             nonlocal clock
             fresh = {todo[i]: reply for i, reply in zip(batch, replies, strict=True)}
             if self._cache:
-                pairs = [(_key(loaded, ids[p], new_tokens), (r.text, r.tokens)) for p, r in fresh.items()]
-                self._cache.put_replies(pairs)
+                keep_replies(self._cache, ((_key(loaded, ids[p], new_tokens), r) for p, r in fresh.items()))
             known.update(fresh)
             seconds.update(dict.fromkeys(fresh, (time.perf_counter() - clock) / len(fresh)))
             after_batch()
@@ -118,7 +117,7 @@ class ModelWriter:
 
         keys = {prompt: _key(loaded, row, new_tokens) for prompt, row in ids.items()}
         kept = self._cache.get_replies(list(keys.values())) if self._cache else {}
-        known = {prompt: Reply(*kept[key]) for prompt, key in keys.items() if key in kept}
+        known = {p: Reply(kept[key][0], abs(kept[key][1])) for p, key in keys.items() if key in kept}
         fits = [p for p, row in ids.items() if len(row) + new_tokens <= loaded.max_tokens]
         return known, [p for p in fits if p not in known]
 

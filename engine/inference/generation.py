@@ -8,10 +8,11 @@ a cache, would count that gap, so they decode prompts of equal length together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from engine.core.cache import CallCache
 from engine.core.errors import ModelError
 from engine.inference.batching import batches, last_logits, pad_right, token_budget
 from engine.inference.llama import Row, why_not, write
@@ -29,10 +30,30 @@ class Reply:
     Attributes:
         text: without special tokens.
         tokens: tokens decoded, the end token included: one forward pass each.
+        cut: whether it broke off at the longest length.
     """
 
     text: str
     tokens: int
+    cut: bool = False
+
+
+def keep_replies(cache: CallCache, replies: Iterable[tuple[str, Reply]]) -> None:
+    """Keep replies by key; of one that was cut off the cache holds the tokens below zero."""
+    cache.put_replies((key, (r.text, -r.tokens if r.cut else r.tokens)) for key, r in replies)
+
+
+def kept_replies(cache: CallCache, limits: Mapping[str, int]) -> dict[str, Reply]:
+    """The replies in the cache.
+
+    Older versions kept nothing of how a reply ended, so one of theirs that has all the tokens allowed is left out.
+
+    Args:
+        cache: where they are kept.
+        limits: the longest length of each, by key [tokens].
+    """
+    kept = cache.get_replies(list(limits))
+    return {key: Reply(text, abs(n), n < 0) for key, (text, n) in kept.items() if n < limits[key]}
 
 
 def generate(
@@ -57,6 +78,7 @@ def generate(
     import torch
 
     lengths = [len(p) + max_new_tokens for p in prompts]
+    ends = end_tokens(loaded)
     budget = batch_tokens or token_budget(loaded.device)
     out = [Reply("", 0)] * len(prompts)
     seq2seq, own = loaded.kind == "encoder-decoder", not why_not(loaded)
@@ -66,7 +88,14 @@ def generate(
         chosen = [prompts[i] for i in batch]
         with torch.inference_mode():
             rows = decode(loaded, chosen, max_new_tokens)
-        replies = [Reply(loaded.tokenizer.decode(row, skip_special_tokens=True), len(row)) for row in rows]
+        replies = [
+            Reply(
+                loaded.tokenizer.decode(row, skip_special_tokens=True),
+                len(row),
+                cut=len(row) >= max_new_tokens and row[-1] not in ends,
+            )
+            for row in rows
+        ]
         for i, reply in zip(batch, replies, strict=True):
             out[i] = reply
         if after_batch:

@@ -17,7 +17,7 @@ import math
 import queue
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
@@ -161,10 +161,17 @@ NOT_OFFERED = "the server gave no token probabilities with this answer"
 
 @dataclass(frozen=True)
 class ApiCall:
-    """One question, and the ways to write each label where its answer is read from probabilities."""
+    """One question and how its answer is read.
+
+    Attributes:
+        question: what is asked.
+        forms: the ways to write each label, where the answer is read from probabilities.
+        reads: whether a text, cut off or not, holds a verdict; only such an answer is kept.
+    """
 
     question: Question
     forms: tuple[tuple[str, ...], ...] = ()
+    reads: Callable[[str, bool], bool] = field(default=lambda text, cut: bool(text) and not cut, compare=False)
 
     @property
     def group(self) -> Group:
@@ -182,6 +189,7 @@ class Got(NamedTuple):
         seconds: how long it took this time; 0 where it was known.
         failed: why there is no usable answer; empty otherwise.
         fault: whether it is the server that failed, at every try.
+        cut: whether the answer broke off at its longest length.
     """
 
     row: NDArray[np.float64] | None
@@ -191,6 +199,7 @@ class Got(NamedTuple):
     seconds: float = 0.0
     failed: str = ""
     fault: bool = False
+    cut: bool = False
 
 
 class ApiAsker:
@@ -255,7 +264,7 @@ class ApiAsker:
             if self._cache:
                 self._cache.put_replies([(self._way_key(group), (way.packed(), 0))])
             if got.failed != NOT_OFFERED:
-                self._keep(self._key(call, way), got)
+                self._keep(self._key(call, way), call, got)
                 self._first[self._key(call, way)] = got
             return
 
@@ -268,9 +277,12 @@ class ApiAsker:
         texts = self._cache.get_replies(list(keys))
         rows = self._cache.get_many([key for key, call in keys.items() if call.forms])
         for key, (packed, _) in texts.items():
-            row = rows.get(key)
-            if row is not None or not keys[key].forms:
-                found.setdefault(key, Got(row, *json.loads(packed)))
+            row, call = rows.get(key), keys[key]
+            text, prompt_tokens, answer_tokens, *ending = json.loads(packed)
+            # older versions kept nothing of how an answer ended: one that has all the tokens allowed may be cut off
+            cut = bool(ending[0]) if ending else not call.forms and answer_tokens >= call.question.max_tokens
+            if row is not None or (not call.forms and call.reads(text, cut)):
+                found.setdefault(key, Got(row, text, prompt_tokens, answer_tokens, cut=cut))
         return found
 
     def missing(self, calls: Sequence[ApiCall]) -> list[ApiCall]:
@@ -300,7 +312,7 @@ class ApiAsker:
         def task_for(key: str) -> Callable[[threading.Event], None]:
             def task(stop: threading.Event) -> None:
                 got = self._asked(wanted[key], stop)
-                self._keep(key, got)
+                self._keep(key, wanted[key], got)
                 known[key] = got
 
             return task
@@ -338,24 +350,25 @@ class ApiAsker:
 
     def _read(self, call: ApiCall, reply: ApiReply) -> Got:
         """What an answer says, as far as the call wants to know."""
-        cut = " (the reply was cut off)" if reply.cut and not call.forms else ""
-        got = Got(None, reply.text, reply.prompt_tokens, reply.answer_tokens, reply.seconds)
+        cut = reply.cut and not call.forms
+        got = Got(None, reply.text, reply.prompt_tokens, reply.answer_tokens, reply.seconds, cut=cut)
         if reply.withheld:
             return got._replace(failed=reply.withheld)
         if not call.forms:
-            return got._replace(failed=f"the reply is empty{cut}" if not reply.text.strip() else "")
+            empty = f"the reply is empty{' (the reply was cut off)' if cut else ''}"
+            return got._replace(failed="" if reply.text.strip() else empty)
         if reply.top is None:
             return got._replace(failed=NOT_OFFERED)
         row, reason = label_row(reply.top, call.forms)
         return got._replace(row=row, failed=reason)
 
-    def _keep(self, key: str, got: Got) -> None:
-        """Keep an answer; a failure is none."""
-        if not self._cache or got.failed:
+    def _keep(self, key: str, call: ApiCall, got: Got) -> None:
+        """Keep an answer; a failure is none, nor is a text without a verdict."""
+        if not self._cache or got.failed or not (call.forms or call.reads(got.text, got.cut)):
             return
         if got.row is not None:
             self._cache.put_many([(key, got.row)])
-        packed = json.dumps([got.text, got.prompt_tokens, got.answer_tokens])
+        packed = json.dumps([got.text, got.prompt_tokens, got.answer_tokens, got.cut])
         self._cache.put_replies([(key, (packed, max(0, got.answer_tokens)))])
 
     def _way_of(self, call: ApiCall) -> Way:
@@ -534,8 +547,14 @@ class ApiJudge:
         # orders have no mean: a ranking is asked for once, at temperature 0
         several = request.protocol is not Protocol.RANKING
         count, heat = (self._asked.samples, self._asked.temperature) if several else (1, 0.0)
+        reader = self._readers[request.protocol]
+
+        def reads(text: str, cut: bool) -> bool:
+            return reader.from_text(request, card, text, Verdict(), cut=cut).read
+
         return tuple(
-            ApiCall(Question(card.system, user, False, card.max_new_tokens, heat, sample)) for sample in range(count)
+            ApiCall(Question(card.system, user, False, card.max_new_tokens, heat, sample), reads=reads)
+            for sample in range(count)
         )
 
     def _verdict(self, request: Request, asked: _Asked, answers: Sequence[Got]) -> Verdict:
@@ -573,7 +592,8 @@ def _from_texts(
 ) -> Verdict:
     """The verdict of one text, or the mean over the readable ones of several."""
     read = [
-        unread(seen, got.failed) if got.failed else reader.from_text(request, card, got.text, seen) for got in answers
+        unread(seen, got.failed) if got.failed else reader.from_text(request, card, got.text, seen, cut=got.cut)
+        for got in answers
     ]
     texts = [got.text or got.failed for got in answers]
     if len(read) == 1:

@@ -15,7 +15,8 @@ from engine.inference.loading import LoadedModel
 from engine.judges.base import Request, Verdict, unread
 from engine.judges.cards import Card
 from engine.judges.labelled import MIN_COVERAGE, CardJudge, Reader
-from engine.judges.parsing import Parsed, json_label, json_score, parse_label, parse_order, parse_score
+from engine.judges.parsing import json_label, json_score, parse_label, parse_order, parse_score
+from engine.judges.reply import Parsed
 
 
 class PointwiseReader(Reader):
@@ -32,15 +33,15 @@ class PointwiseReader(Reader):
         """The expected score."""
         return replace(seen, score=float(np.dot(p, card.values)))
 
-    def from_text(self, request: Request, card: Card, text: str, seen: Verdict) -> Verdict:  # noqa: ARG002
+    def from_text(self, request: Request, card: Card, text: str, seen: Verdict, *, cut: bool = False) -> Verdict:  # noqa: ARG002
         """The score written; probabilities mark the label it names."""
         numbers = all(_is_number(label) for label in card.labels)
         if card.mode == "json":
-            parsed = json_score(text, card.path, card.labels, card.values, decimals=card.decimals)
+            parsed = json_score(text, card.path, card.labels, card.values, decimals=card.decimals, cut=cut)
         elif numbers:
-            parsed = parse_score(text, card.labels, card.values, decimals=card.decimals)
+            parsed = parse_score(text, card.labels, card.values, decimals=card.decimals, cut=cut)
         else:
-            parsed = written_choice(card, text)
+            parsed = written_choice(card, text, cut=cut)
         if parsed.reason:
             return unread(seen, parsed.reason)
         score = dict(zip(card.labels, card.values, strict=True)).get(parsed.label, parsed.value)
@@ -66,11 +67,11 @@ def marked(labels: Sequence[str], label: str) -> tuple[float, ...] | None:
     return tuple(float(one == label) for one in labels) if label else None
 
 
-def written_choice(card: Card, text: str) -> Parsed:
+def written_choice(card: Card, text: str, *, cut: bool = False) -> Parsed:
     """Which of the card's labels a reply names, read the way the card says."""
     if card.mode == "json":
-        return json_label(text, card.path, card.labels, card.spellings)
-    return parse_label(text, card.labels, card.spellings)
+        return json_label(text, card.path, card.labels, card.spellings, cut=cut)
+    return parse_label(text, card.labels, card.spellings, cut=cut)
 
 
 def _is_number(label: str) -> bool:
@@ -106,9 +107,9 @@ class PairwiseReader(Reader):
         a, b = (first, second) if request.order is Order.AB else (second, first)
         return replace(seen, p_a=float(a), p_tie=float(tie), outcome=_largest(a, b, tie))
 
-    def from_text(self, request: Request, card: Card, text: str, seen: Verdict) -> Verdict:
+    def from_text(self, request: Request, card: Card, text: str, seen: Verdict, *, cut: bool = False) -> Verdict:
         """The choice written, decided outright."""
-        parsed = written_choice(card, text)
+        parsed = written_choice(card, text, cut=cut)
         p = marked(card.labels, parsed.label)
         if parsed.reason or p is None:
             return unread(seen, parsed.reason)
@@ -169,9 +170,9 @@ class VerifierReader(Reader):
         outcome = Outcome.YES if p[0] >= self.threshold else Outcome.NO
         return replace(seen, p_yes=float(p[0]), outcome=outcome)
 
-    def from_text(self, request: Request, card: Card, text: str, seen: Verdict) -> Verdict:
+    def from_text(self, request: Request, card: Card, text: str, seen: Verdict, *, cut: bool = False) -> Verdict:
         """The answer written, decided outright."""
-        parsed = written_choice(card, text)
+        parsed = written_choice(card, text, cut=cut)
         p = marked(card.labels, parsed.label)
         if parsed.reason or p is None:
             return unread(seen, parsed.reason)
@@ -215,10 +216,10 @@ class RankingReader(Reader):
         """A ranking card always asks for text (checked when the card is read)."""
         raise NotImplementedError
 
-    def from_text(self, request: Request, card: Card, text: str, seen: Verdict) -> Verdict:
+    def from_text(self, request: Request, card: Card, text: str, seen: Verdict, *, cut: bool = False) -> Verdict:
         """The order written, as the place of each candidate shown."""
         letters = self.labels(request, card)
-        parsed = parse_order(text, letters)
+        parsed = parse_order(text, letters, cut=cut)
         if parsed.reason:
             return unread(seen, parsed.reason)
         return replace(seen, ranking=tuple(parsed.order.index(letter) + 1 for letter in letters))

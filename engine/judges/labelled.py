@@ -14,7 +14,7 @@ from engine.core.cache import CallCache, call_key, reply_key
 from engine.core.errors import InputError, ModelError
 from engine.core.schema import Protocol
 from engine.inference.chat import plain_ids, render_ids
-from engine.inference.generation import Reply, generate
+from engine.inference.generation import Reply, generate, keep_replies, kept_replies
 from engine.inference.loading import LoadedModel
 from engine.inference.scoring import LabelTokens, label_probabilities, label_tokens
 from engine.judges.base import Checkpoint, Cost, Request, Verdict, no_checkpoint, unread
@@ -125,9 +125,9 @@ def recall(wanted: dict[str, Call], cache: CallCache | None) -> dict[str, Answer
     if not cache:
         return {}
     rows = cache.get_many([key for key, call in wanted.items() if call.tokens])
-    replies = cache.get_replies([key for key, call in wanted.items() if not call.tokens])
+    replies = kept_replies(cache, {key: call.max_new_tokens for key, call in wanted.items() if not call.tokens})
     known = {key: Answer(row, None, 0.0) for key, row in rows.items()}
-    return known | {key: Answer(None, Reply(text, n), 0.0) for key, (text, n) in replies.items()}
+    return known | {key: Answer(None, reply, 0.0) for key, reply in replies.items()}
 
 
 def _remember(cache: CallCache | None, keys: Sequence[str], answers: Sequence[Answer]) -> None:
@@ -135,7 +135,7 @@ def _remember(cache: CallCache | None, keys: Sequence[str], answers: Sequence[An
         return
     pairs = list(zip(keys, answers, strict=True))
     cache.put_many((k, a.probabilities) for k, a in pairs if a.probabilities is not None)
-    cache.put_replies((k, (a.reply.text, a.reply.tokens)) for k, a in pairs if a.reply)
+    keep_replies(cache, ((k, a.reply) for k, a in pairs if a.reply))
 
 
 MIN_COVERAGE = 0.5
@@ -169,8 +169,8 @@ class Reader:
         """The verdict from the probability of each label, summing to 1; `seen` holds what the call cost."""
         raise NotImplementedError
 
-    def from_text(self, request: Request, card: Card, text: str, seen: Verdict) -> Verdict:
-        """The verdict from what the judge wrote."""
+    def from_text(self, request: Request, card: Card, text: str, seen: Verdict, *, cut: bool = False) -> Verdict:
+        """The verdict from what the judge wrote; `cut` where it broke off at its longest length."""
         raise NotImplementedError
 
 
@@ -344,7 +344,7 @@ class CardJudge:
                 forward_passes=float(max(1, answer.reply.tokens)),
                 seconds=answer.seconds,
             )
-            return reader.from_text(request, card, answer.reply.text, seen)
+            return reader.from_text(request, card, answer.reply.text, seen, cut=answer.reply.cut)
         row = np.asarray(answer.probabilities)
         coverage = float(row.sum())
         shares = tuple(float(p) for p in row / coverage) if coverage > 0 else None
