@@ -9,6 +9,7 @@ import pandas as pd
 
 from engine.core.schema import NONE
 from engine.plots.text import count, interval_text, plural, three_digits
+from engine.runs.library import text_read
 from engine.stats.paired import EFFECT, power_verdict
 from engine.stats.shifts import SHIFT_CHANGE
 from engine.studies.figure import (
@@ -201,4 +202,5 @@ def provenance(manifest: dict[str, Any], *, recorded: bool) -> str:
         parts.append("no model")
     elif judge:
         parts += [f"judge {str(judge.get('fingerprint', '?'))[:8]}", f"device {judge.get('device', '?')}"]
+        parts += ["read from text"] if text_read(manifest) else []
     return ", ".join(parts)

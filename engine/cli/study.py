@@ -13,6 +13,7 @@ from engine.core.errors import INCONCLUSIVE, OK, InputError
 from engine.core.settings import get_settings
 from engine.judges.card_files import judge_given
 from engine.runs.folder import RunFolder
+from engine.runs.library import TEXT_READ, text_read
 from engine.studies.registry import read_study, settings_given
 from engine.studies.running import OutOfBudget, ending
 from engine.studies.study import Context, Study
@@ -114,11 +115,14 @@ def run_and_print(study: Study, config: Any, context: Context, args: argparse.Na
     manifest = folder.manifest()
     summary = study.summary(config, folder)
     print(summary.text)
+    if text_read(manifest):
+        print(TEXT_READ)
     judge = str(manifest["judge"].get("spec") or getattr(config, "judge", ""))
     data = str(manifest["data"].get("name") or getattr(config, "data", ""))
     print(f"Run {folder.run_id}: judge {judge}, data {data}. Tables are in its run folder.")
     head = {"run_id": folder.run_id, "kind": study.kind, "judge": judge, "state": manifest["state"]}
     head |= {"fingerprint": manifest["judge"].get("fingerprint", "")}
+    head |= {"read_as": api["read_as"]} if "read_as" in (api := manifest["judge"].get("api") or {}) else {}
     return {**head, **summary.record, "exit_code": code or summary.exit_code}
 
 

@@ -76,11 +76,12 @@ class CallCache:
                 [(key, np.asarray(row, dtype="<f8").tobytes()) for key, row in rows],
             )
 
-    def put_replies(self, rows: Iterable[tuple[str, tuple[str, int]]]) -> None:
-        """Store replies, text and tokens, in place of what was there."""
+    def put_replies(self, rows: Iterable[tuple[str, tuple[str, int]]], *, replace: bool = False) -> None:
+        """Store replies, text and tokens; a key that is already there is left as it is, or replaced."""
         with self._lock, self._db:
             self._db.executemany(
-                "INSERT OR REPLACE INTO replies VALUES (?, ?, ?)", [(key, text, n) for key, (text, n) in rows]
+                f"INSERT OR {'REPLACE' if replace else 'IGNORE'} INTO replies VALUES (?, ?, ?)",
+                [(key, text, n) for key, (text, n) in rows],
             )
 
     def close(self) -> None:

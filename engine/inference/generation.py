@@ -40,7 +40,7 @@ class Reply:
 
 def keep_replies(cache: CallCache, replies: Iterable[tuple[str, Reply]]) -> None:
     """Keep replies by key; of one that was cut off the cache holds the tokens below zero."""
-    cache.put_replies((key, (r.text, -r.tokens if r.cut else r.tokens)) for key, r in replies)
+    cache.put_replies(((key, (r.text, -r.tokens if r.cut else r.tokens)) for key, r in replies), replace=True)
 
 
 def kept_replies(cache: CallCache, limits: Mapping[str, int]) -> dict[str, Reply]:

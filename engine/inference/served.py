@@ -31,6 +31,8 @@ BYTES_PER_TOKEN = 4
 TOKEN_RULE = f"UTF-8 bytes of the messages / {BYTES_PER_TOKEN}, rounded up, + {FRAME_TOKENS} for the chat format"
 """How prompt tokens are counted before a call, since the server's tokenizer is not known."""
 _SLACK = 1e-3
+_AT_LIMIT = frozenset({"length", "max_tokens", "max_output_tokens", "max_length", "model_length"})
+"""What servers call the end of an answer at its longest length, or at the end of the model's window."""
 _MARKS = {"▁": " ", "Ġ": " ", "Ċ": "\n"}
 """How some servers write the space or line break a token begins with: SentencePiece and byte-level BPE."""
 
@@ -137,7 +139,7 @@ class ApiReply:
         text: the message; may be empty.
         top: tokens at the first place of the answer and their probabilities; None where the server gives none.
         prompt_tokens, answer_tokens: as the server counts them; -1 where it does not say.
-        cut: whether the answer ended at the longest length.
+        cut: whether the answer ended at the longest length; None where the server does not say how it ended.
         withheld: why the server holds the answer back (a content filter, a refusal); empty otherwise.
         model: what the server calls the model that answered.
         seconds: how long this answer took.
@@ -147,7 +149,7 @@ class ApiReply:
     top: tuple[tuple[str, float], ...] | None
     prompt_tokens: int = -1
     answer_tokens: int = -1
-    cut: bool = False
+    cut: bool | None = False
     withheld: str = ""
     model: str = ""
     seconds: float = 0.0
@@ -179,7 +181,7 @@ def read_reply(content: bytes) -> ApiReply:
         top=_top(choice.get("logprobs")),
         prompt_tokens=_count(usage, "prompt_tokens"),
         answer_tokens=_count(usage, "completion_tokens"),
-        cut=finish == "length",
+        cut=str(finish).lower() in _AT_LIMIT if finish else None,
         withheld=withheld,
         model=str(body.get("model") or ""),
     )

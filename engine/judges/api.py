@@ -350,7 +350,8 @@ class ApiAsker:
 
     def _read(self, call: ApiCall, reply: ApiReply) -> Got:
         """What an answer says, as far as the call wants to know."""
-        cut = reply.cut and not call.forms
+        full = reply.answer_tokens >= call.question.max_tokens
+        cut = not call.forms and (full if reply.cut is None else reply.cut)
         got = Got(None, reply.text, reply.prompt_tokens, reply.answer_tokens, reply.seconds, cut=cut)
         if reply.withheld:
             return got._replace(failed=reply.withheld)
@@ -369,7 +370,7 @@ class ApiAsker:
         if got.row is not None:
             self._cache.put_many([(key, got.row)])
         packed = json.dumps([got.text, got.prompt_tokens, got.answer_tokens, got.cut])
-        self._cache.put_replies([(key, (packed, max(0, got.answer_tokens)))])
+        self._cache.put_replies([(key, (packed, max(0, got.answer_tokens)))], replace=True)
 
     def _way_of(self, call: ApiCall) -> Way:
         return self.way(call.group) or Way(top=self._client.settings.top_logprobs if call.forms else 0)

@@ -48,7 +48,7 @@ _OUT_OF = (
 )
 _TO = r"\s*(?:-|–|—|to|through|and)\s*"
 _TAIL = re.compile(
-    r"\s*(?:-|–|—|to\b|or\b|and\b|then\b|/|→|->|=>|~|&)\s*\[*[0-9]"
+    r"\s*,?\s*(?:-|–|—|to\b|or\b|and\b|then\b|/|→|->|=>|~|&)\s*\[*[0-9]"
     r"|[ \t]*,?[ \t]+\[*[0-9]+(?:\.[0-9]+)?[\])]*[ \t]*(?:$|[.;!?\n])"
 )
 _SCALES = re.compile(

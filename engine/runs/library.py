@@ -379,6 +379,32 @@ def unread_of(verdicts: pd.DataFrame) -> Unread:
     return Unread(int(bad.sum()), len(once), dict(reasons.most_common()), by_arm)
 
 
+TEXT_READ = "The server gave no token probabilities, so verdicts are read from its text: scores are whole grades."
+
+
+def answers_read(manifest: Mapping[str, Any], verdicts: pd.DataFrame) -> str:
+    """How a server's answers to prompts for label probabilities were read: `probabilities`, `text`, `both`, or empty.
+
+    Args:
+        manifest: of the run.
+        verdicts: its table; a verdict read from text holds that text, one read from probabilities does not.
+    """
+    judge = _mapping(manifest.get("judge"))
+    prompts = [p for p in judge.get("prompts") or [] if isinstance(p, dict)]
+    protocols = {p.get("protocol") for p in prompts if p.get("mode") == "label probabilities"}
+    protocols -= {p.get("protocol") for p in prompts if p.get("mode") != "label probabilities"}
+    if not judge.get("api") or not protocols:
+        return ""
+    rows = verdicts[verdicts["unread_reason"].isna() & verdicts["protocol"].isin(protocols)]
+    from_text = rows["raw_text"].notna()
+    return "both" if from_text.any() and not from_text.all() else "text" if from_text.any() else "probabilities"
+
+
+def text_read(manifest: Mapping[str, Any]) -> bool:
+    """Whether a server's text was read where the prompt is for label probabilities."""
+    return _mapping(_mapping(manifest.get("judge")).get("api")).get("read_as") in {"text", "both"}
+
+
 def facts(manifest: Mapping[str, Any]) -> dict[str, str]:
     """The manifest's main facts, each a short text; what it does not say is left out."""
     data, judge, versions = (_mapping(manifest.get(k)) for k in ("data", "judge", "versions"))
@@ -396,6 +422,7 @@ def facts(manifest: Mapping[str, Any]) -> dict[str, str]:
         "Fingerprint": judge.get("fingerprint"),
         "Revision": judge.get("revision"),
         "Device": " ".join(str(judge[k]) for k in ("device", "precision") if judge.get(k)),
+        "Answers": "read from text, no token probabilities" if text_read(manifest) else "",
         "Prompts": ", ".join(f"{p.get('name')} ({p.get('digest')})" for p in prompts),
         "Data": data.get("name") or config.get("data"),
         "Data digest": data.get("digest") or data.get("dataset_id"),
@@ -426,6 +453,10 @@ def problems(run: RunFolder) -> list[tuple[str, str]]:
         unread = unread_of(run.table("verdicts"))
     except RunError as error:
         return [*found, (str(error), "Import the run again from a zip, or run the study anew.")]
+    if text_read(manifest):
+        found.append(
+            (TEXT_READ, "Ask for several answers (samples=5) or a server with probabilities for finer scores.")
+        )
     if unread.total:
         most = "; ".join(f"{n:,}: {reason}" for reason, n in list(unread.reasons.items())[:_MOST_REASONS])
         found.append(

@@ -23,6 +23,7 @@ from engine.core.schema import NONE
 from engine.plots.text import three_digits
 from engine.plots.theme import Mode
 from engine.runs.folder import RunFolder
+from engine.runs.library import text_read
 
 # What attacks, defenses, judges and runs are called in a figure and in a sentence.
 
@@ -390,7 +391,9 @@ def _about(source: Source) -> dict[str, str]:
     spec = str(judge.get("spec") or source.config.get("judge") or "not named")
     mark = str(judge.get("fingerprint") or "")[:8]
     return {
-        "judge": f"Judge: {spec}" + (f" ({mark})" if mark else ""),
+        "judge": f"Judge: {spec}"
+        + (f" ({mark})" if mark else "")
+        + (", read from text" if text_read(source.manifest) else ""),
         "data": f"Data: {data.get('name') or source.config.get('data') or 'not named'}",
         "origin": source.origin,
     }

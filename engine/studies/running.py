@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pandas as pd
 
 from engine.attacks.base import Attack
-from engine.core.errors import Cancelled, EngineError, InputError, OutOfCalls
+from engine.core.errors import Cancelled, EngineError, InputError, OutOfCalls, RunError
 from engine.core.schema import Outcome, Task
 from engine.data.dataset import Dataset, content_digest
 from engine.judges.base import (
@@ -30,6 +30,7 @@ from engine.judges.base import (
     verdict_id,
 )
 from engine.runs.folder import RETRY, RunFolder, now, versions
+from engine.runs.library import answers_read
 
 
 def about_data(dataset: Dataset, n_items: int, n_responses: int) -> dict[str, Any]:
@@ -111,6 +112,17 @@ def ending(run: RunFolder, stopped: Callable[[], object] | None = None) -> Itera
         why = str(error) if isinstance(error, EngineError) else type(error).__name__
         run.update_manifest(state="failed", finished=now(), error=why)
         raise
+    finally:
+        _note_answers(run)
+
+
+def _note_answers(run: RunFolder) -> None:
+    """Write into the manifest how a server's answers were read."""
+    with suppress(RunError, OSError):  # a run that cannot be read says so elsewhere
+        manifest = run.manifest()
+        judge = manifest.get("judge") or {}
+        if judge.get("api") and (read_as := answers_read(manifest, run.table("verdicts"))):
+            run.update_manifest(judge={**judge, "api": {**judge["api"], "read_as": read_as}})
 
 
 # From a dataset to requests, and from a request to an attacked one.

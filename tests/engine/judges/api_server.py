@@ -116,7 +116,9 @@ def model_script(loaded: Any, *, most: int) -> Script:
         with lock, torch.inference_mode():
             if not body.get("logprobs"):
                 reply = generate(loaded, [ids], body["max_tokens"])[0]
-                return completion(reply.text, usage={"prompt_tokens": len(ids), "completion_tokens": reply.tokens})
+                usage = {"prompt_tokens": len(ids), "completion_tokens": reply.tokens}
+                ended = {"finish_reason": "length" if reply.cut else "stop"}
+                return completion(reply.text, choice=ended, usage=usage)
             logits = loaded.model(input_ids=torch.tensor([ids], device=loaded.device)).logits[0, -1].float()
         best = logits.log_softmax(-1).topk(min(body["top_logprobs"], most, len(logits)))
         listed = [

@@ -403,3 +403,58 @@ def test_without_a_server_the_judge_says_what_to_set(settings):
 def test_what_a_server_cannot_give_is_refused_by_name(settings):
     with pytest.raises(InputError, match="no hidden states, gradients or weights"):
         load_model("api:m", settings)
+
+
+# answers that were cut off
+
+
+@pytest.mark.parametrize(
+    ("reply", "usage"),
+    [
+        pytest.param({"finish_reason": "length"}, {}, id="said"),
+        pytest.param({"finish_reason": "MAX_TOKENS"}, {}, id="said in another way"),
+        pytest.param({"finish_reason": None}, {"completion_tokens": 48}, id="counted"),
+    ],
+)
+def test_a_reply_that_was_cut_off_is_unread_and_not_kept(tmp_path, reply, usage):
+    cache = CallCache(tmp_path / "calls.sqlite")
+
+    def script(n, body):
+        more = {"usage": {"prompt_tokens": 5, **usage}} if usage else {}
+        return completion("Score: 1", choice=reply if n == 0 else {}, **(more if n == 0 else {}))
+
+    with serving(script) as server:
+        first = make(server, "api:m?answers=text", cache=cache)
+        assert first.judge([ONE])[0].unread_reason == "the reply was cut off"
+        again = make(server, "api:m?answers=text", cache=cache)
+        assert again.cost([ONE]).calls == 1
+        assert again.judge([ONE])[0].score == 1
+        assert again.cost([ONE]).calls == 0
+
+
+def test_a_final_verdict_before_the_cut_is_read_and_kept_as_cut_off(tmp_path):
+    cache = CallCache(tmp_path / "calls.sqlite")
+    with serving(lambda n, body: completion("Final score: 2.\nIt", choice={"finish_reason": "length"})) as server:
+        assert make(server, "api:m?answers=text", cache=cache).judge([ONE])[0].score == 2
+        again = make(server, "api:m?answers=text", cache=cache)
+        assert again.cost([ONE]).calls == 0
+        assert again.judge([ONE])[0].score == 2
+    assert len(server.seen) == 1
+
+
+@pytest.mark.parametrize("reply", ["I'm sorry", "<think>Score: 3", "Score: 2. Score: 3"])
+def test_a_text_without_a_verdict_is_not_kept(tmp_path, reply):
+    cache = CallCache(tmp_path / "calls.sqlite")
+    with serving(says(reply)) as server:
+        assert make(server, "api:m?answers=text", cache=cache).judge([ONE])[0].unread_reason
+        assert make(server, "api:m?answers=text", cache=cache).cost([ONE]).calls == 1
+
+
+def test_an_answer_kept_by_an_older_version_counts_only_where_it_cannot_have_been_cut_off(tmp_path):
+    cache = CallCache(tmp_path / "calls.sqlite")
+    with serving(says("Score: 4")) as server:
+        judge = make(server, "api:m?answers=text", cache=cache)
+        judge.judge([ONE])
+        for tokens, calls in ((47, 0), (48, 1)):
+            cache._db.execute("UPDATE replies SET text = ? WHERE text LIKE '[%'", (f'["Score: 4", 50, {tokens}]',))
+            assert make(server, "api:m?answers=text", cache=cache).cost([ONE]).calls == calls
