@@ -420,6 +420,7 @@ class ApiClient:
                 reason = str(fault)
                 if not fault.billed:
                     self.purse.settle(question, taken, 0, 0)
+                self._check_wait(fault)
                 if tried < tries:
                     own_turn = self._next_try(fault, tried)
             except CallError as fault:
@@ -534,17 +535,23 @@ class ApiClient:
                 "Nothing more was sent and finished calls are kept; resume when the server answers."
             )
 
-    def _next_try(self, fault: _Again, tried: int) -> float:
-        """When to try again: after what the server asks for, else twice as long each time.
+    def _check_wait(self, fault: _Again) -> None:
+        """See that the server asks for no longer wait than is allowed.
 
         Raises:
-            CallError: the server asks for longer than anybody would wait.
+            ModelError: it does, and every further call would meet the same.
         """
         most = self.settings.most_wait_seconds
         if fault.wait > most:
-            reason = f"{fault}; it asks to wait {fault.wait:,.0f} s, longer than the {most:g} s allowed"
-            self._failed(reason, counts=True)
-            raise CallError(reason)
+            raise ModelError(
+                f"{self.settings.host}: {fault}; it asks to wait {fault.wait:,.0f} s, longer than the {most:g} s "
+                f"allowed ({PREFIX}MOST_WAIT_SECONDS). Nothing more was sent and finished calls are kept; resume "
+                "after that time."
+            )
+
+    def _next_try(self, fault: _Again, tried: int) -> float:
+        """When to try again: after what the server asks for, else twice as long each time."""
+        most = self.settings.most_wait_seconds
         turn = self._clock() + (fault.wait if fault.wait >= 0 else min(most, FIRST_WAIT_S * 2 ** (tried - 1)))
         if fault.everyone:
             with self._lock:

@@ -10,7 +10,9 @@ import pytest
 
 from engine.cli.main import main
 from engine.runs.folder import open_run
+from engine.runs.library import facts
 from engine.studies import running as plan
+from tests.engine.judges.api_server import completion, serving
 
 PLANTED = "planted:injection?strength=0.8&noise=0.2"
 
@@ -196,3 +198,54 @@ def test_recorded_verdicts_are_counted_and_measured(capsys, tmp_path):
     assert found["recording"]["n_read"] == 4
     shift = next(m for m in found["metrics"] if m["metric"] == "shift")
     assert (shift["value"], shift["n"], shift["n_unread"]) == (1.5, 2, 0)
+
+
+CASE_CARD = """
+name = "t110"
+tasks = ["dialogue"]
+mode = "text"
+labels = ["1", "2", "3", "4", "5", "6", "7", "8", "9", "10"]
+values = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
+max_new_tokens = 200
+user = "{context} {response} Score 1-10"
+"""
+
+
+def test_an_answer_that_was_cut_off_is_unread_in_a_run_and_is_asked_again(capsys, tmp_path, monkeypatch, settings):
+    data, card = tmp_path / "one.csv", tmp_path / "text110.toml"
+    data.write_text("item_id,context,response\n1,How are you?,Fine\n")
+    card.write_text(CASE_CARD)
+    options = ("score", str(data), "--task", "dialogue", "--judge-card", str(card), "--judge", "api:x", "--json")
+
+    def says(n, body):
+        return completion("Score: 1", choice={"finish_reason": "length" if n == 0 else "stop"})
+
+    with serving(says) as server:
+        monkeypatch.setenv("JUDGESCOPE_API_BASE_URL", server.url)
+        _, out, _ = run(capsys, *options, "--attack", "none")
+        first = last_json(out)
+        _, out, _ = run(capsys, *options, "--attack", "none")
+        second = last_json(out)
+    verdicts = [open_run(settings.runs, one["run_id"]).table("verdicts").iloc[0] for one in (first, second)]
+    assert verdicts[0]["unread_reason"] == "the reply was cut off"
+    assert verdicts[1]["score"] == 1
+    assert "read_as" not in second  # the card asks for text
+
+
+@pytest.mark.parametrize("top", [None, {"4": 0.5, "5": 0.4}])
+def test_where_text_is_read_in_place_of_probabilities_output_and_manifest_say_so(
+    capsys, tmp_path, monkeypatch, settings, top
+):
+    data = tmp_path / "one.csv"
+    data.write_text("item_id,context,response\n1,How are you?,Fine\n")
+    with serving(lambda n, body: completion("4", top if body.get("logprobs") else None)) as server:
+        monkeypatch.setenv("JUDGESCOPE_API_BASE_URL", server.url)
+        code, out, _ = run(
+            capsys, "score", str(data), "--task", "dialogue", "--judge", "api:x", "--attack", "none", "--json"
+        )
+    assert code == 0
+    found = last_json(out)
+    manifest = open_run(settings.runs, found["run_id"]).manifest()
+    assert found["read_as"] == manifest["judge"]["api"]["read_as"] == ("probabilities" if top else "text")
+    assert ("no token probabilities" in out) is (top is None)
+    assert ("Answers" in facts(manifest)) is (top is None)

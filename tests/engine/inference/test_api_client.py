@@ -114,10 +114,19 @@ def test_a_server_that_asks_for_too_long_a_wait_is_not_waited_for():
     hands = Hands()
     with (
         serving(script(fault(429, "quota", retry_after="86400"))) as server,
-        pytest.raises(CallError, match="86,400 s"),
+        pytest.raises(ModelError, match="86,400 s"),
     ):
         ask(client(server, hands))
     assert hands.waits == []
+    assert len(server.seen) == 1
+
+
+def test_a_wait_beyond_the_limit_stops_the_run_even_at_the_last_try():
+    with (
+        serving(script(fault(503, "overloaded", retry_after="90"))) as server,
+        pytest.raises(ModelError, match=r"90 s, longer than the 60 s allowed.*finished calls are kept"),
+    ):
+        ask(client(server, Hands(), retries=0))
 
 
 def test_while_one_call_waits_for_a_busy_server_the_others_wait_too():
