@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from engine.core.errors import InputError
+from engine.core.files import write_atomically
 from engine.core.json import dumps
 from engine.core.schema import NONE
 from engine.core.settings import get_settings
@@ -75,11 +74,8 @@ def save_phrase(phrase: SavedPhrase, folder: Path | None = None) -> Path:
         raise InputError(f"A phrase has 1 to {MOST_WORDS} words; {phrase.name} has {len(phrase.words)}.")
     folder = folder or _folder()
     folder.mkdir(parents=True, exist_ok=True)
-    handle, scratch = tempfile.mkstemp(dir=folder, suffix=".part")
-    with os.fdopen(handle, "w", encoding="utf-8") as out:
-        out.write(dumps(asdict(phrase), indent=1))
     path = folder / f"{phrase.name}.json"
-    Path(scratch).replace(path)
+    write_atomically(path, dumps(asdict(phrase), indent=1).encode())
     return path
 
 

@@ -1,14 +1,28 @@
-"""CSV that is safe to open in a spreadsheet: no cell of it can be read as a formula."""
+"""Files that are replaced in one step, and CSV that is safe to open in a spreadsheet: no cell is read as a formula."""
 
 from __future__ import annotations
 
 import csv
+import os
 import re
+import tempfile
+from pathlib import Path
 
 import pandas as pd
 
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Replace a file in one step: whoever reads it finds the old content or the new. Its folder must exist."""
+    handle, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    try:
+        with os.fdopen(handle, "wb") as out:
+            out.write(data)
+        Path(part).replace(path)
+    finally:
+        Path(part).unlink(missing_ok=True)
 
 
 def safe_cell(value: object) -> object:

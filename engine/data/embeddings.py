@@ -21,6 +21,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from engine.core.errors import InputError
+from engine.core.files import write_atomically
 from engine.data.comparisons import Comparisons
 from engine.data.reading import EXTENSIONS, read_table
 from engine.data.recording_rules import PAIR_RULE, normalised
@@ -290,10 +291,9 @@ def save_embeddings(found: Embeddings, root: Path) -> str:
     target = root / f"{found.digest}.parquet"
     about = {"name": found.name, "set_id": found.set_id}
     frame = pd.DataFrame({"response_id": list(found.ids), EMBEDDING: list(found.vectors)})
-    part = target.with_suffix(".part")
-    frame.to_parquet(part, index=False)
-    (root / f"{found.digest}.json").write_text(json.dumps(about), encoding="utf-8")
-    part.replace(target)
+    table = frame.to_parquet(index=False)
+    write_atomically(root / f"{found.digest}.json", json.dumps(about).encode())
+    write_atomically(target, table)
     return found.spec
 
 

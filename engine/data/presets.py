@@ -7,8 +7,6 @@ fits every file that has them, wherever they stand.
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -17,6 +15,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from engine.core.errors import InputError
+from engine.core.files import write_atomically
 from engine.core.schema import Task
 from engine.data.encodings import TITLES
 from engine.data.mapping import OFFERED
@@ -171,10 +170,4 @@ def _changing(data_dir: Path) -> Iterator[list[Preset]]:
         presets = list_presets(data_dir)
         yield presets
         text = json.dumps({"presets": [asdict(p) for p in presets]}, ensure_ascii=False, indent=1)
-        handle, made = tempfile.mkstemp(prefix=".presets-", dir=data_dir)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as out:
-                out.write(text)
-            Path(made).replace(data_dir / _FILE)
-        finally:
-            Path(made).unlink(missing_ok=True)
+        write_atomically(data_dir / _FILE, text.encode())

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 from engine.core.errors import InputError, JobError
+from engine.core.files import write_atomically
 from engine.core.json import dumps
 from engine.core.settings import Settings, get_settings
 from engine.runs.folder import new_run_id
@@ -319,10 +320,7 @@ class JobManager:
         self._save(job_id)
 
     def _save(self, job_id: str) -> None:
-        path = self._settings.jobs / f"{job_id}.json"
-        scratch = path.with_suffix(".part")
-        scratch.write_text(dumps(asdict(self._jobs[job_id])), encoding="utf-8")
-        scratch.replace(path)
+        write_atomically(self._settings.jobs / f"{job_id}.json", dumps(asdict(self._jobs[job_id])).encode())
 
     def _load(self) -> None:
         for path in self._settings.jobs.glob("*.json"):

@@ -13,6 +13,7 @@ from typing import Literal
 from urllib.parse import parse_qsl
 
 from engine.core.errors import InputError
+from engine.core.files import write_atomically
 from engine.core.settings import Settings, api_settings, get_settings, offered_models
 from engine.inference.served import BYTES_PER_TOKEN, FRAME_TOKENS, TOKEN_RULE
 from engine.judges.base import Expense
@@ -166,6 +167,4 @@ def _valid(spec: str) -> bool:
 
 def _write(path: Path, specs: list[str]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    scratch = path.with_suffix(".part")
-    scratch.write_text(json.dumps(specs, indent=1), encoding="utf-8")
-    scratch.replace(path)
+    write_atomically(path, json.dumps(specs, indent=1).encode())

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import tempfile
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -14,6 +12,7 @@ from typing import NamedTuple
 from filelock import FileLock
 
 from engine.core.errors import InputError
+from engine.core.files import write_atomically
 from engine.core.schema import Protocol
 from engine.judges.cards import PLACEHOLDERS, Card, parse_card, read_card
 
@@ -170,14 +169,8 @@ def _write(folder: Path, card: Card) -> Path:
         content = card_toml(card).encode("utf-8")
     except UnicodeEncodeError:
         raise InputError(f"The judge card {card.name!r} holds half a character, which no file can keep.") from None
-    handle, scratch = tempfile.mkstemp(dir=folder, prefix=".card-")
-    try:
-        with os.fdopen(handle, "wb") as out:
-            out.write(content)
-        path = folder / f"{card.name}.toml"
-        Path(scratch).replace(path)
-    finally:
-        Path(scratch).unlink(missing_ok=True)
+    path = folder / f"{card.name}.toml"
+    write_atomically(path, content)
     return path
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import secrets
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +15,7 @@ from filelock import FileLock
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from engine.core.errors import InputError
+from engine.core.files import write_atomically
 from engine.core.json import dumps, plain
 from engine.plots.theme import restyle
 
@@ -233,13 +232,7 @@ def changing(data_dir: Path) -> Iterator[list[Report]]:
         yield held
         if held[0] == before:
             return
-        handle, made = tempfile.mkstemp(prefix=".report-", dir=data_dir)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as out:
-                out.write(dumps(held[0].model_dump(), indent=1))
-            Path(made).replace(data_dir / _FILE)
-        finally:
-            Path(made).unlink(missing_ok=True)
+        write_atomically(data_dir / _FILE, dumps(held[0].model_dump(), indent=1).encode())
 
 
 def checked(model: type[Model], values: dict[str, Any]) -> Model:

@@ -7,7 +7,6 @@ import os
 import platform
 import re
 import secrets
-import tempfile
 from collections.abc import Iterable, Set
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,6 +18,7 @@ from typing import Any
 import pandas as pd
 
 from engine.core.errors import RunError
+from engine.core.files import write_atomically
 from engine.core.json import dumps, plain
 from engine.core.schema import TABLES as SHARED_TABLES
 from engine.core.schema import Table
@@ -78,7 +78,7 @@ class RunFolder:
 
     def write_manifest(self, manifest: dict[str, Any]) -> None:
         """Replace the manifest in one step."""
-        _write_atomically(self.path / "manifest.json", dumps(manifest, indent=1).encode())
+        write_atomically(self.path / "manifest.json", dumps(manifest, indent=1).encode())
 
     def update_manifest(self, **changes: Any) -> None:
         """Set some keys of the manifest."""
@@ -102,7 +102,7 @@ class RunFolder:
 
     def write_notes(self, notes: dict[str, Any]) -> None:
         """Replace the notes in one step."""
-        _write_atomically(self.path / _NOTES, dumps(notes, indent=1).encode())
+        write_atomically(self.path / _NOTES, dumps(notes, indent=1).encode())
 
     def table(self, name: str) -> pd.DataFrame:
         """A table of the run, empty while it has not been written.
@@ -121,7 +121,7 @@ class RunFolder:
     def write_table(self, name: str, frame: pd.DataFrame) -> None:
         """Validate and replace a table in one step."""
         data = _schema(name).conform(frame).to_parquet(index=False)
-        _write_atomically(self.path / f"{name}.parquet", data)
+        write_atomically(self.path / f"{name}.parquet", data)
 
 
 def _schema(name: str) -> Table:
@@ -129,17 +129,6 @@ def _schema(name: str) -> Table:
     if found is None:
         raise RunError(f"{name!r} is no table of a run. Known: {', '.join(_TABLES)}.")
     return found
-
-
-def _write_atomically(path: Path, data: bytes) -> None:
-    handle, scratch = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    try:
-        with os.fdopen(handle, "wb") as out:
-            out.write(data)
-        Path(scratch).replace(path)
-    except BaseException:
-        Path(scratch).unlink(missing_ok=True)
-        raise
 
 
 def new_run_id(study: str) -> str:

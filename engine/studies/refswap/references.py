@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import tempfile
 import zlib
 from collections import Counter
 from collections.abc import Iterable
@@ -21,6 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from engine.core.errors import InputError
+from engine.core.files import write_atomically
 
 MAX_OVERLAP = 0.3
 """Jaccard overlap of tokens from which a reference is too like the true one (paper 003, appendix A)."""
@@ -315,10 +315,7 @@ def save_pool(name: str, content: bytes, root: Path) -> SavedPool:
     text = json.dumps({"name": name, "references": texts}, ensure_ascii=False)
     digest = hashlib.sha256("\n".join(texts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
     root.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".new-", dir=root) as made:
-        file = Path(made) / "pool"
-        file.write_text(text, encoding="utf-8")
-        file.replace(root / f"pool-{digest}.json")
+    write_atomically(root / f"pool-{digest}.json", text.encode())
     return SavedPool(f"pool-{digest}", name, len(texts))
 
 

@@ -1,14 +1,32 @@
-"""A CSV of ours opens in a spreadsheet without any cell becoming a formula."""
+"""Files are replaced in one step, and a CSV of ours opens in a spreadsheet without any cell becoming a formula."""
 
 import csv
 import io
+from pathlib import Path
 
 import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.core.files import safe_cell, safe_csv
+from engine.core.files import safe_cell, safe_csv, write_atomically
+
+
+def test_a_write_that_fails_keeps_the_old_content_and_leaves_nothing_behind(tmp_path, monkeypatch):
+    path = tmp_path / "kept" / "state.json"
+    path.parent.mkdir()
+    write_atomically(path, b"old")
+    write_atomically(path, b"new")
+    assert [p.name for p in path.parent.iterdir()] == ["state.json"]
+
+    def fails(self, target):
+        raise OSError("no space")
+
+    monkeypatch.setattr(Path, "replace", fails)
+    with pytest.raises(OSError, match="no space"):
+        write_atomically(path, b"newer")
+    assert path.read_bytes() == b"new"
+    assert [p.name for p in path.parent.iterdir()] == ["state.json"]
 
 
 @pytest.mark.parametrize(
