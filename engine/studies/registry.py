@@ -40,6 +40,8 @@ def register(study: Study) -> Study:
     Raises:
         ValueError: its kind or one of its names is taken by another study.
     """
+    if study.kind not in BUILT_IN:
+        all_studies()  # whose names are taken
     for other in _STUDIES.values():
         taken = {other.kind, *other.names} & {study.kind, *study.names}
         if taken and type(other) is not type(study):
