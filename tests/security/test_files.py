@@ -24,7 +24,7 @@ ENDS = ("done", "failed", "cancelled", "interrupted")
 RAW_CSV = {
     "engine/core/files.py",  # the one that makes a table safe to open
     "engine/data/comparisons.py",  # digests of a table's content, kept nowhere
-    "engine/judges/recorded.py",  # the same
+    "engine/data/recordings.py",  # the same
     "engine/data/formats/conversion.py",  # `judgescope convert`: data that are read back must come out as they went in
     "engine/bench/page.py",  # planted words of ours, read at once
     "engine/bench/verifier.py",  # numbers and names of ours

@@ -77,7 +77,7 @@ def test_a_saved_copy_of_a_built_in_card_asks_word_for_word_the_same(model, name
 def test_an_answer_by_path_that_is_no_json_is_unread(model):
     card = CARD.model_copy(update={"mode": "json", "path": "$.score", "max_new_tokens": 4})
     row = preview(model, card, ROWS[:1])["rows"][0]
-    assert "JSON" in row["unread_reason"] or "empty" in row["unread_reason"]
+    assert any(why in row["unread_reason"] for why in ("JSON", "empty", "cut off"))  # four tokens are no object
     assert row["raw"] is None
 
 

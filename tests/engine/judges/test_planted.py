@@ -36,7 +36,7 @@ def pairs():
 
 def arms(requests, *attacks):
     return [
-        replace(r, response=make_attack(a, own="more words here").apply(r), attack=a)
+        replace(r, response=make_attack(a, text="more words here").apply(r), attack=a)
         for a in ("none", *attacks)
         for r in requests
     ]
