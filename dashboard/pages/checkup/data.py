@@ -39,12 +39,12 @@ class CheckupRun:
 
     @property
     def recorded(self) -> bool:
-        """Whether these numbers shipped with the project."""
+        """True where these numbers shipped with the project."""
         return bool(self.manifest.get("recorded", False))
 
     @property
-    def own(self) -> bool:
-        """Whether the run lies among the user's own, so that thresholds can be kept with it."""
+    def editable(self) -> bool:
+        """True for a run of the user's, with which thresholds can be kept."""
         return not self.run_id.startswith(RECORDED)
 
     @property
@@ -76,7 +76,7 @@ def judges() -> list[str]:
 
 def latest(judge: str, data_id: str) -> CheckupRun | None:
     """The newest check-up of this judge on these data; else the recorded one, if it fits."""
-    return first_readable(named_runs(STUDY, judge, data_id), lambda found: load(found[0], version_of(found[1])))
+    return first_readable(named_runs(STUDY, judge, data_id), lambda named: load(named[0], version_of(named[1])))
 
 
 def any_recorded() -> CheckupRun | None:
@@ -96,7 +96,7 @@ def load(run_id: str, version: str) -> CheckupRun | None:
 
 
 def while_running(run_id: str) -> CheckupRun | None:
-    """What a run has measured so far; None where it has written nothing."""
+    """Results of a run so far; None where it has written nothing."""
     try:
         return _read(run_id, "")
     except RunError:
@@ -157,20 +157,20 @@ def chosen(run: CheckupRun | None) -> dict[str, float]:
 def pick(run: CheckupRun | None) -> dict[str, float]:
     """One slider a probe; nothing here asks the judge."""
     defaults = _defaults(run)
-    found: dict[str, float] = {}
+    thresholds: dict[str, float] = {}
     columns = st.columns(3, gap="medium")
     for i, card in enumerate(CARDS):
         with columns[i % 3]:
-            found[card.name] = _slider(card, defaults[card.name])
+            thresholds[card.name] = _slider(card, defaults[card.name])
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        changed = any(abs(found[name] - value) > 1e-9 for name, value in defaults.items())
+        changed = any(abs(thresholds[name] - value) > 1e-9 for name, value in defaults.items())
         st.button("Back to the run's own", key="limits_reset", disabled=not changed, on_click=_reset)
-        if run and run.own:
+        if run and run.editable:
             kept = st.button("Keep with this run", key="limits_keep", disabled=not changed, icon=":material/save:")
             if kept:
-                _keep(run, found)
+                _keep(run, thresholds)
         ui.note("Changing a threshold decides anew from what was measured; the judge is not asked.")
-    return found
+    return thresholds
 
 
 def _defaults(run: CheckupRun | None) -> dict[str, float]:
@@ -190,14 +190,14 @@ def _slider(card: ProbeCard, default: float) -> float:
     state.put(key, _shown(card, _value(card, default)))
     if agreement:
         value = float(st.slider(f"{card.title}, at least", 0.05, card.highest, step=0.05, key=key))
-        found = value
+        threshold = value
     else:
         words = "either way at most" if card.side == "within" else "at most"
         most = 100 * card.highest
         value = float(st.slider(f"{card.title}, {words}", 1.0, most, step=1.0, key=key, format="%.0f %%"))
-        found = value / 100
+        threshold = value / 100
     state.publish(key, f"{value:g}", f"{_shown(card, default):g}")
-    return round(found, 6)
+    return round(threshold, 6)
 
 
 def _value(card: ProbeCard, default: float) -> float:

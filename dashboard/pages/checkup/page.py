@@ -5,8 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from dashboard import findings, ui
-from dashboard.pages.checkup import data as checkup_data
-from dashboard.pages.checkup import data as checkup_thresholds
+from dashboard.pages.checkup import data
 from dashboard.pages.checkup.results import results, so_far
 from dashboard.pages.checkup.setup import choose, setup, watched
 from engine.core.errors import EngineError
@@ -20,16 +19,16 @@ ui.note(
 judge, data_id = choose()
 job = watched(judge, data_id)
 try:
-    found = checkup_data.latest(judge, data_id)
+    run = data.latest(judge, data_id)
 except EngineError as error:
     ui.show_error(error, "The check-up cannot be opened.")
-    found = None
-setup(judge, data_id, job, checkup_thresholds.chosen(found), found)
+    run = None
+setup(judge, data_id, job, data.chosen(run), run)
 if job and job.active:
     so_far(str(job.params["run_id"]))
-elif found:
-    results(found)
-elif recorded := checkup_data.any_recorded():
+elif run:
+    results(run)
+elif recorded := data.any_recorded():
     ui.warn(
         f"{upper_first(findings.judge_name(judge))} has not been checked on these data here yet: press “Check up”. "
         f"Below is a recorded check-up of {findings.judge_name(recorded.judge)} on other data."

@@ -9,8 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import findings, state, ui
-from dashboard.pages.checkup import data as checkup_data
-from dashboard.pages.checkup import data as checkup_thresholds
+from dashboard.pages.checkup import data
 from dashboard.pages.checkup.data import CheckupRun, pair_sets
 from dashboard.pages.lessons.texts import Preset
 from dashboard.pages.lessons.view import open_preset
@@ -49,7 +48,7 @@ def link_of(probe: str, row: Mapping[str, object], judge: str, data_id: str) -> 
         probe: its name.
         row: the deciding row; empty where it was not asked.
         judge: spec of the judge that was checked.
-        data_id: what it was checked on.
+        data_id: data of the check-up.
     """
     about = {state.JUDGE: judge} | ({} if data_id in pair_sets() else {state.DATA: data_id})
     arm = row.get("arm")
@@ -80,8 +79,8 @@ def results(run: CheckupRun) -> None:
     """A slider redraws only this panel."""
     top = st.container()
     with st.expander("Thresholds: what is allowed", key="check_limits"):
-        thresholds = checkup_thresholds.pick(run)
-    decisions = checkup_data.decisions(run, thresholds)
+        thresholds = data.pick(run)
+    decisions = data.decisions(run, thresholds)
     with top:
         st.badge(findings.provenance(run.manifest, recorded=run.recorded), icon=":material/history:", color="gray")
         ui.finding(summary(decisions, name_undecided=False))
@@ -93,16 +92,16 @@ def results(run: CheckupRun) -> None:
 
 
 def so_far(run_id: str) -> None:
-    """What a check-up that is going has measured, drawn anew every few seconds."""
+    """Results so far of a check-up that is going, drawn anew every few seconds."""
     st.fragment(_so_far, run_every=POLL_S)(run_id)
 
 
 def _so_far(run_id: str) -> None:
-    run = checkup_data.while_running(run_id)
+    run = data.while_running(run_id)
     if run is None:
         ui.note("The first numbers stand here in a few seconds.")
         return
-    decisions = checkup_data.decisions(run, run.thresholds)
+    decisions = data.decisions(run, run.thresholds)
     ui.finding(summary(decisions, name_undecided=False))
     verdict_row(decisions)
     ui.note(_about(run))
@@ -120,12 +119,12 @@ def verdict_row(decisions: Sequence[Decision]) -> None:
 
 
 def _about(run: CheckupRun) -> str:
-    found = run.manifest.get("data", {})
-    size = f"{plural(int(found.get('n_items', 0)), 'item')}, {plural(int(found.get('n_responses', 0)), 'response')}"
-    pairs = int(found.get("n_pairs", 0))
+    about = run.manifest.get("data", {})
+    size = f"{plural(int(about.get('n_items', 0)), 'item')}, {plural(int(about.get('n_responses', 0)), 'response')}"
+    pairs = int(about.get("n_pairs", 0))
     state = {"running": " So far; the check-up is going on.", "stopped": " It was stopped; this is what was done."}
     more = f", {plural(pairs, 'comparison')} in both orders" if pairs else ""
-    return f"{upper_first(findings.judge_name(run.judge))}, {found.get('name', 'data')}: {size}{more}." + state.get(
+    return f"{upper_first(findings.judge_name(run.judge))}, {about.get('name', 'data')}: {size}{more}." + state.get(
         str(run.manifest.get("state")), ""
     )
 
@@ -216,14 +215,14 @@ def _table(run: CheckupRun, decisions: Sequence[Decision]) -> None:
         shown=shown, label="Table (CSV)", file="checkup.csv",
     )  # fmt: skip
     with row:
-        told = {
+        record = {
             "run_id": run.manifest["run_id"],
             "summary": summary(decisions),
             "probes": [as_record(d) for d in decisions],
         }
         ui.download(
             "Verdicts (JSON)",
-            lambda: dumps(told, indent=1).encode(),
+            lambda: dumps(record, indent=1).encode(),
             "checkup.json",
             "application/json",
             key="checkup_json",

@@ -1,4 +1,4 @@
-"""Which judge, which data, how much is asked; the one button, and the check-up while it goes."""
+"""Choice of judge, data and size; the one button, and the check-up while it goes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from engine.studies.figure import upper_first
 
 
 def cost(judge: str, data_id: str, params: Mapping[str, Any], last: CheckupRun | None) -> tuple[str, str]:
-    """What is asked, in how many calls and for how long; and what an API judge would be sent and cost.
+    """Probes, judge calls and time of a check-up; and tokens and price of an API judge.
 
     Args:
         judge: the judge's spec.
@@ -49,7 +49,7 @@ def cost(judge: str, data_id: str, params: Mapping[str, Any], last: CheckupRun |
     total = sum(calls.values())
     if not total:
         return f"Eleven probes on {said}.", ""
-    per_call = pace(last.source.table("verdicts")) if last and last.own else 0.0
+    per_call = pace(last.source.table("verdicts")) if last and last.editable else 0.0
     time = f", about {findings.duration(total * per_call)} at the last pace" if per_call else ""
     sentence = f"Eleven probes on {said}: at most {total:,} judge calls{time}."
     compared = calls.get(Protocol.PAIRWISE, 0)  # both responses stand in the prompt
@@ -58,7 +58,7 @@ def cost(judge: str, data_id: str, params: Mapping[str, Any], last: CheckupRun |
 
 
 def _protocols(judge: str) -> list[Protocol]:
-    """How the judge can be asked, as far as the lists say; every way where they do not know it."""
+    """Protocols the judge answers, as far as the lists say; all of them where they do not know it."""
     names = {judge, judge.partition("?")[0] if judge.startswith("planted:") else judge}
     return [p for p in Protocol if names & catalog.judges_for(p).keys()] or list(Protocol)
 
@@ -80,8 +80,8 @@ def choose() -> tuple[str, str]:
     """The judge and the data, by default those on the left."""
     left, right = st.columns(2, gap="medium")
     with left:
-        own = findings.judge_name(state.text(state.JUDGE))
-        judges = {LEFT: f"The judge on the left: {own}"} | {s: _short(s) for s in checkup_data.judges()}
+        chosen_left = findings.judge_name(state.text(state.JUDGE))
+        judges = {LEFT: f"The judge on the left: {chosen_left}"} | {s: _short(s) for s in checkup_data.judges()}
         named = str(st.session_state.get(JUDGE) or st.query_params.get(JUDGE, ""))
         judges |= {named: named} if named not in judges and not catalog.planted_problem(named) else {}
         judge = _pick("Judge", JUDGE, judges, "Whose verdicts are checked.")

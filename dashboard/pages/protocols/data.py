@@ -58,7 +58,7 @@ class ProtocolRun:
 
     @property
     def recorded(self) -> bool:
-        """Whether these numbers shipped with the project."""
+        """True where these numbers shipped with the project."""
         return bool(self.manifest.get("recorded", False))
 
     @property
@@ -98,7 +98,7 @@ class ProtocolRun:
 
 def latest(judge: str, dataset_id: str) -> ProtocolRun | None:
     """The newest run of this judge on these data; else the recorded one, if it fits."""
-    return first_readable(named_runs(STUDY, judge, dataset_id), lambda found: load(found[0], version_of(found[1])))
+    return first_readable(named_runs(STUDY, judge, dataset_id), lambda named: load(named[0], version_of(named[1])))
 
 
 def load(run_id: str, version: str) -> ProtocolRun | None:
@@ -123,7 +123,7 @@ def _load(run_id: str, version: str, root: str) -> ProtocolRun | None:
 
 
 def read_view(run: ProtocolRun, rule: str, margin: float) -> View:
-    """How verdicts are read under the page's tie rule."""
+    """Rules for reading verdicts under the page's tie rule."""
     return gallery.view_of(run.arena, rule, margin, str(run.config.get("average", "probability")))
 
 
@@ -145,7 +145,7 @@ def ladder_of(run: ProtocolRun, arm: str, seen: View) -> list[LadderRow]:
 
 
 def evidence(run: ProtocolRun, seen: View) -> Evidence:
-    """What the advice rests on."""
+    """Numbers that the advice rests on."""
     arena, arm = run.arena, whole_arms(run.arena)
     return Evidence(
         flips_of(run, tuple(arm), seen),
@@ -167,11 +167,11 @@ WHOSE = {"own": "Each protocol's own lowest", "pairwise": "The pairwise lowest f
 
 @dataclass(frozen=True)
 class Setting:
-    """What the sliders above every tab say.
+    """Values of the sliders above every tab.
 
     Attributes:
         arm: distractor at the chosen strength.
-        view: how verdicts are read.
+        view: rules for reading verdicts.
         rule, margin: the tie rule as the gallery of figures names it, and its margin in points.
     """
 
@@ -188,10 +188,10 @@ class Setting:
 
 @dataclass(frozen=True)
 class BoardSetting:
-    """What the sliders of the leaderboard say.
+    """Values of the leaderboard's sliders.
 
     Attributes:
-        lowest: how many systems are rewritten.
+        lowest: number of systems that are rewritten.
         chosen_by: `own` or `pairwise`.
         elo_k: K of the online Elo.
     """
@@ -225,11 +225,11 @@ def pick_board(run: ProtocolRun) -> BoardSetting:
     with one:
         lowest = _lowest(run)
     with two:
-        own = ui.pick("Rewritten systems", list(WHOSE), key=_seeded(CHOSEN, list(WHOSE)), title=WHOSE.__getitem__)
-        state.publish(CHOSEN, own, "own")
+        chosen = ui.pick("Rewritten systems", list(WHOSE), key=_seeded(CHOSEN, list(WHOSE)), title=WHOSE.__getitem__)
+        state.publish(CHOSEN, chosen, "own")
     with three:
         elo_k = float(_whole("K of the online Elo", K_ELO, 64, 16))
-    return BoardSetting(lowest, "pairwise" if own == "pairwise" else "own", elo_k)
+    return BoardSetting(lowest, "pairwise" if chosen == "pairwise" else "own", elo_k)
 
 
 def _style(run: ProtocolRun) -> str:
@@ -317,21 +317,21 @@ def tested(test: PairedTest) -> str:
 
 
 def headline(run: ProtocolRun, setting: Setting) -> str:
-    """What the present choice shows, in one or two sentences."""
-    found = flips_of(run, (setting.arm,), setting.view)
+    """Result under the present choice, in one or two sentences."""
+    compared = flips_of(run, (setting.arm,), setting.view)
     name = findings.judge_name(run.judge)
     name = name[:1].upper() + name[1:]
     manner = title(setting.arm).lower()
     if not run.arena.has_pairwise or not run.arena.has_pointwise:
         only = "pairwise" if run.arena.has_pairwise else "pointwise"
-        rate = found.pairwise if run.arena.has_pairwise else found.pointwise
+        rate = compared.pairwise if run.arena.has_pairwise else compared.pointwise
         return f"{name} answers {only} only: with {manner}, {percent(rate)} of clean losers now win (n = {rate.n})."
     text = (
-        f"With {manner}, clean losers now win in {percent(found.pairwise)} pairwise and {percent(found.pointwise)} "
-        "pointwise."
+        f"With {manner}, clean losers now win in {percent(compared.pairwise)} pairwise and "
+        f"{percent(compared.pointwise)} pointwise."
     )
-    test = found.headline
-    beyond = "beyond a neutral paraphrase, " if found.placebo_judged else ""
+    test = compared.headline
+    beyond = "beyond a neutral paraphrase, " if compared.placebo_judged else ""
     if test.p_value != test.p_value:
         return f"{name}: no pairs of two items have the same loser under both protocols, so there is no test. {text}"
     size = percent(test.interval, signed=True)
@@ -343,17 +343,17 @@ def headline(run: ProtocolRun, setting: Setting) -> str:
 
 
 def net_sentence(run: ProtocolRun, setting: Setting) -> str:
-    """What the manner adds to what any rewriting does."""
-    found = flips_of(run, (setting.arm,), setting.view)
+    """Effect of the manner beyond that of any rewriting."""
+    compared = flips_of(run, (setting.arm,), setting.view)
     parts = []
-    for protocol, net in (("pairwise", found.pairwise_net), ("pointwise", found.pointwise_net)):
+    for protocol, net in (("pairwise", compared.pairwise_net), ("pointwise", compared.pointwise_net)):
         if net.value == net.value:
             parts.append(f"{percent(net, signed=True)} {protocol}{_unclear(net)}")
     if not parts:
         return ""
     said = f"Less the flips of a neutral paraphrase, {title(setting.arm).lower()} adds {'; '.join(parts)}."
-    raw = found.test
-    if not found.placebo_judged or raw.p_value != raw.p_value:
+    raw = compared.test
+    if not compared.placebo_judged or raw.p_value != raw.p_value:
         return said
     size = percent(raw.interval, signed=True)
     return f"{said} Before the paraphrase is taken off, pairwise minus pointwise is {size} (p = {raw.p_value:.2g})."
@@ -364,19 +364,19 @@ def _unclear(one: Interval) -> str:
     return ", not measurable" if one.lower <= 0 <= one.upper else ""
 
 
-def board_sentence(run: ProtocolRun, found: Board) -> str:
-    """Which rewritten system gained most, or lost least."""
-    moved = [i for i in found.distracted if found.shift[i] == found.shift[i]]
+def board_sentence(run: ProtocolRun, ranked: Board) -> str:
+    """The rewritten system that gained most, or lost least."""
+    moved = [i for i in ranked.distracted if ranked.shift[i] == ranked.shift[i]]
     if not moved:
         return "No system could be rewritten here."
-    top = max(moved, key=lambda i: float(found.shift[i]))
-    bounds = (float(found.shift[top]), float(found.shift_lower[top]), float(found.shift_upper[top]))
-    known = found.before.rank[top] == found.before.rank[top]
-    ranks = f"rank {found.before.rank[top]:g} to {found.after.rank[top]:g}" if known else "no ranks"
+    top = max(moved, key=lambda i: float(ranked.shift[i]))
+    bounds = (float(ranked.shift[top]), float(ranked.shift_lower[top]), float(ranked.shift_upper[top]))
+    known = ranked.before.rank[top] == ranked.before.rank[top]
+    ranks = f"rank {ranked.before.rank[top]:g} to {ranked.after.rank[top]:g}" if known else "no ranks"
     clear = "" if bounds[1] > 0 or bounds[2] < 0 else "; not measurable"
     return (
-        f"Of the {len(found.distracted)} rewritten, {run.arena.systems[top]} {_moves(bounds[0])}: "
-        f"{interval_text(*bounds, signed=True)} points, {ranks}{clear} (n = {found.n} comparisons)."
+        f"Of the {len(ranked.distracted)} rewritten, {run.arena.systems[top]} {_moves(bounds[0])}: "
+        f"{interval_text(*bounds, signed=True)} points, {ranks}{clear} (n = {ranked.n} comparisons)."
     )
 
 

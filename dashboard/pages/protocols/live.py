@@ -36,23 +36,23 @@ def one_comparison(judge: str, dataset: Dataset) -> None:
         return
     try:
         with st.spinner("Asking the judge. The first question loads it …", show_time=True):
-            found = _ask(judge, dataset.dataset_id, **chosen)
+            answer = _ask(judge, dataset.dataset_id, **chosen)
     except EngineError as error:
         ui.show_error(error, "The judge could not be asked.")
         return
-    ui.finding(_sentence(found, str(chosen["side"])))
+    ui.finding(_sentence(answer, str(chosen["side"])))
     texts = dict(zip(dataset.responses["response_id"], dataset.responses["text"], strict=True))
     for column, name in zip(st.columns(2, gap="medium"), ("a", "b"), strict=True):
         with column:
             changed = name == chosen["side"]
             ui.note(f"Response {name.upper()}{', rewritten' if changed else ''}")
             if changed:
-                show_marked([(kind, text) for kind, text in found["text"]["diff"]], label=f"Response {name.upper()}")
+                show_marked([(kind, text) for kind, text in answer["text"]["diff"]], label=f"Response {name.upper()}")
             else:
                 show_verbatim(str(texts[chosen[f"response_{name}"]]), label=f"Response {name.upper()}")
-    ui.note(_kept(found["text"]))
-    st.dataframe(_table(found), hide_index=True, key="live_table")
-    for protocol, why in found["missing"].items():
+    ui.note(_kept(answer["text"]))
+    st.dataframe(_table(answer), hide_index=True, key="live_table")
+    for protocol, why in answer["missing"].items():
         ui.note(f"Not asked {protocol}: {why}")
 
 
@@ -64,8 +64,8 @@ def _choose(dataset: Dataset) -> dict[str, Any] | None:
     contexts = dict(zip(dataset.items["item_id"], dataset.items["context"].fillna(""), strict=True))
     state.seed(ITEM, items, items[0])
     item = ui.pick("Item", items, key=ITEM, title=lambda i: f"{i} · {contexts.get(i, '')[:60]}")
-    own = dataset.responses[dataset.responses["item_id"] == item]
-    names = dict(zip(own["response_id"], own["system"].fillna(""), strict=True))
+    responses = dataset.responses[dataset.responses["item_id"] == item]
+    names = dict(zip(responses["response_id"], responses["system"].fillna(""), strict=True))
     ids = list(names)
     columns = st.columns(4, gap="small")
     with columns[0]:
@@ -104,15 +104,15 @@ def _ask(judge: str, data: str, **choice: Any) -> dict[str, Any]:
     return jobs.manager().ask("distract_one", {"judge": judge, "data": data, **choice})
 
 
-def _sentence(found: dict[str, Any], side: str) -> str:
+def _sentence(answer: dict[str, Any], side: str) -> str:
     parts = []
-    if found["pairwise"]:
-        before, after = (_mean(found["pairwise"][when], side) for when in ("before", "after"))
+    if answer["pairwise"]:
+        before, after = (_mean(answer["pairwise"][when], side) for when in ("before", "after"))
         parts.append(f"pairwise, P({side.upper()}) goes from {three_digits(before)} to {three_digits(after)}")
-    if found["pointwise"]:
-        before, after = (_number(found["pointwise"][when][side]["score"]) for when in ("before", "after"))
+    if answer["pointwise"]:
+        before, after = (_number(answer["pointwise"][when][side]["score"]) for when in ("before", "after"))
         parts.append(f"pointwise, its score goes from {three_digits(before)} to {three_digits(after)}")
-    if not found["text"]["changed"]:
+    if not answer["text"]["changed"]:
         return "The rewriting leaves this text as it is; raise the strength or choose another manner."
     text = "; ".join(parts)
     return f"{text[:1].upper()}{text[1:]}."
@@ -127,16 +127,16 @@ def _mean(shown: list[dict[str, Any]], side: str) -> float:
     return sum(values) / len(values)
 
 
-def _table(found: dict[str, Any]) -> pd.DataFrame:
+def _table(answer: dict[str, Any]) -> pd.DataFrame:
     rows = []
     for when in ("before", "after"):
         row: dict[str, str] = {"": when}
-        for one in found["pairwise"][when] if found["pairwise"] else []:
+        for one in answer["pairwise"][when] if answer["pairwise"] else []:
             order = "A first" if one["order"] == "ab" else "B first"
             row[f"P(A), {order}"] = three_digits(_number(one["p_a"]))
             row[f"P(tie), {order}"] = three_digits(_number(one["p_tie"]))
-        for side in ("a", "b") if found["pointwise"] else ():
-            row[f"Score {side.upper()}"] = three_digits(_number(found["pointwise"][when][side]["score"]))
+        for side in ("a", "b") if answer["pointwise"] else ():
+            row[f"Score {side.upper()}"] = three_digits(_number(answer["pointwise"][when][side]["score"]))
         rows.append(row)
     return pd.DataFrame(rows).fillna(MISSING)
 

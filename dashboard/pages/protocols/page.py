@@ -40,9 +40,9 @@ else:
     if whole.open:
         with whole:
             setup(judge, dataset, watched(judge, dataset.dataset_id))
-            found = protocols_data.latest(judge, dataset.dataset_id)
-            if found and found.distractors:
-                results(found, dataset)
+            run = protocols_data.latest(judge, dataset.dataset_id)
+            if run and run.distractors:
+                results(run, dataset)
             else:
                 ui.nothing_yet(
                     "This judge has not been run on these data here yet. Open “Run this judge here”, then Run."

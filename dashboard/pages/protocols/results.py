@@ -83,7 +83,7 @@ def flips(run: ProtocolRun, setting: Setting, *, net: bool, key: str) -> list[An
 
 
 def copies(run: ProtocolRun, setting: Setting, *, ties: bool, key: str) -> list[Any]:
-    """How often a rewriting beats its own original, or ties with it."""
+    """Rate at which a rewriting beats its original, or ties with it."""
     return _clickable(run, "ties" if ties else "copies", key=key, first=setting.arm, **setting.ties)
 
 
@@ -109,7 +109,7 @@ MOST = 200
 
 
 def rewritings(run: ProtocolRun, dataset: Dataset, setting: Setting) -> None:
-    """What the content checks kept of each manner, and every rewriting of the chosen one beside its original."""
+    """Rewritings of each manner that the content checks kept, and those of the chosen one beside their originals."""
     del dataset
     checks = content_checks(run.variants)
     by = ", ".join(dict.fromkeys(str(name) for name in checks["rewriter"]))
@@ -126,55 +126,55 @@ def rewritings(run: ProtocolRun, dataset: Dataset, setting: Setting) -> None:
     listed = shown.rename(columns=names | more)
     st.dataframe(listed, hide_index=True, key="protocols_checks")
     run_table(run, listed, title="What the content checks kept", key="protocols_checks_kept", file="checks.csv")
-    own = (
+    of_arm = (
         run.variants[run.variants["style"] == setting.arm]
         .sort_values("kept", ascending=False, kind="stable")
         .head(MOST)
     )
     table = pd.DataFrame(
         {
-            "Item": own["item_id"],
-            "System": own["system"],
-            "Kept": own["kept"].map({1: "yes", 0: "no"}),
-            "Why not": own["reasons"].fillna(""),
-            "Same rules failed": ["yes" if same_rules(row) else "no" for row in own.itertuples(index=False)],
-            "Length": own["length_ratio"].map(lambda r: f"×{fixed(r, 2)}"),
+            "Item": of_arm["item_id"],
+            "System": of_arm["system"],
+            "Kept": of_arm["kept"].map({1: "yes", 0: "no"}),
+            "Why not": of_arm["reasons"].fillna(""),
+            "Same rules failed": ["yes" if same_rules(row) else "no" for row in of_arm.itertuples(index=False)],
+            "Length": of_arm["length_ratio"].map(lambda r: f"×{fixed(r, 2)}"),
         }
     ).reset_index(drop=True)
     at = _chosen(run, table, f"{title(setting.arm)}: what changed", "protocols_rewritten")
     if at is None:
         return
-    row = own.iloc[at]
+    row = of_arm.iloc[at]
     original = run.texts.get((NONE, str(row["response_id"])), "")
     show_marked(catalog.word_diff(original, str(row["text"])), label=f"The response of {row['system']}, rewritten")
 
 
 def circles(run: ProtocolRun, dataset: Dataset, setting: Setting) -> None:
     """Every intransitive triad with its three texts."""
-    found = contradictions(run.arena, setting.view).cases
+    cases = contradictions(run.arena, setting.view).cases
     names = run.arena.systems
     rows = [
         (run.arena.items[item], names[a], names[b], names[c], "a circle" if strict else "broken by a tie")
-        for item, a, b, c, strict in found[:MOST]
+        for item, a, b, c, strict in cases[:MOST]
     ]
     table = pd.DataFrame(rows, columns=["Item", "System", "System ", "System  ", "What it is"])
     at = _chosen(run, table, "intransitive triads, both orders averaged", "protocols_triads")
     if at is not None:
-        item, *systems, _ = found[at]
+        item, *systems, _ = cases[at]
         _texts(run, dataset, item, [str(run.arena.responses[item, s]) for s in systems])
 
 
 def sets(run: ProtocolRun, dataset: Dataset) -> None:
-    """How far the choice set decides, and the rankings behind it; or why there are none."""
+    """Sensitivity to the choice set, and the rankings behind it; or why there are none."""
     why = run.manifest.get("skipped", {}).get(Protocol.RANKING.value)
     if why:
         ui.note(f"Choice sets need rankings of three, which this judge does not give: {why}")
     elif not run.config.get("rankings"):
         ui.note("Choice sets were not asked for: they need rankings of three, which a judge has to write.")
-    for found in choice_sets(run.arena):
+    for choice in choice_sets(run.arena):
         ui.note(
-            f"Choice set {found.layout}: the order of A and B turns round in {percent(found.averaged)} with both "
-            f"orders averaged, {percent(found.single)} in one."
+            f"Choice set {choice.layout}: the order of A and B turns round in {percent(choice.averaged)} with both "
+            f"orders averaged, {percent(choice.single)} in one."
         )
     ui.note(
         "A ranking put together from pairwise verdicts would be another thing and is not shown for one: each such "
@@ -254,10 +254,10 @@ def flip_cases(run: ProtocolRun, arm: str, protocol: Protocol, view: View) -> tu
     """Pairs with a strict clean loser, flips first."""
     arena = run.arena
     flipped, clean = pair_flips(arena, protocol, arm, view), outcomes(arena, protocol, view)
-    found = [(i, p) for i, p in np.argwhere(~np.isnan(flipped))]
-    found.sort(key=lambda at: -flipped[at[0], at[1]])
+    places = [(i, p) for i, p in np.argwhere(~np.isnan(flipped))]
+    places.sort(key=lambda at: -flipped[at[0], at[1]])
     cases, rows = [], []
-    for i, p in found[:MOST]:
+    for i, p in places[:MOST]:
         a, b = (int(s) for s in arena.pairs[p])
         loser = b if clean[i, p] == 1 else a
         winner = a if loser == b else b
@@ -270,14 +270,14 @@ def flip_cases(run: ProtocolRun, arm: str, protocol: Protocol, view: View) -> tu
 def copy_cases(run: ProtocolRun, arm: str, protocol: Protocol, view: View) -> tuple[list[Case], pd.DataFrame]:
     """Responses against their own rewriting, those the rewriting wins first."""
     arena = run.arena
-    found = copy_outcomes(arena, protocol, arm, view)
-    at = sorted(((i, s) for i, s in np.argwhere(~np.isnan(found))), key=lambda c: found[c[0], c[1]])
+    outcome = copy_outcomes(arena, protocol, arm, view)
+    at = sorted(((i, s) for i, s in np.argwhere(~np.isnan(outcome))), key=lambda c: outcome[c[0], c[1]])
     cases = [Case(int(i), int(s), int(s), arm, "b") for i, s in at[:MOST]]
     rows = [
         (
             arena.items[c.item],
             arena.systems[c.first],
-            _WORDS[-float(found[c.item, c.first])] if found[c.item, c.first] else "ties",
+            _WORDS[-float(outcome[c.item, c.first])] if outcome[c.item, c.first] else "ties",
         )
         for c in cases
     ]
@@ -314,16 +314,16 @@ def pair_cases(
 ) -> tuple[list[Case], pd.DataFrame]:
     """Every clean comparison of two systems; all of one system's where the second is empty."""
     arena, cases, rows = run.arena, [], []
-    found = outcomes(arena, protocol, view)
+    outcome = outcomes(arena, protocol, view)
     for p, (a, b) in enumerate(arena.pairs):
         names = {arena.systems[a], arena.systems[b]}
         if first not in names or (second and second not in names):
             continue
         sign = 1 if arena.systems[a] == first else -1
         other = arena.systems[b] if sign == 1 else arena.systems[a]
-        for i in np.flatnonzero(~np.isnan(found[:, p])):
+        for i in np.flatnonzero(~np.isnan(outcome[:, p])):
             cases.append(Case(int(i), int(a), int(b), NONE, ""))
-            rows.append((arena.items[i], first, other, _WORDS[float(sign * found[i, p])]))
+            rows.append((arena.items[i], first, other, _WORDS[float(sign * outcome[i, p])]))
     return cases[:MOST], pd.DataFrame(rows[:MOST], columns=["Item", "System", "Against", "It"])
 
 
@@ -434,14 +434,14 @@ def _flips(run: ProtocolRun, dataset: Dataset, setting: Setting) -> None:
     with right:
         net = flips(run, setting, net=True, key="protocols_net")
     clicked = clicked or net
-    found = data.flips_of(run, (setting.arm,), setting.view)
+    compared = data.flips_of(run, (setting.arm,), setting.view)
     ui.facts(
         {
-            "Pairs with a loser": f"{found.pairwise.n} pairwise, {found.pointwise.n} pointwise",
+            "Pairs with a loser": f"{compared.pairwise.n} pairwise, {compared.pointwise.n} pointwise",
             "Losers left out": _losers(run, setting),
-            "Same loser under both": str(found.test.interval.n),
-            "Difference less placebo": tested(found.net_test),
-            "Difference, raw": tested(found.test),
+            "Same loser under both": str(compared.test.interval.n),
+            "Difference less placebo": tested(compared.net_test),
+            "Difference, raw": tested(compared.test),
         }
     )
     ui.note(
@@ -490,11 +490,11 @@ def _leaderboard(run: ProtocolRun, dataset: Dataset, setting: Setting) -> None:
     protocol = judged[0]
     for column, p in zip(st.columns(len(judged), gap="medium"), judged, strict=True):
         with column:
-            found = data.board_of(run, p, arm, asked.lowest, setting.view, asked.chosen_by, asked.elo_k)
+            ranked = data.board_of(run, p, arm, asked.lowest, setting.view, asked.chosen_by, asked.elo_k)
             at = board(run, "slope", p, arm, setting, asked, key=f"protocols_slope_{p.value}")
-            ui.note(board_sentence(run, found))
-            ui.note(_problems(run, found))
-            ratings = _ratings(run, found)
+            ui.note(board_sentence(run, ranked))
+            ui.note(_problems(run, ranked))
+            ratings = _ratings(run, ranked)
             st.dataframe(ratings, hide_index=True, key=f"protocols_ratings_{p.value}")
             ui.note(MARKED)
             run_table(
@@ -566,28 +566,28 @@ def _advice(run: ProtocolRun, _: Dataset, setting: Setting) -> None:
     )
 
 
-def _ratings(run: ProtocolRun, found: data.Board) -> pd.DataFrame:
+def _ratings(run: ProtocolRun, ranked: data.Board) -> pd.DataFrame:
     rows = [
         {
-            "System": f"{system} ✎" if i in found.distracted else system,
-            "Before": round(float(found.before.rating[i])),
-            "After": round(float(found.after.rating[i])),
+            "System": f"{system} ✎" if i in ranked.distracted else system,
+            "Before": round(float(ranked.before.rating[i])),
+            "After": round(float(ranked.after.rating[i])),
             "Shift [95 %]": interval_text(
-                float(found.shift[i]), float(found.shift_lower[i]), float(found.shift_upper[i]), signed=True
+                float(ranked.shift[i]), float(ranked.shift_lower[i]), float(ranked.shift_upper[i]), signed=True
             ),
-            "Elo": f"{found.elo_before.rating[i]:.0f} → {found.elo_after.rating[i]:.0f}",
+            "Elo": f"{ranked.elo_before.rating[i]:.0f} → {ranked.elo_after.rating[i]:.0f}",
         }
         for i, system in enumerate(run.arena.systems)
-        if np.isfinite(found.before.rating[i])
+        if np.isfinite(ranked.before.rating[i])
     ]
     return pd.DataFrame(rows).sort_values("Before", ascending=False)
 
 
-def _problems(run: ProtocolRun, found: data.Board) -> str:
+def _problems(run: ProtocolRun, ranked: data.Board) -> str:
     """Systems that never met, ratings held finite by added ties, and what was left out; each a sentence."""
-    parts = board_problems(found, run.arena.systems)
-    if found.left_out:
-        parts.append(f"{plural(found.left_out, 'comparison')} left out (text not kept, rules changed, or unread)")
+    parts = board_problems(ranked, run.arena.systems)
+    if ranked.left_out:
+        parts.append(f"{plural(ranked.left_out, 'comparison')} left out (text not kept, rules changed, or unread)")
     return " ".join(f"{part[:1].upper()}{part[1:]}." for part in parts)
 
 
@@ -597,11 +597,11 @@ def _losers(run: ProtocolRun, setting: Setting) -> str:
 
 
 def _cycles(run: ProtocolRun, protocol: Protocol, setting: Setting) -> str:
-    found = win_table(run.arena, protocol, setting.view).cycles
-    if not found:
+    cycles = win_table(run.arena, protocol, setting.view).cycles
+    if not cycles:
         return "No circle among three systems by majority."
-    named = [" over ".join(run.arena.systems[i] for i in (*c, c[0])) for c in found[:5]]
-    return f"{plural(len(found), 'circle')} by majority: {'; '.join(named)}."
+    named = [" over ".join(run.arena.systems[i] for i in (*c, c[0])) for c in cycles[:5]]
+    return f"{plural(len(cycles), 'circle')} by majority: {'; '.join(named)}."
 
 
 def _left_out(run: ProtocolRun) -> str:
@@ -625,7 +625,7 @@ def _left_out(run: ProtocolRun) -> str:
 
 
 def _compared(run: ProtocolRun) -> str:
-    """How rules were compared, where a run kept their number alone."""
+    """A remark where a run kept the number of failed rules alone, so that only numbers are compared."""
     known = run.variants["failed"].notna().any() or not np.isfinite(run.arena.severity).any()
     return "" if known else ", by their number, since this run did not keep which"
 

@@ -1,4 +1,4 @@
-"""What a new run of the page Protocols and leaderboard asks, and the run while it goes."""
+"""Choices for a new run of the page Protocols and leaderboard, and the run while it goes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ API = "api:"
 
 
 def pick_rewriter(key: str) -> str:
-    """What rewrites: the rules, the bundled base model, a model behind the API server, or any spec typed in."""
+    """Choice of the rewriter: rules, the bundled base model, a model behind the API server, or any spec typed in."""
     known = {spec: catalog.describe_judge(spec).title for spec in catalog.judges_for(Protocol.PAIRWISE)}
     titles = REWRITERS | {spec: title for spec, title in known.items() if spec.startswith(API)}
     typed = [str(st.session_state[key])] if st.session_state.get(key) else []

@@ -62,11 +62,11 @@ def plot_checkup(
     fig = go.Figure()
     ink, muted = ROLES[mode]["ink"], ROLES[mode]["muted"]
     words: list[dict[str, Any]] = []
-    told: list[str] = []
+    summaries: list[str] = []
     for i, row in enumerate(prepared.to_dict("records")):
         asked = row["verdict"] != NOT_ASKED
         numbers = _numbers(row) if asked else ""
-        told.append(f"{row['title']} {row['verdict']} {numbers}".strip())
+        summaries.append(f"{row['title']} {row['verdict']} {numbers}".strip())
         words.append(
             _words(0, i, f"{label(row['title'], 32)}: <b>{row['verdict']}</b>", ink if asked else muted, "left", mode)
         )
@@ -85,7 +85,7 @@ def plot_checkup(
     fig.update_layout(annotations=words)
     if prepared.empty:
         say(fig, "no probe has been asked yet", mode)
-    alt = "Check-up, effect in units of the threshold: " + "; ".join(told)
+    alt = "Check-up, effect in units of the threshold: " + "; ".join(summaries)
     return frame(fig, mode, title=title, notes=_notes(prepared, note), alt=alt, body=46 * max(len(prepared), 1) + 16)
 
 
@@ -125,18 +125,20 @@ def _row(row: Mapping[Any, Any], y: int, mode: Mode) -> go.Scatter:
 
 def _arrows(row: Mapping[Any, Any], y: int, mode: Mode) -> list[dict[str, Any]]:
     """A tip at the edge for an interval that goes on beyond it."""
-    found = []
+    arrows = []
     for column, sign, tip in (("scaled_lower", -1, "◂"), ("scaled_upper", 1, "▸")):
         end = float(row[column])
         if math.isfinite(end) and sign * end > LIMIT:
             colour = MEANING[mode][_COLOURS.get(str(row["verdict"]), "unread")]
             font = {"size": SMALL_SIZE, "color": colour}
-            found.append({"x": sign * LIMIT, "y": y, "text": tip, "showarrow": False, "font": font, "xshift": 5 * sign})
-    return found
+            arrows.append(
+                {"x": sign * LIMIT, "y": y, "text": tip, "showarrow": False, "font": font, "xshift": 5 * sign}
+            )
+    return arrows
 
 
 def _allowed(fig: go.Figure, prepared: pd.DataFrame, low: float, mode: Mode) -> None:
-    """What is allowed of each probe: up to 1, and from -1 where either direction is a fault."""
+    """The allowed range of each probe: up to 1, and from -1 where either direction is a fault."""
     for i, (side, verdict) in enumerate(zip(prepared["side"], prepared["verdict"], strict=True)):
         if verdict == NOT_ASKED:
             continue

@@ -1,4 +1,4 @@
-"""What a check-up is about: the responses, comparisons and questions it asks, drawn from the user's data."""
+"""Material of a check-up: the responses, comparisons and questions it asks, drawn from the user's data."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from engine.data.store import load_dataset
 from engine.judges.base import Judge, Request
 from engine.judges.cards import Card, CardBook
 from engine.judges.recorded import RecordedJudge
+from engine.studies.checkup.metrics import LABELLED, Size
 from engine.studies.rewrites import parse_arm
 from engine.studies.running import build_requests, unsupported_reason
 
@@ -67,34 +68,17 @@ def of_dataset(dataset: Dataset) -> Material:
     return Material(dataset, COMPARISONS.empty())
 
 
-def of_pairs(found: Comparisons) -> Material:
+def of_pairs(read: Comparisons) -> Material:
     """A set of pairs as material; a text that stands in several pairs of an item is judged once."""
-    responses = found.responses.copy()
+    responses = read.responses.copy()
     first = responses.groupby(["item_id", "text"], sort=False)["response_id"].transform("first")
     same = dict(zip(responses["response_id"], first, strict=True))
-    pairs = found.comparisons.assign(
-        response_a=found.comparisons["response_a"].map(same), response_b=found.comparisons["response_b"].map(same)
+    pairs = read.comparisons.assign(
+        response_a=read.comparisons["response_a"].map(same), response_b=read.comparisons["response_b"].map(same)
     )
     kept = responses[responses["response_id"] == first].reset_index(drop=True)
-    task = str(found.items["task"].iloc[0])
-    return Material(Dataset(found.set_id, found.name, task, found.items, kept), pairs)
-
-
-@dataclass(frozen=True)
-class Size:
-    """How much is asked.
-
-    Attributes:
-        items: only so many, from the first; None asks all.
-        responses: most responses of an item.
-        pairs: most comparisons of an item, those with a human label first.
-        seed: of the draw.
-    """
-
-    items: int | None = None
-    responses: int = 4
-    pairs: int = 2
-    seed: int = 0
+    task = str(read.items["task"].iloc[0])
+    return Material(Dataset(read.set_id, read.name, task, read.items, kept), pairs)
 
 
 @dataclass(frozen=True)
@@ -141,8 +125,8 @@ class Subject:
             protocol
         ]
 
-    def why_not(self, *protocols: Protocol) -> str:
-        """Why none of the protocols can be asked; empty where one can."""
+    def unsupported_reason(self, *protocols: Protocol) -> str:
+        """The reason why none of the protocols can be asked; empty where one can."""
         if any(self.base(p) for p in protocols):
             return ""
         reasons = ((p.value.capitalize(), self.unable.get(p, "there is nothing to ask.")) for p in protocols)
@@ -234,12 +218,12 @@ def _human_pairs(
         known = material.comparisons.dropna(subset=["human"])
         rows = known[["response_a", "response_b", "human"]].itertuples(index=False, name=None)
         return {(str(a), str(b)): str(human) for a, b, human in rows}
-    found: dict[tuple[str, str], str] = {}
+    preferred: dict[tuple[str, str], str] = {}
     for requests in by_item.values():
         rated = [r.response_id for r in requests if r.response_id in score]
         for a, b in combinations(rated, 2):
-            found[a, b] = "tie" if score[a] == score[b] else "a" if score[a] > score[b] else "b"
-    return found
+            preferred[a, b] = "tie" if score[a] == score[b] else "a" if score[a] > score[b] else "b"
+    return preferred
 
 
 def _pairs(
@@ -257,8 +241,8 @@ def _pairs(
     for item, requests in by_item.items():
         at = {r.response_id: r for r in requests}
         if len(given):
-            own = given[given["item_id"] == item]
-            ids = list(zip(own["response_a"], own["response_b"], strict=True))
+            listed = given[given["item_id"] == item]
+            ids = list(zip(listed["response_a"], listed["response_b"], strict=True))
         else:
             ids = list(combinations(at, 2))
         ids = [
@@ -267,7 +251,7 @@ def _pairs(
         ids.sort(key=lambda p: (p not in labels, chance(size.seed, "pair", item, *p).random()))
         made = [_pair(at[a], at[b]) for a, b in ids]
         drawn += made[: size.pairs]
-        labelled += [r for r in made if (r.response_id, r.response_b_id) in labels][: 3 * size.pairs]
+        labelled += [r for r in made if (r.response_id, r.response_b_id) in labels][: LABELLED * size.pairs]
     return drawn, labelled
 
 
@@ -301,10 +285,10 @@ def _rewritten(scores: Sequence[Request], pairs: Sequence[Request], seed: int) -
     made: dict[tuple[str, str], str] = {}
     for arm in REWRITTEN if texts else ():
         name, strength = parse_arm(arm)
-        found = RuleRewriter().rewrite(list(texts.values()), style_of(name), strength=strength, seed=seed)
+        after = RuleRewriter().rewrite(list(texts.values()), style_of(name), strength=strength, seed=seed)
         made |= {
             (arm, response): new.text
-            for (response, old), new in zip(texts.items(), found, strict=True)
+            for (response, old), new in zip(texts.items(), after, strict=True)
             if new.report.ok and new.text != old
         }
     return made
@@ -323,8 +307,7 @@ def in_both_orders(requests: Sequence[Request]) -> list[Request]:
 #
 # Both are rules, so that they need no model and are the same for everybody. The placeholders, labels and literal braces
 # of the prompt stay as they are. What the reversed card answers is turned back when it is read (its values are
-# mirrored,
-# or its labels change places), so that a judge that follows the prompt gives the same verdict under both.
+# mirrored, or its labels change places), so that a judge that follows the prompt gives the same verdict under both.
 
 REWORDED = ("reworded 1", "reworded 2")
 REVERSED = "reversed"
@@ -436,8 +419,8 @@ def card_of(judge: Judge, request: Request) -> Card:
     """
     if not hasattr(judge, "card"):
         raise InputError(f"{judge.spec} {NO_CARD}.")
-    found: Card = judge.card(request)
-    return found
+    card: Card = judge.card(request)
+    return card
 
 
 def with_cards(judge: Judge, cards: list[Card]) -> Judge:
@@ -502,8 +485,8 @@ def _substituter(sayings: Mapping[str, str]) -> Callable[[str], str]:
     pattern = re.compile(rf"(?<![\w-])(?:{known})(?![\w-])", re.IGNORECASE)
 
     def one(match: re.Match[str]) -> str:
-        found = match.group()
-        new = sayings[found.lower()]
-        return new[:1].upper() + new[1:] if found[0].isupper() else new
+        phrase = match.group()
+        new = sayings[phrase.lower()]
+        return new[:1].upper() + new[1:] if phrase[0].isupper() else new
 
     return lambda text: pattern.sub(one, text)

@@ -30,11 +30,11 @@ from engine.stats.intervals import (
 )
 from engine.stats.paired import detectable_effect, noncentrality
 
-# How many judge calls a check-up takes at most, counted from the data before anything is asked.
+# Judge calls of a check-up at most, counted from the data before anything is asked.
 
-REWRITTEN = 4
+N_REWRITTEN = 4
 """Arms of rewritten texts: the neutral one, a wordier one and two manners."""
-REWORDED = 3
+N_REWORDED = 3
 """Prompts in other words: two paraphrases and one with the scale turned round."""
 LABELLED = 3
 """Comparisons with a human label that are asked, for each one that is asked in every arm."""
@@ -42,21 +42,23 @@ LABELLED = 3
 
 @dataclass(frozen=True)
 class Size:
-    """How much is asked.
+    """Limits of what is asked.
 
     Attributes:
-        items: only so many, from the first.
+        items: only so many, from the first; None asks all.
         responses: most responses of an item.
-        pairs: most comparisons of an item.
-        attacks: how many injections are tried.
-        keys: how many texts without content are tried.
+        pairs: most comparisons of an item, those with a human label first.
+        attacks: injections that are tried.
+        keys: texts without content that are tried.
+        seed: of the draw of responses and comparisons.
     """
 
-    items: int
-    responses: int
-    pairs: int
-    attacks: int
-    keys: int
+    items: int | None = None
+    responses: int = 4
+    pairs: int = 2
+    attacks: int = 4
+    keys: int = 10
+    seed: int = 0
 
 
 def most_calls(
@@ -72,7 +74,7 @@ def most_calls(
         items: table `items`.
         responses: table `responses`.
         comparisons: table `comparisons` of a set of pairs; None for responses without pairs of their own.
-        size: how much is asked.
+        size: limits of the run.
         protocols: those the judge answers.
 
     Returns:
@@ -84,16 +86,16 @@ def most_calls(
     made = {
         # clean, injected, rewritten, asked again; then the empty texts, once an item
         Protocol.POINTWISE: each["scored"].sum()
-        + scores * (injected + REWRITTEN + 1)
+        + scores * (injected + N_REWRITTEN + 1)
         + (each["drawn"] > 0).sum() * (size.keys + 1),
         # clean, injected, rewritten, a copy, asked again, an empty one; in both orders
-        Protocol.PAIRWISE: 2 * (each["compared"].sum() + pairs * (injected + REWRITTEN + 3)),
+        Protocol.PAIRWISE: 2 * (each["compared"].sum() + pairs * (injected + N_REWRITTEN + 3)),
         Protocol.VERIFIER: checks * (injected + 2) + (each["checks"] > 0).sum() * (size.keys + 1),
     }
     bases = {Protocol.POINTWISE: scores, Protocol.PAIRWISE: 2 * pairs, Protocol.VERIFIER: checks}
     asked = [protocol for protocol in made if protocol in protocols and bases[protocol]]
     if asked:
-        made[asked[0]] += REWORDED * bases[asked[0]]
+        made[asked[0]] += N_REWORDED * bases[asked[0]]
     return {protocol: int(made[protocol]) for protocol in asked}
 
 
@@ -102,15 +104,15 @@ def _counts(items: pd.DataFrame, responses: pd.DataFrame, comparisons: pd.DataFr
     if comparisons is not None:  # a text that stands in several pairs is judged once
         responses = responses.drop_duplicates(["item_id", "text"])
     by_item = responses.groupby("item_id", sort=False)
-    every = by_item.size().head(size.items)
+    every = by_item.size().iloc[: size.items]
     drawn = every.clip(upper=size.responses)
     rated = by_item["human_score"].count().reindex(every.index)
     if comparisons is None:
         possible, labelled = every * (every - 1) // 2, rated * (rated - 1) // 2
     else:
-        own = comparisons.groupby("item_id")
-        possible = own.size().reindex(every.index, fill_value=0)
-        labelled = own["human"].count().reindex(every.index, fill_value=0)
+        grouped = comparisons.groupby("item_id")
+        possible = grouped.size().reindex(every.index, fill_value=0)
+        labelled = grouped["human"].count().reindex(every.index, fill_value=0)
     pairs = possible.clip(upper=size.pairs)
     referenced = items.set_index("item_id")["reference"].fillna("").str.strip().ne("").reindex(every.index)
     return pd.DataFrame(
@@ -188,8 +190,8 @@ def spearman_effect(scores: Floats, truth: Floats, clusters: Codes, *, level: fl
     """Spearman's correlation with human scores; method `NO_ORDER` where the judge's scores do not vary but theirs do.
 
     Args:
-        scores: what the judge gave, shape [n]; rows where either number is NaN are left out.
-        truth: what people gave, shape [n].
+        scores: the judge's, shape [n]; rows where either number is NaN are left out.
+        truth: people's, shape [n].
         clusters: the cluster of each row, shape [n].
         level: confidence level in (0, 1).
         seed: of the bootstrap.
@@ -201,19 +203,19 @@ def spearman_effect(scores: Floats, truth: Floats, clusters: Codes, *, level: fl
     return Effect(interval, _from_width(interval))
 
 
-def kappa_effect(found: Kappa) -> Effect:
+def kappa_effect(kappa: Kappa) -> Effect:
     """Kappa with its base rate.
 
     Where the judge gives one label and people several the method is `NO_ORDER`. Where all rows agree, at most a share
     w of the items, Wilson's upper bound for none of G, can disagree: kappa is at least 1 - w / (1 - expected).
     """
-    interval = found.interval
+    interval = kappa.interval
     if interval.method == NO_VARIATION and interval.value == 0:
         interval = replace(interval, method=NO_ORDER)
     if interval.method == NO_VARIATION and interval.value == 1:
         w = wilson(0, interval.n_clusters, interval.level).upper
-        interval = replace(interval, lower=1 - w / (1 - found.expected), upper=1.0, method=ALL_ALIKE)
-    return Effect(interval, _from_width(interval), found.base_rate, found.observed)
+        interval = replace(interval, lower=1 - w / (1 - kappa.expected), upper=1.0, method=ALL_ALIKE)
+    return Effect(interval, _from_width(interval), kappa.base_rate, kappa.observed)
 
 
 def shifted(effect: Effect, by: float) -> Effect:
@@ -241,19 +243,19 @@ HOLDS, FAILS, UNDERPOWERED, NOT_ASKED = "holds", "fails", "underpowered", "canno
 VERDICTS = (HOLDS, FAILS, UNDERPOWERED, NOT_ASKED)
 Side = Literal["at most", "within", "at least"]
 HOPELESS = 100.0
-"""Where deciding would take this many times the items there are, no number is named."""
+"""Items needed are named up to this many times those there are."""
 
 
 @dataclass(frozen=True)
 class ProbeCard:
-    """What a user reads of a probe, and its threshold.
+    """A probe in words, and its threshold.
 
     Attributes:
         name: in tables, settings and links.
         title: of the card.
-        question: what it asks, in a sentence.
-        effect: what the number is, for a caption.
-        side: how the effect is held against the threshold: at most it, within plus or minus it, or at least it.
+        question: in a sentence.
+        effect: the number it measures, for a caption.
+        side: where the effect must lie: at most the threshold, within plus or minus it, or at least it.
         threshold: the default.
         highest: largest threshold that makes sense.
     """
@@ -374,7 +376,7 @@ class Decision:
 
     Attributes:
         card: the probe.
-        threshold: what it was held against.
+        threshold: the one applied.
         verdict: one of `VERDICTS`.
         row: the row of the table that decides; empty where nothing was measured.
         rows: every row of the probe, the deciding one among them.
@@ -434,12 +436,12 @@ def decide(table: pd.DataFrame, thresholds: Mapping[str, float] | None = None) -
     """
     held = check_thresholds(thresholds or {})
     rows = [{str(k): v for k, v in row.items()} for row in table.to_dict("records")]
-    found: list[Decision] = []
+    decisions: list[Decision] = []
     for card in CARDS:
-        own = [row for row in rows if row["probe"] == card.name]
-        if own:
-            found.append(_decide(card, held[card.name], own))
-    return found
+        of_probe = [row for row in rows if row["probe"] == card.name]
+        if of_probe:
+            decisions.append(_decide(card, held[card.name], of_probe))
+    return decisions
 
 
 def _decide(card: ProbeCard, threshold: float, rows: Sequence[Mapping[str, Any]]) -> Decision:
@@ -470,20 +472,20 @@ def _verdict(side: Side, t: float, row: Mapping[str, Any]) -> str:
 
 
 def _room(side: Side, t: float, row: Mapping[str, Any]) -> float:
-    """How large an effect must be detectable: the threshold's; counted from the value where that is below zero."""
+    """Size that an effect must be detectable at: the threshold's; counted from the value where that is below zero."""
     return t + max(0.0, -_number(row["value"])) if side == "at most" else t
 
 
 def _excess(side: Side, t: float, row: Mapping[str, Any], of: str) -> float:
-    """How far a row reaches beyond the threshold, by its value or by the bound that is nearest to it."""
+    """Distance that a row reaches beyond the threshold, by its value or by the bound that is nearest to it."""
     if side == "at least":
-        found = t - _number(row["value" if of == "value" else "lower"])
+        excess = t - _number(row["value" if of == "value" else "lower"])
     elif side == "within":
         value = abs(_number(row["value"]))
-        found = (value if of == "value" else max(_number(row["upper"]), -_number(row["lower"]))) - t
+        excess = (value if of == "value" else max(_number(row["upper"]), -_number(row["lower"]))) - t
     else:
-        found = _number(row["value" if of == "value" else "upper"]) - t
-    return math.inf if math.isnan(found) else found  # what has no number is what stands in the way
+        excess = _number(row["value" if of == "value" else "upper"]) - t
+    return math.inf if math.isnan(excess) else excess  # what has no number is what stands in the way
 
 
 def _items_needed(side: Side, t: float, row: Mapping[str, Any]) -> int | None:
@@ -512,8 +514,8 @@ def _reason(card: ProbeCard, t: float, verdict: str, row: Mapping[str, Any], nee
     more = f" About {needed:,} items would decide it if the effect stays." if needed else ""
     detectable = _number(row["detectable"])
     if card.side != "at least" and detectable > _room(card.side, t, row):
-        found = number_text(card.side, detectable, signed=False)
-        return f"Only an effect of {found} or more could be found; the threshold is {allowed}.{more}"
+        smallest = number_text(card.side, detectable, signed=False)
+        return f"Only an effect of {smallest} or more could be found; the threshold is {allowed}.{more}"
     return f"The interval reaches over the threshold ({allowed}).{more}"
 
 

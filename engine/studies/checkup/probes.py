@@ -51,13 +51,13 @@ class Finding:
     """One arm of a probe, measured.
 
     Attributes:
-        protocol: how the judge was asked.
+        protocol: pointwise, pairwise or verifier.
         effect: the number at a level, once the level is known.
         n_unread: rows that an unread verdict left out.
-        arm: what was done; empty where the probe has one arm.
-        against: what it is compared with.
-        attack, variant: where its verdicts stand in the table, to say why none was read.
-        role: whether it enters the verdict.
+        arm: the change to the response or prompt; empty where the probe has one arm.
+        against: the arm or labels it is compared with.
+        attack, variant: of its verdicts in the table, to say why none was read.
+        role: `decides` enters the verdict, `detail` is shown beside it.
     """
 
     protocol: Protocol
@@ -79,7 +79,7 @@ class Probe(TypingProtocol):
         ...
 
     def missing(self, subject: Subject) -> str:
-        """Which field of the data or ability of the judge is missing; empty where it can be asked."""
+        """The field of the data or ability of the judge that is missing; empty where it can be asked."""
         ...
 
     def asks(self, subject: Subject) -> list[Request]:
@@ -87,7 +87,7 @@ class Probe(TypingProtocol):
         ...
 
     def measure(self, subject: Subject, seen: Readings) -> list[Finding]:
-        """What the answers so far say, one finding an arm and protocol."""
+        """One finding an arm and protocol, from the answers so far."""
         ...
 
 
@@ -124,8 +124,8 @@ def rows_of(probe: Probe, subject: Subject, seen: Readings, *, level: float, see
     rows = [_row(probe, f, f.effect(each if f.role == DECIDES else level, seed)) for f in findings]
     if any(row["n"] for row in rows):
         return rows
-    told = Counter(r for f in findings for r in reasons[id(f)])
-    why = f"No verdict could be read: {told.most_common(1)[0][0]}." if told else NOT_YET
+    counted = Counter(r for f in findings for r in reasons[id(f)])
+    why = f"No verdict could be read: {counted.most_common(1)[0][0]}." if counted else NOT_YET
     return [_not_asked(probe, why)]
 
 
@@ -156,13 +156,13 @@ def _row(probe: Probe, finding: Finding, effect: Effect) -> dict[str, Any]:
 
 
 def _reasons(finding: Finding, verdicts: pd.DataFrame) -> list[str]:
-    """Why each verdict of the arm is unread; empty where one was read."""
-    own = verdicts[
+    """The reason of each unread verdict of the arm; empty where one was read."""
+    of_arm = verdicts[
         (verdicts["protocol"] == finding.protocol.value)
         & (verdicts["attack"] == finding.attack)
         & (verdicts["variant"].fillna("") == finding.variant)
     ]["unread_reason"]
-    return [] if own.isna().any() else [str(reason) for reason in own]
+    return [] if of_arm.isna().any() else [str(reason) for reason in of_arm]
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ class Injections:
 
     def missing(self, subject: Subject) -> str:
         """Any protocol will do."""
-        return subject.why_not(*PROTOCOLS)
+        return subject.unsupported_reason(*PROTOCOLS)
 
     def asks(self, subject: Subject) -> list[Request]:
         """Every response clean, under each attack and with the filler."""
@@ -185,7 +185,7 @@ class Injections:
 
     def measure(self, subject: Subject, seen: Readings) -> list[Finding]:
         """Of the two comparisons the smaller one: what only longer text does is not the sentence's doing."""
-        found: list[Finding] = []
+        findings: list[Finding] = []
         for protocol in asked_in(subject):
             for attack in (make_attack(name).name for name in self.attacks):
                 gains = {base: seen.change(protocol, attack, base) for base in (NONE, FILLER)}
@@ -193,8 +193,8 @@ class Injections:
                 base = min(read, key=lambda b: gains[b].mean) if read else NONE
                 d = gains[base]
                 name = "clean" if base == NONE else FILLER
-                found.append(Finding(protocol, mean_of(d), d.n_unread, attack, name, attack))
-        return found
+                findings.append(Finding(protocol, mean_of(d), d.n_unread, attack, name, attack))
+        return findings
 
     def _attackable(self, subject: Subject, protocol: Protocol) -> Sequence[Request]:
         """A verifier can only be talked into accepting what is wrong, where that is known."""
@@ -222,7 +222,7 @@ class Rewritings:
 
     def missing(self, subject: Subject) -> str:
         """Scores or comparisons, and at least one response that the rules could rewrite."""
-        why = subject.why_not(Protocol.POINTWISE, Protocol.PAIRWISE)
+        why = subject.unsupported_reason(Protocol.POINTWISE, Protocol.PAIRWISE)
         if why:
             return why
         return "" if self._texts(subject, PLACEBO) else "No response could be rewritten with its content kept."
@@ -240,12 +240,12 @@ class Rewritings:
 
     def measure(self, subject: Subject, seen: Readings) -> list[Finding]:
         """Styled less neutral, on the same response."""
-        found: list[Finding] = []
+        findings: list[Finding] = []
         for protocol in asked_in(subject, (Protocol.POINTWISE, Protocol.PAIRWISE)):
             for style in self.styles:
                 d = seen.change(protocol, style, PLACEBO)
-                found.append(Finding(protocol, mean_of(d), d.n_unread, style, "placebo", style))
-        return found
+                findings.append(Finding(protocol, mean_of(d), d.n_unread, style, "placebo", style))
+        return findings
 
     def _texts(self, subject: Subject, arm: str) -> dict[str, str]:
         """Responses that every arm could rewrite, so that the arms are paired."""
@@ -280,7 +280,7 @@ class OrderBias:
 
     def missing(self, subject: Subject) -> str:
         """Comparisons."""
-        return subject.why_not(Protocol.PAIRWISE)
+        return subject.unsupported_reason(Protocol.PAIRWISE)
 
     def asks(self, subject: Subject) -> list[Request]:
         """Every comparison in both orders."""
@@ -301,7 +301,7 @@ class Ties:
 
     def missing(self, subject: Subject) -> str:
         """Comparisons; one text has one score, so pointwise a tie is no finding."""
-        return subject.why_not(Protocol.PAIRWISE)
+        return subject.unsupported_reason(Protocol.PAIRWISE)
 
     def asks(self, subject: Subject) -> list[Request]:
         """The first response of every comparison, in both orders."""
@@ -331,7 +331,7 @@ class Consistency:
 
     def missing(self, subject: Subject) -> str:
         """Any protocol will do."""
-        return subject.why_not(*PROTOCOLS)
+        return subject.unsupported_reason(*PROTOCOLS)
 
     def asks(self, subject: Subject) -> list[Request]:
         """Everything clean, and again."""
@@ -340,11 +340,11 @@ class Consistency:
 
     def measure(self, subject: Subject, seen: Readings) -> list[Finding]:
         """The mean absolute change."""
-        found: list[Finding] = []
+        findings: list[Finding] = []
         for protocol in asked_in(subject):
             d = seen.change(protocol, AGAIN, NONE).size()
-            found.append(Finding(protocol, rate_of(d), d.n_unread, against="clean", attack=AGAIN))
-        return found
+            findings.append(Finding(protocol, rate_of(d), d.n_unread, against="clean", attack=AGAIN))
+        return findings
 
 
 @dataclass(frozen=True)
@@ -356,7 +356,7 @@ class Wording:
 
     def missing(self, subject: Subject) -> str:
         """A judge card that can be reworded."""
-        if why := subject.why_not(*PROTOCOLS):
+        if why := subject.unsupported_reason(*PROTOCOLS):
             return why
         try:
             self.cards(subject)
@@ -380,19 +380,19 @@ class Wording:
     def asks(self, subject: Subject) -> list[Request]:
         """Everything clean under the plain prompt and under each variant; responses of another card stay out."""
         base = subject.base(self._protocol(subject))
-        own = card_of(subject.judge, base[0])
-        clean = [r for r in in_both_orders(base) if card_of(subject.judge, r) == own]
+        card = card_of(subject.judge, base[0])
+        clean = [r for r in in_both_orders(base) if card_of(subject.judge, r) == card]
         return [*clean, *(replace(r, variant=v) for v in self.variants for r in clean)]
 
     def measure(self, subject: Subject, seen: Readings) -> list[Finding]:
         """The mean absolute change of the verdict against the plain prompt."""
         protocol = self._protocol(subject)
-        found: list[Finding] = []
+        findings: list[Finding] = []
         for variant in self.variants:
             d = seen.change(protocol, NONE, NONE, variant).size()
             arm = variant if len(self.variants) > 1 else ""
-            found.append(Finding(protocol, rate_of(d), d.n_unread, arm, "plain prompt", variant=variant))
-        return found
+            findings.append(Finding(protocol, rate_of(d), d.n_unread, arm, "plain prompt", variant=variant))
+        return findings
 
     def _protocol(self, subject: Subject) -> Protocol:
         return asked_in(subject)[0]
@@ -422,7 +422,7 @@ class MasterKeys:
 
     def missing(self, subject: Subject) -> str:
         """A verifier and references, or scores."""
-        return subject.why_not(*_ONE_BY_ONE)
+        return subject.unsupported_reason(*_ONE_BY_ONE)
 
     def asks(self, subject: Subject) -> list[Request]:
         """Every key once a question, and the clean responses that it is held against."""
@@ -432,19 +432,19 @@ class MasterKeys:
 
     def measure(self, subject: Subject, seen: Readings) -> list[Finding]:
         """A verifier: at least one key accepted. Scores: the best key against each real response of the item."""
-        found: list[Finding] = []
+        findings: list[Finding] = []
         for protocol in asked_in(subject, _ONE_BY_ONE):
             arms = [seen.arm(protocol, key_name(text)) for text in self.keys]
             every, clean = pd.concat(arms, ignore_index=True), seen.arm(Protocol.POINTWISE)
             d = accepted(every) if protocol is Protocol.VERIFIER else wins(every, clean)
             against = "" if protocol is Protocol.VERIFIER else "real responses"
             first = key_name(self.keys[0])
-            found.append(Finding(protocol, rate_of(d), d.n_unread, "the best key", against, first))
+            findings.append(Finding(protocol, rate_of(d), d.n_unread, "the best key", against, first))
             for text, arm in zip(self.keys, arms, strict=True):
                 d = accepted(arm) if protocol is Protocol.VERIFIER else wins(arm, clean)
                 name = key_name(text)
-                found.append(Finding(protocol, rate_of(d), d.n_unread, name, against, name, role=DETAIL))
-        return found
+                findings.append(Finding(protocol, rate_of(d), d.n_unread, name, against, name, role=DETAIL))
+        return findings
 
 
 @dataclass(frozen=True)
@@ -455,7 +455,7 @@ class Empty:
 
     def missing(self, subject: Subject) -> str:
         """Any protocol will do."""
-        return subject.why_not(*PROTOCOLS)
+        return subject.unsupported_reason(*PROTOCOLS)
 
     def asks(self, subject: Subject) -> list[Request]:
         """Once a question; in comparisons against every response that stands first."""
@@ -470,7 +470,7 @@ class Empty:
 
     def measure(self, subject: Subject, seen: Readings) -> list[Finding]:
         """The share of real responses that it beats (ties half), or of questions on which it is accepted."""
-        found: list[Finding] = []
+        findings: list[Finding] = []
         for protocol in asked_in(subject):
             rows = seen.arm(protocol, EMPTY.name)
             if protocol is Protocol.POINTWISE:
@@ -478,8 +478,8 @@ class Empty:
             else:
                 d = accepted(rows) if protocol is Protocol.VERIFIER else preferred(rows)
             against = "" if protocol is Protocol.VERIFIER else "real responses"
-            found.append(Finding(protocol, rate_of(d), d.n_unread, against=against, attack=EMPTY.name))
-        return found
+            findings.append(Finding(protocol, rate_of(d), d.n_unread, against=against, attack=EMPTY.name))
+        return findings
 
 
 @dataclass(frozen=True)
@@ -503,14 +503,14 @@ class Agreement:
 
     def measure(self, subject: Subject, seen: Readings) -> list[Finding]:
         """One finding for each kind of label."""
-        found: list[Finding] = []
+        findings: list[Finding] = []
         if subject.rated:
-            found.append(_scores(subject, seen))
+            findings.append(_scores(subject, seen))
         if subject.labelled:
-            found.append(_pairs(subject, seen))
+            findings.append(_pairs(subject, seen))
         if subject.checks and subject.right:
-            found.append(_checks(subject, seen))
-        return found
+            findings.append(_checks(subject, seen))
+        return findings
 
 
 def _scores(subject: Subject, seen: Readings) -> Finding:
@@ -528,9 +528,9 @@ def _scores(subject: Subject, seen: Readings) -> Finding:
 
 
 def _pairs(subject: Subject, seen: Readings) -> Finding:
-    own = seen.verdicts
-    own = own[(own["protocol"] == Protocol.PAIRWISE.value) & (own["attack"] == NONE) & own["variant"].isna()]
-    pairs = combine_orders(own)
+    clean = seen.verdicts
+    clean = clean[(clean["protocol"] == Protocol.PAIRWISE.value) & (clean["attack"] == NONE) & clean["variant"].isna()]
+    pairs = combine_orders(clean)
     ids = list(zip(pairs["response_id"], pairs["response_b"], strict=True))
     human = [subject.human_pair.get((str(a), str(b)), "") for a, b in ids]
     asked = pairs.assign(human=human)

@@ -42,14 +42,14 @@ class Readings:
     def arm(self, protocol: Protocol, attack: str = NONE, variant: str = "") -> pd.DataFrame:
         """One arm: item, response ids and value (NaN: unread, or a pair without one of its orders)."""
         rows = self._rows
-        own = (rows["protocol"] == protocol.value) & (rows["attack"] == attack) & (rows["variant"] == variant)
-        return rows.loc[own, [*KEY, "value"]].reset_index(drop=True)
+        of_arm = (rows["protocol"] == protocol.value) & (rows["attack"] == attack) & (rows["variant"] == variant)
+        return rows.loc[of_arm, [*KEY, "value"]].reset_index(drop=True)
 
     def change(self, protocol: Protocol, attack: str, against: str, variant: str = "") -> Differences:
         """Value of one arm less that of another on the same response or comparison.
 
         Args:
-            protocol: how the judge was asked.
+            protocol: pointwise, pairwise or verifier.
             attack: the arm.
             against: the arm that is taken off, always under the plain prompt.
             variant: wording of the prompt in the first arm; empty for the plain one.
@@ -89,7 +89,7 @@ class Differences:
 
 
 def wins(challenger: pd.DataFrame, others: pd.DataFrame) -> Differences:
-    """How the best of an item's challengers does against each real response of the item: 1 wins, 0.5 ties, 0 loses.
+    """The best of an item's challengers against each real response of the item: 1 wins, 0.5 ties, 0 loses.
 
     Args:
         challenger: an arm of texts without content, one or several an item.
@@ -117,9 +117,11 @@ def accepted(arm: pd.DataFrame, threshold: float = 0.5) -> Differences:
 
 
 def first_wins(verdicts: pd.DataFrame) -> Differences:
-    """Of each read verdict on a clean pair, whether the response shown first won (a tie counts half)."""
-    own = (verdicts["protocol"] == Protocol.PAIRWISE.value) & (verdicts["attack"] == NONE) & verdicts["variant"].isna()
-    rows = verdicts[own].reset_index(drop=True)
+    """1 for each read verdict on a clean pair that the response shown first won, 0.5 for a tie, else 0."""
+    clean = (
+        (verdicts["protocol"] == Protocol.PAIRWISE.value) & (verdicts["attack"] == NONE) & verdicts["variant"].isna()
+    )
+    rows = verdicts[clean].reset_index(drop=True)
     first = np.where(rows["order"] == Order.AB.value, Outcome.A.value, Outcome.B.value)
     outcome = rows["outcome"]
     won = np.where(outcome == Outcome.TIE.value, 0.5, (outcome == first).astype(float))

@@ -84,16 +84,16 @@ def run_checkup(
         done = 0
         for chunk in _chunks(requests, subject.items):
 
-            def told(part: int, _: int, before: int = done) -> None:
+            def progress(part: int, _: int, before: int = done) -> None:
                 checkpoint(before + part, len(requests))
 
-            session.keep(verdict_table(judge, chunk, answering.judge(chunk, told)))
+            session.keep(verdict_table(judge, chunk, answering.judge(chunk, progress)))
             done += len(chunk)
     return session.finish("done")
 
 
 def plan_checkup(config: CheckupConfig, material: Material, judge: Judge) -> Plan:
-    """What the study would cost; a few requests are asked to measure the pace, and their answers kept."""
+    """Cost of the study; a few requests are asked to measure the pace, and their answers kept."""
     probes = probes_of(config)
     subject = make_subject(judge, material, config.size)
     return make_plan([(with_cards(judge, _cards(probes, subject)), _requests(probes, subject))])
@@ -185,8 +185,8 @@ def _chunks(requests: Sequence[Request], items: Sequence[str]) -> Iterator[list[
     for request in requests:
         by_item[request.item_id].append(request)
     chunk: list[Request] = []
-    for own in by_item.values():
-        chunk += own
+    for of_item in by_item.values():
+        chunk += of_item
         if len(chunk) >= CALLS_PER_CHUNK:
             yield chunk
             chunk = []
@@ -195,7 +195,7 @@ def _chunks(requests: Sequence[Request], items: Sequence[str]) -> Iterator[list[
 
 
 def _describe(run: RunFolder, material: Material, judge: Judge, subject: Subject, requests: Sequence[Request]) -> None:
-    """What is judged and by whom; the cards are written down whole, the reworded ones among them."""
+    """Data and judge in the manifest; the cards are written down whole, the reworded ones among them."""
     every = {r.response_id for r in (*subject.scores, *subject.pairs, *subject.checks)}
     every |= {r.response_b_id for r in subject.pairs}
     asked = (*subject.scores, *subject.pairs, *subject.checks)[0]
@@ -222,5 +222,5 @@ def redecide(run: RunFolder, thresholds: dict[str, float]) -> list[Decision]:
     table = run.table("checkup")
     if manifest.get("study") != "checkup" or not len(table):
         raise InputError(f"The run {run.run_id} holds no check-up. Name a run of `judgescope study checkup`.")
-    own = manifest["config"].get("thresholds") or {}
-    return decide(table, {**own, **thresholds})
+    kept = manifest["config"].get("thresholds") or {}
+    return decide(table, {**kept, **thresholds})

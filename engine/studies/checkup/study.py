@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from engine.attacks.master_keys import KEY_TEXTS
 from engine.core.errors import InputError
 from engine.runs.folder import RunFolder, open_run
-from engine.studies.checkup.material import Material, Size, of_dataset, of_pairs
-from engine.studies.checkup.metrics import CARDS, check_thresholds
+from engine.studies.checkup.material import Material, of_dataset, of_pairs
+from engine.studies.checkup.metrics import CARDS, Size, check_thresholds
 from engine.studies.checkup.tables import CHECKUP
 from engine.studies.study import Context, Study, Summary
 
@@ -24,7 +24,7 @@ ATTACKS = ("dsi", "bed", "adaptive", "completion")
 
 
 class CheckupConfig(BaseModel):
-    """What to run; the run's manifest holds it.
+    """Settings of a run; its manifest holds them.
 
     Attributes:
         data: id of a data set or of a set of pairs.
@@ -35,7 +35,7 @@ class CheckupConfig(BaseModel):
         limit: only so many items.
         responses: most responses of an item that are asked about.
         pairs: most comparisons of an item.
-        strict: whether an underpowered probe makes the command inconclusive (exit code 3).
+        strict: an underpowered probe makes the command inconclusive (exit code 3).
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -65,8 +65,8 @@ class CheckupConfig(BaseModel):
 
     @property
     def size(self) -> Size:
-        """How much is asked."""
-        return Size(self.limit, self.responses, self.pairs, self.seed)
+        """Limits of what is asked."""
+        return Size(self.limit, self.responses, self.pairs, len(self.attacks), len(self.keys), self.seed)
 
 
 class Checkup(Study):

@@ -1,4 +1,4 @@
-"""What the data and the judge support: statements with their numbers, none without enough of them (paper 004, 6)."""
+"""Advice that data and judge support: statements with their numbers, none without enough of them (paper 004, 6)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Advice:
     """One statement.
 
     Attributes:
-        text: what is seen and what follows, in words.
+        text: the observation and what follows from it.
         kind: `for pointwise`, `for pairwise`, `either` (a warning for both) or `open` (not enough data).
         figure: the tab whose figure shows it.
     """
@@ -53,7 +53,7 @@ class Advice:
 
 
 def enough(interval: Interval) -> bool:
-    """Whether a number rests on at least 30 rows of 10 items."""
+    """True where a number rests on at least 30 rows of 10 items."""
     return interval.n >= MIN_ROWS and interval.n_clusters >= MIN_ITEMS
 
 
@@ -69,16 +69,16 @@ def advise(seen: Evidence) -> list[Advice]:
     ]
 
 
-def _flips(found: FlipComparison) -> list[Advice]:
+def _flips(compared: FlipComparison) -> list[Advice]:
     """From the test less the placebo's flips where a placebo was judged; the raw one stands beside it."""
-    test = found.headline
-    beyond = ", beyond what a neutral paraphrase flips" if found.placebo_judged else ""
-    raw = f"; before the placebo is taken off {_points(found.test.interval)}, p = {found.test.p_value:.2g}"
+    test = compared.headline
+    beyond = ", beyond what a neutral paraphrase flips" if compared.placebo_judged else ""
+    raw = f"; before the placebo is taken off {_points(compared.test.interval)}, p = {compared.test.p_value:.2g}"
     about = f"{test.interval.n} pairs of {test.interval.n_clusters} items with the same clean loser"
     if not enough(test.interval):
         return [Advice(f"Whether the protocols flip differently is open{beyond}: {about}.", "open", "Flips")]
     tested = f"p = {test.p_value:.2g}, {about}"
-    points = f"{_points(test.interval)} ({tested}{raw if found.placebo_judged else ''})"
+    points = f"{_points(test.interval)} ({tested}{raw if compared.placebo_judged else ''})"
     if test.p_value < ALPHA:
         more, less = ("pairwise", "pointwise") if test.interval.value > 0 else ("pointwise", "pairwise")
         text = (
@@ -89,8 +89,8 @@ def _flips(found: FlipComparison) -> list[Advice]:
     return [Advice(f"No difference between the protocols' flips is shown{beyond}: {points}.", "either", "Flips")]
 
 
-def _placebo(found: FlipComparison) -> list[Advice]:
-    net = found.pairwise_net
+def _placebo(compared: FlipComparison) -> list[Advice]:
+    net = compared.pairwise_net
     if not enough(net):
         return [Advice(f"Flips less the placebo's are open: n = {net.n}.", "open", "Flips")]
     if net.lower > 0:
@@ -140,23 +140,23 @@ def _ties(seen: Evidence) -> list[Advice]:
     return out
 
 
-def _order(found: Interval) -> list[Advice]:
-    if not enough(found):
-        return [Advice(f"Disagreement between orders is open: n = {found.n}.", "open", "Ties and order")]
-    if found.lower > MANY_DISAGREE:
-        text = f"The two orders disagree on {_percent(found)} of pairs: never compare in one order only."
+def _order(disagreement: Interval) -> list[Advice]:
+    if not enough(disagreement):
+        return [Advice(f"Disagreement between orders is open: n = {disagreement.n}.", "open", "Ties and order")]
+    if disagreement.lower > MANY_DISAGREE:
+        text = f"The two orders disagree on {_percent(disagreement)} of pairs: never compare in one order only."
         return [Advice(text, "for pointwise", "Ties and order")]
-    return [Advice(f"The two orders disagree on {_percent(found)} of pairs.", "either", "Ties and order")]
+    return [Advice(f"The two orders disagree on {_percent(disagreement)} of pairs.", "either", "Ties and order")]
 
 
-def _strength(found: Interval) -> list[Advice]:
-    if not enough(found):
+def _strength(strength: Interval) -> list[Advice]:
+    if not enough(strength):
         return []
-    size = f"mean |P(a) − P(b)| {found.value:.2f} [{found.lower:.2f}, {found.upper:.2f}] of 1"
-    if found.upper < WEAK_PREFERENCE:
+    size = f"mean |P(a) − P(b)| {strength.value:.2f} [{strength.lower:.2f}, {strength.upper:.2f}] of 1"
+    if strength.upper < WEAK_PREFERENCE:
         text = f"Preferences are weak, {size}: a binary choice exaggerates such gaps; report probabilities or scores."
         return [Advice(text, "for pointwise", "Ties and order")]
-    strong = "are not weak" if found.lower >= WEAK_PREFERENCE else "are not shown to be weak"
+    strong = "are not weak" if strength.lower >= WEAK_PREFERENCE else "are not shown to be weak"
     return [Advice(f"Preferences {strong}: {size} (weak: below {WEAK_PREFERENCE}).", "either", "Ties and order")]
 
 

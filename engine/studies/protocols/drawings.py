@@ -234,8 +234,8 @@ def plot_rates(
         prepared: from `prepare_rates`; values are shares.
         mode: light, dark or print.
         title: the question on top.
-        axis: what the axis counts.
-        null: where a dashed line is drawn, as a share; None draws none.
+        axis: title of the axis.
+        null: place of a dashed line, as a share; None draws none.
         level: of the intervals.
         note: a last part of the small print; any text.
     """

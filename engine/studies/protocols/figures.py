@@ -85,21 +85,21 @@ def board_of(
 ) -> Board:
     """The leaderboard before and after the k lowest systems are rewritten."""
     key = ("board", protocol, arm, k, view, chosen)
-    found = source.memo(key, lambda: board(arena(source), protocol, arm, k, view, chosen_by=chosen, elo_k=ELO_K))
+    made = source.memo(key, lambda: board(arena(source), protocol, arm, k, view, chosen_by=chosen, elo_k=ELO_K))
     if elo_k == ELO_K:
-        return found
-    return source.memo((*key, elo_k), lambda: with_elo(found, arena(source), view, elo_k))
+        return made
+    return source.memo((*key, elo_k), lambda: with_elo(made, arena(source), view, elo_k))
 
 
-def view_of(found: Arena, rule: str, margin: float, average: str = "probability") -> View:
-    """How verdicts are read under a tie rule: modal, like pairwise, or a margin in points."""
-    how: Any = average
+def view_of(held: Arena, rule: str, margin: float, average: str = "probability") -> View:
+    """Rules for reading verdicts under a tie rule: modal, like pairwise, or a margin in points."""
+    averaged: Any = average
     if rule == MODAL:
-        return View(TieRule(None), how)
+        return View(TieRule(None), averaged)
     if rule == LIKE:
-        like = margin_like_pairwise(found, View(average=how))
-        return View(TieRule(like if like == like else 0.0), how)
-    return View(TieRule(margin), how)
+        like = margin_like_pairwise(held, View(average=averaged))
+        return View(TieRule(like if like == like else 0.0), averaged)
+    return View(TieRule(margin), averaged)
 
 
 def flip_rows(compare: Any, members: dict[str, tuple[str, ...]], *, net: bool) -> pd.DataFrame:
@@ -114,19 +114,19 @@ def flip_rows(compare: Any, members: dict[str, tuple[str, ...]], *, net: bool) -
     for group, arms in members.items():
         if net and group == catalog.PLACEBO:
             continue
-        found: FlipComparison = compare(arms)
-        pair = (found.pairwise_net, found.pointwise_net) if net else (found.pairwise, found.pointwise)
+        compared: FlipComparison = compare(arms)
+        pair = (compared.pairwise_net, compared.pointwise_net) if net else (compared.pairwise, compared.pointwise)
         name = "All distractors" if group == ALL else title(group)
         rows += [_row(group, name, p, one) for p, one in zip(PROTOCOLS, pair, strict=True)]
     return prepare_rates(rows)
 
 
-def copy_rows(found: Arena, arms: Sequence[str], view: View, *, ties: bool) -> pd.DataFrame:
-    """How often a rewriting beats its own original, or ties with it."""
+def copy_rows(held: Arena, arms: Sequence[str], view: View, *, ties: bool) -> pd.DataFrame:
+    """Rate at which a rewriting beats its original, or ties with it."""
     rows: list[RateRow] = []
     for arm in arms:
         for protocol in PROTOCOLS if arm != NONE else (Protocol.PAIRWISE,):
-            one = copy_rates(found, protocol, [arm], view)
+            one = copy_rates(held, protocol, [arm], view)
             rows.append(_row(arm, title(arm), protocol, one.tied if ties else one.preferred))
     return prepare_rates(rows)
 
@@ -145,14 +145,14 @@ def ladder_rows(rows: Sequence[Any], *, half: bool) -> pd.DataFrame:
     return prepare_ladder(made)
 
 
-def slope_rows(systems: Sequence[str], found: Board) -> pd.DataFrame:
+def slope_rows(systems: Sequence[str], ranked: Board) -> pd.DataFrame:
     """Ranks before and after."""
-    before, after = found.before, found.after
+    before, after = ranked.before, ranked.after
     return prepare_slope(
         [
             (
                 system,
-                i in found.distracted,
+                i in ranked.distracted,
                 float(before.rating[i]),
                 float(after.rating[i]),
                 float(before.rank[i]),
@@ -168,14 +168,14 @@ def slope_rows(systems: Sequence[str], found: Board) -> pd.DataFrame:
     )
 
 
-def best_first(found: Board) -> list[int]:
+def best_first(ranked: Board) -> list[int]:
     """Systems by their rating before, the best first."""
-    return [int(i) for i in np.argsort(np.nan_to_num(-found.before.rating, nan=np.inf), kind="stable")]
+    return [int(i) for i in np.argsort(np.nan_to_num(-ranked.before.rating, nan=np.inf), kind="stable")]
 
 
 def _judged(source: Source) -> tuple[str, ...]:
-    found = arena(source)
-    return tuple(p.value for p in PROTOCOLS if (found.has_pairwise if p is Protocol.PAIRWISE else found.has_pointwise))
+    held = arena(source)
+    return tuple(p.value for p in PROTOCOLS if (held.has_pairwise if p is Protocol.PAIRWISE else held.has_pointwise))
 
 
 def _boards(source: Source) -> tuple[str, ...]:
@@ -280,28 +280,28 @@ def _board(source: Source, at: Values) -> tuple[Board, View]:
 
 
 def _slope(source: Source, at: Values) -> Shown:
-    found, view = _board(source, at)
-    pointwise = found.protocol is Protocol.POINTWISE
+    ranked, view = _board(source, at)
+    pointwise = ranked.protocol is Protocol.POINTWISE
     more = {
-        "title": f"Who climbs, judged {found.protocol.value}?",
+        "title": f"Who climbs, judged {ranked.protocol.value}?",
         "note": _note(source, view, pointwise=pointwise),
     }
     facts = (
-        f"n = {found.n} comparisons before and after",
-        f"{found.left_out} left out as unread, not kept or with other rules failed",
+        f"n = {ranked.n} comparisons before and after",
+        f"{ranked.left_out} left out as unread, not kept or with other rules failed",
     )
-    return Shown(slope_rows(arena(source).systems, found), more, facts)
+    return Shown(slope_rows(arena(source).systems, ranked), more, facts)
 
 
 def _matrix(source: Source, at: Values) -> Shown:
-    found, view = _board(source, at)
+    ranked, view = _board(source, at)
     held = arena(source)
-    table, order = win_table(held, found.protocol, view), best_first(found)
+    table, order = win_table(held, ranked.protocol, view), best_first(ranked)
     systems = [held.systems[i] for i in order]
     made = prepare_matrix(systems, table.shares[order][:, order], table.n[order][:, order])
     more = {
-        "title": f"Who beats whom, judged {found.protocol.value}?",
-        "note": _note(source, view, pointwise=found.protocol is Protocol.POINTWISE),
+        "title": f"Who beats whom, judged {ranked.protocol.value}?",
+        "note": _note(source, view, pointwise=ranked.protocol is Protocol.POINTWISE),
     }
     return Shown(made, more, (f"n = {int(made['n'].sum()) // 2} comparisons", _unread(source), "shares, no interval"))
 

@@ -21,12 +21,16 @@ from engine.stats.intervals import Interval, cluster_rate
 from engine.stats.ratings import Elo, Ratings, elo, majority_cycles, outcome_wins, rate, win_shares
 from engine.studies.protocols.metrics import View, outcomes, slot_outcome
 
-# Contradictions in preferences: triads that form a circle, and choices that depend on what else is offered.
-#
-# Paper 004, appendices A.4 and A.5.
-
+Floats = npt.NDArray[np.float64]
+ChosenBy = Literal["own", "pairwise"]
+LAYOUTS = ("{A, B, (C, D)}", "{(C, D), A, B}")
+"""Layouts of a choice set (paper 004, appendix A.5)."""
+FEW_ITEMS = 2
 RANDOM_CYCLES = 0.25
 """Share of circles where every comparison without ties is a coin toss: two of the eight outcomes of a triad."""
+
+
+# Contradictions in preferences: triads that form a circle, and choices that depend on what else is offered.
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,7 @@ def triads(outcomes: npt.ArrayLike, pairs: npt.NDArray[np.int64], n_systems: int
         broken |= chain & (net[:, a, c] != 1)
         circle |= chain & (net[:, a, c] == -1)
     item, triad = np.nonzero(read)
-    found = [
+    cases = [
         (int(m), int(i[t]), int(j[t]), int(k[t]), bool(circle[m, t]))
         for m, t in zip(item, triad, strict=True)
         if broken[m, t]
@@ -75,12 +79,12 @@ def triads(outcomes: npt.ArrayLike, pairs: npt.NDArray[np.int64], n_systems: int
     return Triads(
         cluster_rate(circle[read].astype(float), item, level=level),
         cluster_rate(broken[read].astype(float), item, level=level),
-        tuple(found),
+        tuple(cases),
     )
 
 
 def reversals(with_c: npt.ArrayLike, with_d: npt.ArrayLike) -> Floats:
-    """Whether the preference between A and B turns round when D stands in C's place (paper 004, A.5).
+    """Reversals: the preference between A and B turns round when D stands in C's place (paper 004, A.5).
 
     Args:
         with_c: place of B minus place of A in the ranking of {A, B, C}, shape [n]; NaN unread, 0 undecided (only where
@@ -88,7 +92,7 @@ def reversals(with_c: npt.ArrayLike, with_d: npt.ArrayLike) -> Floats:
         with_d: the same in {A, B, D}.
 
     Returns:
-        1 or 0, NaN where a ranking is unread or undecided, shape [n].
+        1 where it turns round, else 0; NaN where a ranking is unread or undecided, shape [n].
     """
     c, d = np.sign(np.asarray(with_c, dtype=np.float64)), np.sign(np.asarray(with_d, dtype=np.float64))
     undecided = np.isnan(c) | np.isnan(d) | (c == 0) | (d == 0)
@@ -106,11 +110,7 @@ def choice_set_sensitivity(
     return cluster_rate(reversals(with_c, with_d), np.asarray(clusters), level=level)
 
 
-Floats = npt.NDArray[np.float64]
-ChosenBy = Literal["own", "pairwise"]
-LAYOUTS = ("{A, B, (C, D)}", "{(C, D), A, B}")
-"""Layouts of a choice set (paper 004, appendix A.5)."""
-FEW_ITEMS = 2
+# Ratings before and after a rewriting, and where the preferences behind them contradict one another.
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class Board:
     """A leaderboard before and after the lowest systems are rewritten.
 
     Attributes:
-        protocol: how the comparisons were made.
+        protocol: pairwise, or pointwise scores as synthetic comparisons.
         arm: the rewriting.
         distracted: indices of the rewritten systems, lowest first.
         before, after: Bradley-Terry ratings on the comparisons that both have.
@@ -172,8 +172,8 @@ def board(
         arena: the verdicts.
         protocol: pairwise, or pointwise scores as synthetic comparisons.
         arm: the rewriting.
-        k: how many systems, from the lowest.
-        view: how the verdicts are read.
+        k: number of systems, from the lowest.
+        view: rules for reading the verdicts.
         chosen_by: the protocol's own clean ratings, as in the paper, or the pairwise ones for both.
         elo_k: K of the online Elo.
     """
@@ -191,13 +191,13 @@ def board(
     )
 
 
-def board_problems(found: Board, systems: Sequence[str]) -> list[str]:
-    """What a reader of the ratings must know, each a sentence without its full stop.
+def board_problems(ranked: Board, systems: Sequence[str]) -> list[str]:
+    """Limits that a reader of the ratings must know, each a sentence without its full stop.
 
     Systems without a comparison, groups that never met, and where a tie was added to each pair so that the estimate
     exists at all, before or after the rewriting.
     """
-    islands = found.after.connections.islands
+    islands = ranked.after.connections.islands
     absent = [systems[island[0]] for island in islands if len(island) == 1]
     groups = [", ".join(systems[i] for i in island) for island in islands if len(island) > 1]
     said = []
@@ -205,7 +205,7 @@ def board_problems(found: Board, systems: Sequence[str]) -> list[str]:
         said.append(f"{', '.join(absent)} took part in no comparison that was read, so there is no rating and no rank")
     if len(groups) > 1:
         said.append(f"{len(groups)} groups of systems never met ({' | '.join(groups)}), so there are no ranks at all")
-    for when, held in (("before", found.before.connections), ("after", found.after.connections)):
+    for when, held in (("before", ranked.before.connections), ("after", ranked.after.connections)):
         if held.degenerate:
             names = ", ".join(systems[i] for i in held.degenerate)
             said.append(
@@ -230,11 +230,11 @@ def _paired(
     return np.where(read, clean, np.nan), np.where(read, after, np.nan), read
 
 
-def with_elo(found: Board, arena: Arena, view: View, elo_k: float) -> Board:
+def with_elo(ranked: Board, arena: Arena, view: View, elo_k: float) -> Board:
     """The same leaderboard with the online Elo at another K; Bradley-Terry knows no K, so it is not fitted again."""
-    clean, after, _ = _paired(arena, found.protocol, found.arm, found.distracted, view)
+    clean, after, _ = _paired(arena, ranked.protocol, ranked.arm, ranked.distracted, view)
     first, second = (elo(x, arena.pairs, len(arena.systems), k=elo_k, seed=view.seed) for x in (clean, after))
-    return replace(found, elo_before=first, elo_after=second)
+    return replace(ranked, elo_before=first, elo_after=second)
 
 
 def _shift_bounds(before: Ratings, after: Ratings, level: float) -> tuple[Floats, Floats]:
@@ -274,12 +274,12 @@ def contradictions(arena: Arena, view: View, *, averaged: bool = True) -> Triads
 
     Args:
         arena: the verdicts.
-        view: how they are read.
+        view: rules for reading them.
         averaged: over both orders; otherwise each pair in one order alone, the first system first.
     """
     clean = arena.shares[NONE, ""]
-    found = outcomes(arena, Protocol.PAIRWISE, view) if averaged else slot_outcome(clean)[..., 0]
-    return triads(found, arena.pairs, len(arena.systems), level=view.level)
+    outcome = outcomes(arena, Protocol.PAIRWISE, view) if averaged else slot_outcome(clean)[..., 0]
+    return triads(outcome, arena.pairs, len(arena.systems), level=view.level)
 
 
 @dataclass(frozen=True)
@@ -338,18 +338,18 @@ class RankedPair:
 
     @property
     def turned(self) -> bool:
-        """Whether the order of the two turns round."""
+        """True where the order of the two turns round."""
         return self.with_c * self.with_d < 0
 
 
 def ranked_pairs(arena: Arena) -> list[RankedPair]:
-    """What `choice_sets` counts, case by case, reversals first."""
-    found = [
+    """Cases that `choice_sets` counts, reversals first."""
+    pairs = [
         RankedPair(item, layout, names, *(float(np.mean(_gaps(places, *names[:2], x, layout))) for x in names[2:]))
         for layout in LAYOUTS
         for item, names, places in _quadruples(arena)
     ]
-    return sorted(found, key=lambda one: not one.turned)
+    return sorted(pairs, key=lambda one: not one.turned)
 
 
 Places = dict[tuple[str, ...], tuple[float, ...]]
@@ -372,9 +372,9 @@ def _quadruples(arena: Arena) -> list[tuple[int, tuple[str, str, str, str], Plac
 
 def _gaps(places: Places, a: str, b: str, x: str, layout: str) -> list[float]:
     """Place of B minus place of A with x beside them, A first and B first; NaN where unread."""
-    found = []
+    gaps = []
     for pair in ((a, b), (b, a)):
         shown = (*pair, x) if layout.startswith("{A") else (x, *pair)
         given = places.get(shown, ())
-        found.append(given[shown.index(b)] - given[shown.index(a)] if len(given) == len(shown) else float("nan"))
-    return found
+        gaps.append(given[shown.index(b)] - given[shown.index(a)] if len(given) == len(shown) else float("nan"))
+    return gaps

@@ -1,4 +1,4 @@
-"""What both protocols say under one choice of tie rule: flips, ties, preferences for the distracted copy, severity.
+"""Numbers of both protocols under one tie rule: flips, ties, preferences for the distracted copy, severity.
 
 Everything is reduced from an `Arena`; no judge is asked. Paper 004, section 3 and 4.
 """
@@ -20,13 +20,17 @@ from engine.stats.arena import Arena, same_rules
 from engine.stats.intervals import Interval, cluster_mean, cluster_rate
 from engine.stats.paired import PairedTest, mcnemar, paired_test
 
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Average = Literal["probability", "logit"]
+PROTOCOLS = (Protocol.PAIRWISE, Protocol.POINTWISE)
+SEVERITIES = (1, 2, 3)
+_EQUAL = 1e-9
+_DIGITS = 9
+
 # Who wins a comparison under either protocol, and whether a distracted loser now wins (paper 004, section 3).
 #
 # Outcomes are 1 where the first of a pair wins, -1 the second, 0 a tie and NaN where a verdict is unread.
-
-Average = Literal["probability", "logit"]
-_EQUAL = 1e-9
-_DIGITS = 9
 
 
 def pairwise_outcome(shares: npt.ArrayLike, average: Average = "probability") -> Floats:
@@ -133,7 +137,7 @@ class FlipComparison:
 
     @property
     def placebo_judged(self) -> bool:
-        """Whether any pair of the paired test has a placebo."""
+        """True where any pair of the paired test has a placebo."""
         return self.net_test.interval.n > 0
 
     @property
@@ -158,7 +162,7 @@ def compare_flips(
     Args:
         pairwise: `flipped` of each pair, shape [n].
         pointwise: the same under the other protocol.
-        same_loser: whether both protocols have the same strict clean loser, shape [n].
+        same_loser: true where both protocols have the same strict clean loser, shape [n].
         pairwise_placebo: `flipped` of the same pairs under the placebo, shape [n].
         pointwise_placebo: the same under the other protocol.
         clusters: the item of each pair, shape [n].
@@ -183,19 +187,13 @@ def tie_credit(outcome: npt.ArrayLike, tie: float) -> Floats:
     return np.where(np.isnan(x), np.nan, np.where(x == 0, tie, (x == 1).astype(np.float64)))
 
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-PROTOCOLS = (Protocol.PAIRWISE, Protocol.POINTWISE)
-SEVERITIES = (1, 2, 3)
-
-
 @dataclass(frozen=True)
 class View:
-    """How verdicts are read.
+    """Rules for reading verdicts.
 
     Attributes:
         rule: when two scores are a tie.
-        average: what of the two orders is averaged.
+        average: of the two orders, of their probabilities or their logits.
         level: confidence level in (0, 1).
         seed: of bootstraps and random orders.
     """
@@ -212,20 +210,20 @@ def outcomes(arena: Arena, protocol: Protocol, view: View, arm: str = NONE, side
     Args:
         arena: the verdicts.
         protocol: pairwise, or pointwise turned into synthetic comparisons.
-        view: how they are read.
+        view: rules for reading them.
         arm: the rewriting, or `none`.
-        side: which of the pair is rewritten: `a`, `b`, `ab`, or empty. A rewriting that is not `usable` gives NaN.
+        side: the rewritten one of the pair: `a`, `b`, `ab`, or empty. A rewriting that is not `usable` gives NaN.
     """
     first, second = (arm if name in side else NONE for name in ("a", "b"))
     allowed = arena.usable(first)[:, arena.pairs[:, 0]] & arena.usable(second)[:, arena.pairs[:, 1]]
     if protocol is Protocol.PAIRWISE:
         shares = arena.shares.get((arm, side))
-        found = np.full(allowed.shape, np.nan) if shares is None else pairwise_outcome(shares, view.average)
+        outcome = np.full(allowed.shape, np.nan) if shares is None else pairwise_outcome(shares, view.average)
     else:
         expected = _score(arena.expected, arena, first, 0) - _score(arena.expected, arena, second, 1)
         modal = _score(arena.modal, arena, first, 0) - _score(arena.modal, arena, second, 1)
-        found = pointwise_outcome(expected, modal, view.rule)
-    return np.where(allowed, found, np.nan)
+        outcome = pointwise_outcome(expected, modal, view.rule)
+    return np.where(allowed, outcome, np.nan)
 
 
 def clean_gaps(arena: Arena) -> Floats:
@@ -241,7 +239,7 @@ def margin_like_pairwise(arena: Arena, view: View) -> float:
 
 
 def pair_flips(arena: Arena, protocol: Protocol, arm: str, view: View) -> Floats:
-    """1 where the distracted clean loser now wins, shape (I, P); see `metrics.flips.flipped`."""
+    """1 where the distracted clean loser now wins, shape (I, P); see `flipped`."""
     before = outcomes(arena, protocol, view)
     after_a, after_b = (outcomes(arena, protocol, view, arm, side) for side in ("a", "b"))
     return flipped(before, after_a, after_b)
@@ -258,7 +256,7 @@ def losers_left_out(arena: Arena, protocol: Protocol, arms: Sequence[str], view:
 
 
 def same_strict_loser(arena: Arena, view: View) -> npt.NDArray[np.bool_]:
-    """Whether both protocols have the same strict clean loser, shape (I, P)."""
+    """True where both protocols have the same strict clean loser, shape (I, P)."""
     product = outcomes(arena, Protocol.PAIRWISE, view) * outcomes(arena, Protocol.POINTWISE, view)
     return np.asarray(product == 1)
 
@@ -270,14 +268,14 @@ def flips(arena: Arena, arms: Sequence[str], placebo: str, view: View) -> FlipCo
         arena: the verdicts.
         arms: distractors whose pairs are pooled; items stay the clusters.
         placebo: the arm of the neutral paraphrase; one that was not asked leaves the net rates without data.
-        view: how the verdicts are read.
+        view: rules for reading the verdicts.
     """
     n = len(arms)
-    own = {p: np.concatenate([pair_flips(arena, p, arm, view) for arm in arms]).ravel() for p in PROTOCOLS}
+    styled = {p: np.concatenate([pair_flips(arena, p, arm, view) for arm in arms]).ravel() for p in PROTOCOLS}
     sham = {p: np.tile(pair_flips(arena, p, placebo, view), (n, 1)).ravel() for p in PROTOCOLS}
     return compare_flips(
-        own[Protocol.PAIRWISE],
-        own[Protocol.POINTWISE],
+        styled[Protocol.PAIRWISE],
+        styled[Protocol.POINTWISE],
         np.tile(same_strict_loser(arena, view), (n, 1)).ravel(),
         sham[Protocol.PAIRWISE],
         sham[Protocol.POINTWISE],
@@ -302,15 +300,15 @@ def copy_outcomes(arena: Arena, protocol: Protocol, arm: str, view: View) -> Flo
     if protocol is Protocol.PAIRWISE:
         shares = arena.copies.get(arm)
         if shares is None:
-            found = np.full(allowed.shape, np.nan)
+            outcome = np.full(allowed.shape, np.nan)
         else:
-            found = slot_outcome(shares)[..., 0] if arm == NONE else pairwise_outcome(shares, view.average)
+            outcome = slot_outcome(shares)[..., 0] if arm == NONE else pairwise_outcome(shares, view.average)
     elif arm in arena.expected:
         gap = arena.expected[NONE] - arena.expected[arm]
-        found = pointwise_outcome(gap, arena.modal[NONE] - arena.modal[arm], view.rule)
+        outcome = pointwise_outcome(gap, arena.modal[NONE] - arena.modal[arm], view.rule)
     else:
-        found = np.full(allowed.shape, np.nan)
-    return np.where(allowed, found, np.nan)
+        outcome = np.full(allowed.shape, np.nan)
+    return np.where(allowed, outcome, np.nan)
 
 
 @dataclass(frozen=True)
@@ -329,13 +327,13 @@ class CopyRates:
 
 
 def copy_rates(arena: Arena, protocol: Protocol, arms: Sequence[str], view: View) -> CopyRates:
-    """How often the rewriting of a response beats its original, arms pooled; in the arm `none` both are the same."""
-    found = np.concatenate([copy_outcomes(arena, protocol, arm, view) for arm in arms])
+    """Rate at which a rewriting beats its original, arms pooled; in the arm `none` both texts are the same."""
+    outcome = np.concatenate([copy_outcomes(arena, protocol, arm, view) for arm in arms])
     items = np.tile(_item_of_response(arena), (len(arms), 1))
     return CopyRates(
-        _rate(found == -1, found, items, view),
-        _rate(1 - tie_credit(found, 0.5), found, items, view),
-        _rate(found == 0, found, items, view),
+        _rate(outcome == -1, outcome, items, view),
+        _rate(1 - tie_credit(outcome, 0.5), outcome, items, view),
+        _rate(outcome == 0, outcome, items, view),
     )
 
 
@@ -406,7 +404,7 @@ def preference_strength(arena: Arena, view: View) -> Interval:
 
 
 def _ladder_pairs(arena: Arena, severity: int) -> npt.NDArray[np.bool_]:
-    """Where one response keeps all rules and the other fails `severity`: high first, high second; shape (2, I, P)."""
+    """True where one response keeps all rules and the other fails `severity`: high first, high second; (2, I, P)."""
     first, second = arena.severity[:, arena.pairs[:, 0]], arena.severity[:, arena.pairs[:, 1]]
     return np.stack([(first == 0) & (second == severity), (second == 0) & (first == severity)])
 
@@ -482,13 +480,13 @@ def unread_in(arena: Arena, kinds: Collection[str], arms: Collection[str]) -> in
     return sum(n for (kind, arm, _), n in arena.unread.items() if kind in kinds and arm in arms)
 
 
-def unread_warning(found: Collection[Calls]) -> str:
+def unread_warning(calls: Collection[Calls]) -> str:
     """A warning where the arms of one kind lost different shares of their calls; empty where none does."""
     said = []
-    for kind in dict.fromkeys(one.kind for one in found):
-        own = sorted((one for one in found if one.kind == kind), key=lambda one: one.share)
-        if own[0].share != own[-1].share:
-            said.append(f"{kind} lost {_lost(own[-1])}, {_lost(own[0])}")
+    for kind in dict.fromkeys(one.kind for one in calls):
+        ranked = sorted((one for one in calls if one.kind == kind), key=lambda one: one.share)
+        if ranked[0].share != ranked[-1].share:
+            said.append(f"{kind} lost {_lost(ranked[-1])}, {_lost(ranked[0])}")
     return (
         f"Arms differ in unread verdicts: {'; '.join(said)}. Their numbers are of different responses." if said else ""
     )
@@ -513,19 +511,19 @@ def content_checks(variants: pd.DataFrame) -> pd.DataFrame:
     """
     rows = []
     made = variants[variants["style"] != NONE]
-    for (style, rewriter), own in made.groupby(["style", "rewriter"], sort=False):
+    for (style, rewriter), group in made.groupby(["style", "rewriter"], sort=False):
         why: Counter[str] = Counter()
-        for reasons in own.loc[own["kept"] == 0, "reasons"].fillna("no reason given"):
+        for reasons in group.loc[group["kept"] == 0, "reasons"].fillna("no reason given"):
             why.update({part.split(":")[0].strip() for part in str(reasons).split(";")})
         rows.append(
             {
                 "style": str(style),
                 "rewriter": str(rewriter),
-                "n": len(own),
-                "kept": int(own["kept"].sum()),
-                "length_ratio": float(own["length_ratio"].median()),
+                "n": len(group),
+                "kept": int(group["kept"].sum()),
+                "length_ratio": float(group["length_ratio"].median()),
                 "left_out": "; ".join(f"{reason}: {n}" for reason, n in why.most_common()),
-                "rules_changed": sum(row.kept == 1 and not same_rules(row) for row in own.itertuples(index=False)),
+                "rules_changed": sum(row.kept == 1 and not same_rules(row) for row in group.itertuples(index=False)),
             }
         )
     return pd.DataFrame(rows, columns=list(COLUMNS))

@@ -39,7 +39,7 @@ def variant_table(dataset: Dataset, arms: Sequence[str], rewriter: Rewriter, *, 
     Args:
         dataset: items and responses.
         arms: styles, each with its strength where that is not 1 (`assertiveness:0.5`).
-        rewriter: what rewrites.
+        rewriter: rules or a model.
         seed: of the rewriter's chance.
 
     Raises:
@@ -206,7 +206,7 @@ class Asker:
         return sorted(made, key=lambda request: request.item_id)
 
     def likely(self) -> list[Request]:
-        """One rewritten side of every pair and arm, in both orders: what `distracted` comes to, about."""
+        """One rewritten side of every pair and arm, in both orders: an estimate of `distracted`."""
         made: list[Request] = []
         for arm in self.arms:
             for texts in self.by_item.values():
@@ -262,10 +262,10 @@ class Asker:
 
 @dataclass(frozen=True)
 class Needs:
-    """What a run measures of the leaderboard.
+    """Leaderboards that a run measures.
 
     Attributes:
-        lowest: how many systems, from the lowest, are rewritten.
+        lowest: number of systems, from the lowest, that are rewritten.
         boards: arms that the leaderboard is made for.
     """
 

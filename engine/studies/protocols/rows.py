@@ -61,10 +61,10 @@ def tie_rules(arena: Arena, view: View) -> dict[str, View]:
 def flips_by_arm(arena: Arena, view: View) -> dict[str, FlipComparison]:
     """Flips of every distractor and of all at full strength together, against the placebo."""
     distractors = [arm for arm in arena.arms if arm != PLACEBO]
-    found = {arm: flips(arena, [arm], PLACEBO, view) for arm in distractors}
+    by_arm = {arm: flips(arena, [arm], PLACEBO, view) for arm in distractors}
     if PLACEBO in arena.arms:
-        found[PLACEBO] = flips(arena, [PLACEBO], PLACEBO, view)
-    return {ALL: flips(arena, whole_arms(arena), PLACEBO, view), **found} if found else {}
+        by_arm[PLACEBO] = flips(arena, [PLACEBO], PLACEBO, view)
+    return {ALL: flips(arena, whole_arms(arena), PLACEBO, view), **by_arm} if by_arm else {}
 
 
 def metrics_of(arena: Arena, view: View, boards: Sequence[str], lowest: int, elo_k: float) -> pd.DataFrame:
@@ -100,18 +100,18 @@ def _under(group: str, protocol: Protocol, view: View) -> str:
 def _flip_rows(arena: Arena, view: View) -> Iterator[Row]:
     one, two = (p.value for p in PROTOCOLS)
     for name, under in tie_rules(arena, view).items():
-        for arm, found in flips_by_arm(arena, under).items():
+        for arm, compared in flips_by_arm(arena, under).items():
             where = {"attack": arm, "group": name}
             arms = tuple(whole_arms(arena)) if arm == ALL else (arm,)
             net = (*arms, PLACEBO)
             if name == MODAL:
-                own = {"protocol": one, "attack": arm}
-                yield _row("flip_rate", found.pairwise, **own, **_lost(arena, {one}, *arms))
-                yield _row("flip_rate_net", found.pairwise_net, **own, **_lost(arena, {one}, *net))
-            yield _row("flip_rate", found.pointwise, protocol=two, **where, **_lost(arena, {two}, *arms))
-            yield _row("flip_rate_net", found.pointwise_net, protocol=two, **where, **_lost(arena, {two}, *net))
-            yield _tested("flip_difference", found.test, **where, **_lost(arena, {one, two}, *arms))
-            yield _tested("flip_difference_net", found.net_test, **where, **_lost(arena, {one, two}, *net))
+                of_pairwise = {"protocol": one, "attack": arm}
+                yield _row("flip_rate", compared.pairwise, **of_pairwise, **_lost(arena, {one}, *arms))
+                yield _row("flip_rate_net", compared.pairwise_net, **of_pairwise, **_lost(arena, {one}, *net))
+            yield _row("flip_rate", compared.pointwise, protocol=two, **where, **_lost(arena, {two}, *arms))
+            yield _row("flip_rate_net", compared.pointwise_net, protocol=two, **where, **_lost(arena, {two}, *net))
+            yield _tested("flip_difference", compared.test, **where, **_lost(arena, {one, two}, *arms))
+            yield _tested("flip_difference_net", compared.net_test, **where, **_lost(arena, {one, two}, *net))
 
 
 def _tie_rows(arena: Arena, view: View) -> Iterator[Row]:
@@ -165,9 +165,9 @@ def _order_rows(arena: Arena, view: View) -> Iterator[Row]:
     yield _row("order_disagreement", order_disagreement(arena, view), **asked)
     yield _row("preference_strength", preference_strength(arena, view), **asked)
     for averaged, name in ((True, "both orders averaged"), (False, "one order")):
-        found = contradictions(arena, view, averaged=averaged)
-        yield _row("intransitivity", found.intransitive, group=name, **asked)
-        yield _row("cycles", found.cyclic, group=name, **asked)
+        broken = contradictions(arena, view, averaged=averaged)
+        yield _row("intransitivity", broken.intransitive, group=name, **asked)
+        yield _row("cycles", broken.cyclic, group=name, **asked)
     for sets in choice_sets(arena, level=view.level):
         ranked = {"protocol": Protocol.RANKING.value} | _lost(arena, {Protocol.RANKING.value})
         yield _row("choice_set_sensitivity", sets.averaged, group=f"{sets.layout}, both orders averaged", **ranked)
@@ -193,22 +193,22 @@ def boards_of(
 def _board_rows(arena: Arena, view: View, arms: Sequence[str], lowest: int, elo_k: float) -> Iterator[Row]:
     choices: tuple[tuple[ChosenBy, str], ...] = (("own", ""), ("pairwise", SAME_SYSTEMS))
     for chosen_by, suffix in choices:
-        for found in boards_of(arena, view, arms, lowest, elo_k, chosen_by=chosen_by):
-            for row in _ratings(arena, found, view):
+        for ranked in boards_of(arena, view, arms, lowest, elo_k, chosen_by=chosen_by):
+            for row in _ratings(arena, ranked, view):
                 yield row | {"metric": f"{row['metric']}{suffix}"}
 
 
-def _ratings(arena: Arena, found: Board, view: View) -> Iterator[Row]:
-    shared: Row = {"protocol": found.protocol.value, "attack": found.arm, "level": view.level}
-    shared |= {"method": "bootstrap of items"} | _lost(arena, {found.protocol.value}, found.arm)
+def _ratings(arena: Arena, ranked: Board, view: View) -> Iterator[Row]:
+    shared: Row = {"protocol": ranked.protocol.value, "attack": ranked.arm, "level": view.level}
+    shared |= {"method": "bootstrap of items"} | _lost(arena, {ranked.protocol.value}, ranked.arm)
     for i, system in enumerate(arena.systems):
-        where = shared | {"group": _under(system, found.protocol, view)}
-        for when, rating in (("before", found.before), ("after", found.after)):
+        where = shared | {"group": _under(system, ranked.protocol, view)}
+        for when, rating in (("before", ranked.before), ("after", ranked.after)):
             counts = {"n": int(rating.battles[i]), "n_clusters": rating.n_items}
             ends = {"value": rating.rating[i], "lower": rating.lower[i], "upper": rating.upper[i]}
             yield {"metric": f"rating_{when}"} | ends | counts | where
             ranks = {"value": rating.rank[i], "lower": rating.rank_lower[i], "upper": rating.rank_upper[i]}
             yield {"metric": f"rank_{when}"} | ranks | counts | where
-        moved = {"value": found.shift[i], "lower": found.shift_lower[i], "upper": found.shift_upper[i]}
-        counts = {"n": int(found.after.battles[i]), "n_clusters": found.after.n_items}
+        moved = {"value": ranked.shift[i], "lower": ranked.shift_lower[i], "upper": ranked.shift_upper[i]}
+        counts = {"n": int(ranked.after.battles[i]), "n_clusters": ranked.after.n_items}
         yield {"metric": "rating_shift"} | moved | counts | where

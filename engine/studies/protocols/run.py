@@ -1,4 +1,4 @@
-"""Study `protocols`: rewrite the responses, judge them pairwise and pointwise, keep what was said (paper 004)."""
+"""A run of study `protocols`: rewrite the responses, judge them in both protocols, write the tables (paper 004)."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ CRITERIA: dict[str, dict[Protocol, str]] = {
         Protocol.RANKING: "instruction following",
     },
 }
-"""The primary criterion the judge is told, and the variant of the prompt that tells it.
+"""Primary criterion -> by protocol, the variant of the prompt that names it.
 
 No built-in card ranks by instruction following, so that rankings are then skipped with the reason: rankings by another
 criterion would stand beside numbers they do not belong to.

@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 
 class ProtocolsConfig(BaseModel):
-    """What to run; the run's manifest holds it.
+    """Settings of a run; its manifest holds them.
 
     Attributes:
         distractors: styles, each with its strength where that is not 1, for example `assertiveness:0.5`.
-        placebo: whether the neutral paraphrase is judged too.
-        rewriter: `rules`, or the spec of a model that rewrites.
+        placebo: judge the neutral paraphrase too.
+        rewriter: `rules`, or the spec of a model.
         boards: distractors that the leaderboard is measured with.
-        lowest: how many systems, from the lowest, are rewritten for it.
-        criterion: what the judge is told to judge by; a key of `CRITERIA`.
-        copies: whether every response is compared with itself and with its rewritings.
-        rankings: whether n-wise rankings are asked for choice sets.
+        lowest: number of systems, from the lowest, that are rewritten for it.
+        criterion: the quality that the prompt asks about; a key of `CRITERIA`.
+        copies: compare every response with itself and with its rewritings.
+        rankings: ask for n-wise rankings, for choice sets.
         tie_margin: largest difference of expected scores that is a tie; None: equal modal score.
-        average: what of the two orders is averaged.
+        average: of the two orders, of their probabilities or their logits.
         elo_k: K of the online Elo.
         variants_of: run whose texts are taken in place of new rewritings.
         systems: only these; by default all.
@@ -66,7 +66,7 @@ class ProtocolsConfig(BaseModel):
 
     @property
     def view(self) -> View:
-        """How its verdicts are read."""
+        """Rules for reading its verdicts."""
         return View(TieRule(self.tie_margin), self.average, self.level, self.seed)
 
 

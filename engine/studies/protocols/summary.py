@@ -63,7 +63,7 @@ def as_json(arena: Arena, view: View, boards: Sequence[str], lowest: int, elo_k:
         "n_same_loser": by_arm[ALL].test.interval.n if by_arm else 0,
         "difference": whole["difference"] if whole else None,
         "difference_minus_placebo": whole["difference_minus_placebo"] if whole else None,
-        "flips_by_distractor": [_flip_entry(arena, arm, found, view) for arm, found in by_arm.items()],
+        "flips_by_distractor": [_flip_entry(arena, arm, ranked, view) for arm, ranked in by_arm.items()],
         "flips_by_tie_rule": [
             _flip_entry(arena, ALL, flips_by_arm(arena, under)[ALL], under)
             | {"tie_rule": name, "rule": under.rule.words}
@@ -73,9 +73,9 @@ def as_json(arena: Arena, view: View, boards: Sequence[str], lowest: int, elo_k:
         "tie_rate": _ties(arena, view),
         "preferred_distracted": [_preference(arena, arm, view) for arm in arena.arms],
         "severity": _severity(arena, view),
-        "ratings": [entry for found in made for entry in _ratings_json(arena, found)],
-        "ratings_same_systems": [entry for found in same for entry in _ratings_json(arena, found)],
-        "connections": [_connections(arena, found) for found in made],
+        "ratings": [entry for ranked in made for entry in _ratings_json(arena, ranked)],
+        "ratings_same_systems": [entry for ranked in same for entry in _ratings_json(arena, ranked)],
+        "connections": [_connections(arena, ranked) for ranked in made],
         **_order(arena, view),
         "unread": [
             {"protocol": one.kind, "distractor": one.arm, "asked": one.asked, "unread": one.unread} for one in calls
@@ -96,16 +96,16 @@ def _test(test: PairedTest) -> dict[str, Any]:
     return _number(test.interval) | {"p_value": test.p_value}
 
 
-def _flip_entry(arena: Arena, arm: str, found: FlipComparison, view: View) -> dict[str, Any]:
-    net = found.placebo_judged and arm != PLACEBO  # the placebo less itself is zero by construction
+def _flip_entry(arena: Arena, arm: str, compared: FlipComparison, view: View) -> dict[str, Any]:
+    net = compared.placebo_judged and arm != PLACEBO  # the placebo less itself is zero by construction
     arms = whole_arms(arena) if arm == ALL else [arm]
     return {
         "distractor": arm,
-        "flip_rate": _protocols(found.pairwise, found.pointwise),
-        "minus_placebo": _protocols(found.pairwise_net, found.pointwise_net),
-        "difference": _test(found.test),
-        "difference_minus_placebo": _test(found.net_test) if net else None,
-        "p_value": (found.net_test if net else found.test).p_value,
+        "flip_rate": _protocols(compared.pairwise, compared.pointwise),
+        "minus_placebo": _protocols(compared.pairwise_net, compared.pointwise_net),
+        "difference": _test(compared.test),
+        "difference_minus_placebo": _test(compared.net_test) if net else None,
+        "p_value": (compared.net_test if net else compared.test).p_value,
         "p_value_of": NET if net else RAW,
         "losers_left_out": {p.value: losers_left_out(arena, p, arms, view) for p in PROTOCOLS},
     }
@@ -128,8 +128,8 @@ def _preference(arena: Arena, arm: str, view: View) -> dict[str, Any]:
     return {
         "distractor": arm,
         "placebo": arm == PLACEBO,
-        **{p.value: _number(found.preferred) for p, found in rates.items()},
-        **{f"{p.value}_ties_half": _number(found.half) for p, found in rates.items()},
+        **{p.value: _number(rate.preferred) for p, rate in rates.items()},
+        **{f"{p.value}_ties_half": _number(rate.half) for p, rate in rates.items()},
     }
 
 
@@ -151,41 +151,41 @@ def _severity(arena: Arena, view: View) -> list[dict[str, Any]]:
     ]
 
 
-def _ratings_json(arena: Arena, found: Board) -> list[dict[str, Any]]:
+def _ratings_json(arena: Arena, ranked: Board) -> list[dict[str, Any]]:
     """`lower` and `upper` belong to `after`."""
     return [
         {
             "system": system,
-            "protocol": found.protocol.value,
-            "distractor": found.arm,
-            "distracted": i in found.distracted,
-            "before": found.before.rating[i],
-            "before_lower": found.before.lower[i],
-            "before_upper": found.before.upper[i],
-            "after": found.after.rating[i],
-            "lower": found.after.lower[i],
-            "upper": found.after.upper[i],
-            "shift": found.shift[i],
-            "shift_lower": found.shift_lower[i],
-            "shift_upper": found.shift_upper[i],
-            "rank_before": found.before.rank[i],
-            "rank_after": found.after.rank[i],
-            "rank_after_lower": found.after.rank_lower[i],
-            "rank_after_upper": found.after.rank_upper[i],
-            "elo_before": found.elo_before.rating[i],
-            "elo_after": found.elo_after.rating[i],
-            "n": int(found.after.battles[i]),
+            "protocol": ranked.protocol.value,
+            "distractor": ranked.arm,
+            "distracted": i in ranked.distracted,
+            "before": ranked.before.rating[i],
+            "before_lower": ranked.before.lower[i],
+            "before_upper": ranked.before.upper[i],
+            "after": ranked.after.rating[i],
+            "lower": ranked.after.lower[i],
+            "upper": ranked.after.upper[i],
+            "shift": ranked.shift[i],
+            "shift_lower": ranked.shift_lower[i],
+            "shift_upper": ranked.shift_upper[i],
+            "rank_before": ranked.before.rank[i],
+            "rank_after": ranked.after.rank[i],
+            "rank_after_lower": ranked.after.rank_lower[i],
+            "rank_after_upper": ranked.after.rank_upper[i],
+            "elo_before": ranked.elo_before.rating[i],
+            "elo_after": ranked.elo_after.rating[i],
+            "n": int(ranked.after.battles[i]),
         }
         for i, system in enumerate(arena.systems)
     ]
 
 
-def _connections(arena: Arena, found: Board) -> dict[str, Any]:
-    """Which systems met, and what that leaves of the ratings; `problems` says it in words."""
-    islands = found.after.connections.islands
+def _connections(arena: Arena, ranked: Board) -> dict[str, Any]:
+    """Systems that met, and the limits of the ratings that follow; `problems` says them in words."""
+    islands = ranked.after.connections.islands
     return {
-        "protocol": found.protocol.value,
-        "distractor": found.arm,
+        "protocol": ranked.protocol.value,
+        "distractor": ranked.arm,
         "groups": [[arena.systems[i] for i in island] for island in islands if len(island) > 1],
         "absent": [arena.systems[island[0]] for island in islands if len(island) == 1],
         **{
@@ -193,11 +193,11 @@ def _connections(arena: Arena, found: Board) -> dict[str, Any]:
                 "never_lost_or_never_won": [arena.systems[i] for i in held.degenerate],
                 "finite_without_added_ties": held.finite,
             }
-            for when, held in (("before", found.before.connections), ("after", found.after.connections))
+            for when, held in (("before", ranked.before.connections), ("after", ranked.after.connections))
         },
-        "n": found.n,
-        "left_out": found.left_out,
-        "problems": board_problems(found, arena.systems),
+        "n": ranked.n,
+        "left_out": ranked.left_out,
+        "problems": board_problems(ranked, arena.systems),
     }
 
 
@@ -206,8 +206,8 @@ def _order(arena: Arena, view: View) -> dict[str, Any]:
         return dict.fromkeys(("first_slot_rate", "order_disagreement", "intransitivity", "choice_set_sensitivity"))
     averaged, single = (contradictions(arena, view, averaged=both) for both in (True, False))
     sets = [
-        {"layout": found.layout, "averaged": _number(found.averaged), "one_order": _number(found.single)}
-        for found in choice_sets(arena, level=view.level)
+        {"layout": choice.layout, "averaged": _number(choice.averaged), "one_order": _number(choice.single)}
+        for choice in choice_sets(arena, level=view.level)
     ]
     return {
         "first_slot_rate": _number(first_slot(arena, view)),
@@ -245,7 +245,7 @@ def summary_of(config: ProtocolsConfig, folder: RunFolder) -> Summary:
 
 
 def _checked(checks: list[dict[str, Any]]) -> list[str]:
-    """What the content checks kept of each style."""
+    """A line a style: how many rewritings the content checks kept."""
     return [
         f"rewritten {one['style']:<18} by {one['rewriter']}: {one['kept']} of {one['n']} kept, length "
         f"x{one['length_ratio']:.2f}{'; left out: ' + one['left_out'] if one['left_out'] else ''}"
@@ -254,33 +254,33 @@ def _checked(checks: list[dict[str, Any]]) -> list[str]:
     ]
 
 
-def _lines(found: dict[str, Any]) -> list[str]:
-    lines = [f"Pointwise ties: {found['tie_rule']}.", *_flips(found["flips_by_distractor"])]
-    for entry in found["preferred_distracted"]:
+def _lines(numbers: dict[str, Any]) -> list[str]:
+    lines = [f"Pointwise ties: {numbers['tie_rule']}.", *_flips(numbers["flips_by_distractor"])]
+    for entry in numbers["preferred_distracted"]:
         lines.append(
             f"rewriting preferred {entry['distractor']:<16} pairwise {_share(entry['pairwise'])}  "
             f"pointwise {_share(entry['pointwise'])}"
         )
-    for entry in found["severity"]:
+    for entry in numbers["severity"]:
         lines.append(
             f"severity {entry['severity']} {entry['distractor']:<18} {entry['protocol']:<10} accuracy {_share(entry)}"
         )
-    for entry in found["ratings"]:
+    for entry in numbers["ratings"]:
         lines.append(
             f"{entry['distractor']:<18} {entry['protocol']:<10} {entry['system']:<20} {_whole(entry['before'])} -> "
             f"{_whole(entry['after'])}  rank {_rank(entry['rank_before'])} -> {_rank(entry['rank_after'])}"
             f"{'  rewritten' if entry['distracted'] else ''}"
         )
-    for entry in found["connections"]:
+    for entry in numbers["connections"]:
         lines += [f"{entry['distractor']}, {entry['protocol']}: {problem}." for problem in entry["problems"]]
-    if found["first_slot_rate"]:
-        lines.append(f"first slot {_share(found['first_slot_rate'])}")
+    if numbers["first_slot_rate"]:
+        lines.append(f"first slot {_share(numbers['first_slot_rate'])}")
         lines.append(
-            f"intransitive triads {_share(found['intransitivity']['averaged'])}, circles "
-            f"{_share(found['intransitivity']['cycles'])} "
-            f"({found['intransitivity']['cycles_by_coin_tosses']:g} if every comparison were a coin toss)"
+            f"intransitive triads {_share(numbers['intransitivity']['averaged'])}, circles "
+            f"{_share(numbers['intransitivity']['cycles'])} "
+            f"({numbers['intransitivity']['cycles_by_coin_tosses']:g} if every comparison were a coin toss)"
         )
-    return [*lines, *_unread(found)]
+    return [*lines, *_unread(numbers)]
 
 
 def _flips(entries: list[dict[str, Any]]) -> list[str]:
@@ -301,13 +301,13 @@ def _flips(entries: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
-def _unread(found: dict[str, Any]) -> list[str]:
+def _unread(numbers: dict[str, Any]) -> list[str]:
     """Judge calls without a usable answer by protocol and arm, and a warning where arms differ."""
-    lost = [one for one in found["unread"] if one["unread"]]
+    lost = [one for one in numbers["unread"] if one["unread"]]
     if not lost:
-        return [f"unread 0 of {sum(one['asked'] for one in found['unread'])} verdicts"]
+        return [f"unread 0 of {sum(one['asked'] for one in numbers['unread'])} verdicts"]
     parts = [f"{one['protocol']} {one['distractor']} {one['unread']} of {one['asked']}" for one in lost]
-    return [f"unread: {'; '.join(parts)}", *([found["unread_warning"]] if found["unread_warning"] else [])]
+    return [f"unread: {'; '.join(parts)}", *([numbers["unread_warning"]] if numbers["unread_warning"] else [])]
 
 
 def _tested_text(entry: dict[str, Any]) -> str:

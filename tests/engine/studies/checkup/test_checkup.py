@@ -13,8 +13,8 @@ from engine.judges.registry import make_judge
 from engine.runs.folder import create_run, open_run
 from engine.stats import agreement
 from engine.studies.checkup import run as checkup
-from engine.studies.checkup.material import Size, make_subject, of_dataset, of_pairs
-from engine.studies.checkup.metrics import BY_NAME, FAILS, HOLDS, NOT_ASKED, UNDERPOWERED, decide
+from engine.studies.checkup.material import make_subject, of_dataset, of_pairs
+from engine.studies.checkup.metrics import BY_NAME, FAILS, HOLDS, NOT_ASKED, UNDERPOWERED, Size, decide
 from engine.studies.checkup.run import redecide, run_checkup
 from engine.studies.checkup.study import STUDY, CheckupConfig
 from engine.studies.running import OutOfBudget
