@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -198,55 +198,68 @@ def combine_orders(verdicts: pd.DataFrame, *, average: Literal["probability", "l
             f"The comparison of {row.response_id} with {row.response_b} stands twice in the order {row.order}; "
             "combine one run at a time."
         )
-    made = [
-        dict(zip(_KEY, key, strict=True)) | _combine({row["order"]: row for row in group.to_dict("records")}, average)
-        for key, group in rows.groupby(_KEY, sort=False, dropna=False)
-    ]
-    return PAIRS.conform(pd.DataFrame(made)) if made else PAIRS.empty()
+    if not len(rows):
+        return PAIRS.empty()
+    made = rows.drop_duplicates(_KEY)[_KEY].reset_index(drop=True)
+    pair = rows.groupby(_KEY, sort=False, dropna=False).ngroup().to_numpy()
+    at = {order: np.full(len(made), -1) for order in Order}  # row of each pair's order; -1 where it was not asked
+    for order in Order:
+        own = np.flatnonzero((rows["order"] == order.value).to_numpy())
+        at[order][pair[own]] = own
+    shares = np.vstack([_shares(rows), np.full((1, len(_SIDES)), np.nan)])
+    both = np.stack([shares[at[order]] for order in Order], axis=1)  # (pairs, 2 orders, 3 sides)
+    read = ~np.isnan(both).any(axis=(1, 2))
+    mean = _average(both, average)
+    outcome = [*rows["outcome"].astype(object), None]
+    for order in Order:
+        made[f"outcome_{order}"] = [outcome[row] for row in at[order]]
+    for i, side in enumerate(_SIDES):
+        made[f"p_{side.value}"] = mean[:, i]
+    made["outcome"] = np.where(read, _largest(mean), None)
+    made["disagree"] = np.where(read, (made["outcome_ab"] != made["outcome_ba"]).to_numpy(float), np.nan)
+    made["unread_reason"] = _why_unread(rows, at, read)
+    return PAIRS.conform(made)
 
 
-def _combine(rows: Mapping[str, Mapping[Hashable, Any]], average: str) -> dict[str, Any]:
-    shares = {order: _shares(rows[order]) for order in Order if order in rows}
-    outcomes = {f"outcome_{order}": rows[order]["outcome"] if order in rows else None for order in Order}
-    unread = [f"order {order}: {_reason(rows.get(order))}" for order in Order if shares.get(order) is None]
-    if unread:
-        nan = float("nan")
-        return outcomes | {"p_a": nan, "p_b": nan, "p_tie": nan, "unread_reason": "; ".join(unread)}
-    both = np.array([shares[order] for order in Order])  # (2 orders, 3 sides)
-    if average == "logit":
-        logits = np.log(both.clip(min=1e-12)).mean(axis=0)
-        mean = np.exp(logits - logits.max())
-        mean = mean / mean.sum()
-    else:
-        mean = both.mean(axis=0)
-    return outcomes | {
-        "p_a": mean[0],
-        "p_b": mean[1],
-        "p_tie": mean[2],
-        "outcome": _largest(mean).value,
-        "disagree": int(outcomes["outcome_ab"] != outcomes["outcome_ba"]),
-    }
+def _average(both: npt.NDArray[np.float64], average: str) -> npt.NDArray[np.float64]:
+    """Probabilities over both orders, shape (pairs, 3), from those of each order (pairs, 2, 3)."""
+    if average != "logit":
+        return both.mean(axis=1)
+    logits = np.log(both.clip(min=1e-12)).mean(axis=1)
+    mean = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return np.asarray(mean / mean.sum(axis=1, keepdims=True))
 
 
-def _shares(row: Mapping[Hashable, Any]) -> npt.NDArray[np.float64] | None:
-    """Probabilities of a, b and a tie, order undone; None where the verdict is unread."""
-    if pd.notna(row["unread_reason"]) or pd.isna(row["outcome"]):
-        return None
-    if pd.isna(row["p_a"]):
-        return np.array([float(row["outcome"] == side.value) for side in _SIDES])
-    a, tie = float(row["p_a"]), 0.0 if pd.isna(row["p_tie"]) else float(row["p_tie"])
-    return np.array([a, max(0.0, 1 - a - tie), tie])
+def _shares(rows: pd.DataFrame) -> npt.NDArray[np.float64]:
+    """Probabilities of a, b and a tie in each row, order undone, shape (rows, 3); NaN where the verdict is unread."""
+    outcome = rows["outcome"].to_numpy(dtype=object)
+    outright = np.stack([(outcome == side.value).astype(float) for side in _SIDES], axis=1)
+    a, tie = (rows[name].to_numpy(dtype=float) for name in ("p_a", "p_tie"))
+    tie = np.nan_to_num(tie)
+    stated = np.stack([a, np.maximum(0.0, 1 - a - tie), tie], axis=1)
+    unread = (rows["unread_reason"].notna() | rows["outcome"].isna()).to_numpy()
+    return np.where(unread[:, None], np.nan, np.where(np.isnan(a)[:, None], outright, stated))
 
 
-def _reason(row: Mapping[Hashable, Any] | None) -> str:
-    if row is None:
-        return "not asked"
-    return str(row["unread_reason"]) if pd.notna(row["unread_reason"]) else "no outcome"
+def _why_unread(
+    rows: pd.DataFrame, at: Mapping[Order, npt.NDArray[np.int_]], read: npt.NDArray[np.bool_]
+) -> list[str | None]:
+    """The reasons of each order for pairs without a verdict."""
+    said = np.where(rows["unread_reason"].notna(), rows["unread_reason"].astype(object), "no outcome")
+    usable = (rows["unread_reason"].isna() & rows["outcome"].notna()).to_numpy()
+    reasons: list[str | None] = [None] * len(read)
+    for i in np.flatnonzero(~read):
+        where = [(order, at[order][i]) for order in Order]
+        parts = [(order, "not asked" if row < 0 else said[row]) for order, row in where if row < 0 or not usable[row]]
+        reasons[i] = "; ".join(f"order {order}: {reason}" for order, reason in parts)
+    return reasons
 
 
-def _largest(mean: npt.NDArray[np.float64]) -> Outcome:
-    best = [side for side, p in zip(_SIDES, mean, strict=True) if p >= mean.max() - _EQUAL]
-    return best[0] if len(best) == 1 else Outcome.TIE
+def _largest(mean: npt.NDArray[np.float64]) -> npt.NDArray[np.object_]:
+    """The side with the most, a tie where several have; NaN rows give a tie too."""
+    best = mean >= mean.max(axis=1, keepdims=True) - _EQUAL
+    sides = np.array([side.value for side in _SIDES], dtype=object)
+    return np.where(best.sum(axis=1) == 1, sides[best.argmax(axis=1)], Outcome.TIE.value)
 
 
 # What a pairwise judge owes to the order in which it sees a pair.
