@@ -215,7 +215,7 @@ def combine_orders(verdicts: pd.DataFrame, *, average: Literal["probability", "l
         made[f"outcome_{order}"] = [outcome[row] for row in at[order]]
     for i, side in enumerate(_SIDES):
         made[f"p_{side.value}"] = mean[:, i]
-    made["outcome"] = np.where(read, _largest(mean), None)
+    made["outcome"] = np.where(read, _largest(mean), np.array(None, dtype=object))
     made["disagree"] = np.where(read, (made["outcome_ab"] != made["outcome_ba"]).to_numpy(float), np.nan)
     made["unread_reason"] = _why_unread(rows, at, read)
     return PAIRS.conform(made)
@@ -224,7 +224,7 @@ def combine_orders(verdicts: pd.DataFrame, *, average: Literal["probability", "l
 def _average(both: npt.NDArray[np.float64], average: str) -> npt.NDArray[np.float64]:
     """Probabilities over both orders, shape (pairs, 3), from those of each order (pairs, 2, 3)."""
     if average != "logit":
-        return both.mean(axis=1)
+        return np.asarray(both.mean(axis=1))
     logits = np.log(both.clip(min=1e-12)).mean(axis=1)
     mean = np.exp(logits - logits.max(axis=1, keepdims=True))
     return np.asarray(mean / mean.sum(axis=1, keepdims=True))
@@ -245,7 +245,8 @@ def _why_unread(
     rows: pd.DataFrame, at: Mapping[Order, npt.NDArray[np.int_]], read: npt.NDArray[np.bool_]
 ) -> list[str | None]:
     """The reasons of each order for pairs without a verdict."""
-    said = np.where(rows["unread_reason"].notna(), rows["unread_reason"].astype(object), "no outcome")
+    reasons_given = rows["unread_reason"].to_numpy(dtype=object)
+    said = np.where(rows["unread_reason"].notna().to_numpy(), reasons_given, "no outcome")
     usable = (rows["unread_reason"].isna() & rows["outcome"].notna()).to_numpy()
     reasons: list[str | None] = [None] * len(read)
     for i in np.flatnonzero(~read):

@@ -1,1 +1,0 @@
-"""One file per page; each reads like a description of what is seen."""

@@ -1,1 +1,0 @@
-"""The pieces a page is made of; each takes tables and draws."""
