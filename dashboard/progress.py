@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 
 import pandas as pd
 import streamlit as st
@@ -15,6 +16,26 @@ from engine.jobs import manager as jobs
 from engine.jobs.manager import Job
 
 POLL_S = 1.0
+
+
+def start_job(
+    kind: str, params: Mapping[str, object], problem: str, keep: Callable[[str], object] = lambda _: None
+) -> None:
+    """Queue a job and draw the page anew; where it cannot be queued, the problem is said.
+
+    Args:
+        kind: of the job.
+        params: of the job.
+        problem: what could not be started, as a sentence.
+        keep: takes the job's id.
+    """
+    try:
+        job = jobs.manager().submit(kind, dict(params))
+    except EngineError as error:
+        ui.show_error(error, problem)
+        return
+    keep(job)
+    st.rerun()
 
 
 def progress(job: Job) -> None:

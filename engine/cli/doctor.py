@@ -28,8 +28,6 @@ def add(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Check, print, and say whether all that is needed is there."""
-    pass
-
     checks = checkup(get_settings(), fetch=args.fetch)
     for check in checks:
         print(f"{'ok     ' if check.ok else 'MISSING' if check.needed else 'absent '}  {check.name}: {check.found}")

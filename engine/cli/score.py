@@ -13,7 +13,6 @@ from engine.core.settings import get_settings
 from engine.judges.card_files import judge_given
 from engine.studies.attack_grid.study import STUDY
 from engine.studies.registry import settings_of
-from engine.studies.running import Plan, plan_text
 
 
 def add(commands: Any) -> None:
@@ -47,9 +46,3 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         "seed": args.seed,
     }
     return run_and_print(STUDY, settings_of(STUDY.config, settings, "judgescope score"), context, args, "score")
-
-
-def say_plan(plan: Plan) -> dict[str, Any]:
-    """Print what a study would take; what the JSON object holds."""
-    print(plan_text(plan))
-    return plan._asdict()

@@ -36,9 +36,8 @@ from engine.judges.base import Checkpoint, Cost, Request, Verdict, no_checkpoint
 #
 # * pointwise: score = quality + points * [the response sounds assertive] + noise.
 # * pairwise: response a wins with probability 0.5 + clip(0.5 (quality of a - quality of b) + strength (assertive a -
-#   assertive b), -1, 1) / 2, the same draw in both orders. Of two texts of one response the assertive one therefore
-# wins
-#   with probability 0.5 + strength / 2.
+#   assertive b), -1, 1) / 2, the same draw in both orders. Of two texts of one response the assertive one
+#   therefore wins with probability 0.5 + strength / 2.
 #
 # Quality is uniform over 0..1, drawn from the item and response ids, and spread over what the dials leave of the scale.
 

@@ -30,8 +30,7 @@ from engine.plots.theme import SMALL_LINE, restyle
 #
 # A figure is laid out on a wider page and reduced as a whole, so that lines, marks and type keep their proportions: the
 # smallest type of our figures, 11 px, comes out at 7.1 pt. Type is set in Arial's metrics, which every system has a
-# font
-# for (Liberation Sans, Arial, Helvetica), so that an SVG keeps its layout elsewhere; a PDF carries its fonts with it.
+# font for (Liberation Sans, Arial, Helvetica), so that an SVG keeps its layout elsewhere; a PDF carries its fonts.
 
 Columns = Literal["single", "double"]
 COLUMNS: tuple[Columns, ...] = get_args(Columns)

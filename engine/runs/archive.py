@@ -268,9 +268,9 @@ def _same_here(root: Path, run_id: str, made: Path) -> str:
 
 def _digest(folder: Path) -> str:
     """SHA-256 over the manifest without its id, and the tables; the notes are the user's and do not count."""
-    digest = hashlib.sha256()
+    digest, tables = hashlib.sha256(), known_tables()
     for file in sorted(folder.iterdir()):
-        if file.suffix == ".parquet" and file.stem in known_tables():
+        if file.suffix == ".parquet" and file.stem in tables:
             digest.update(f"{file.name} {hashlib.sha256(file.read_bytes()).hexdigest()}\n".encode())
     try:
         manifest = RunFolder(folder).manifest()

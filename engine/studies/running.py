@@ -1,4 +1,4 @@
-"""What every study's manifest says in the same words: the data, the judge, and how the run ended."""
+"""What the run of every study shares: its manifest, requests, plan and budget, and verdicts kept in a retry."""
 
 from __future__ import annotations
 

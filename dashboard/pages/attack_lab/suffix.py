@@ -11,7 +11,7 @@ import streamlit as st
 
 from dashboard import findings, state, ui
 from dashboard import linked_run as pinned
-from dashboard.progress import progress
+from dashboard.progress import progress, start_job
 from dashboard.run_view import newest_job, version_of
 from engine import catalog
 from engine.core.errors import EngineError, InputError, RunError
@@ -135,7 +135,7 @@ def setup(judge: str, dataset: Dataset, *, busy: bool) -> None:
             )
             ui.note(problem or _effort(words, candidates, prompts, busy=busy))
     if go:
-        _start(params)
+        start_job(STUDY.names[0], params, "The search could not be started.")
 
 
 def _right(judge: str, dataset: Dataset) -> dict[str, Any]:
@@ -182,15 +182,6 @@ def _effort(words: int, candidates: int, prompts: int, *, busy: bool) -> str:
     tried = f"{plural(words, 'word')} × {candidates} candidates × {plural(prompts, 'response')}"
     seconds = words * prompts * (1.0 + candidates * 0.035)  # measured on two cores with the bundled judge
     return f"{tried}, about {findings.duration(seconds)} on two processor cores with the bundled judge."
-
-
-def _start(params: dict[str, Any]) -> None:
-    try:
-        jobs.manager().submit(STUDY.names[0], params)
-    except EngineError as error:
-        ui.show_error(error, "The search could not be started.")
-        return
-    st.rerun()
 
 
 POLL_S = 2.0

@@ -10,12 +10,11 @@ import streamlit as st
 from dashboard import findings, state, ui
 from dashboard import linked_run as pinned
 from dashboard.pages.attack_lab.suffix import StudyView, view_of
-from dashboard.progress import progress
+from dashboard.progress import progress, start_job
 from dashboard.run_view import newest_job
 from engine import catalog
 from engine.core.errors import EngineError, InputError
 from engine.data.dataset import Dataset
-from engine.jobs import manager as jobs
 from engine.plots.text import interval_text, plural, three_digits
 from engine.stats.detection import detection_at, fitted, side_of
 from engine.studies.figure import Source
@@ -85,16 +84,11 @@ def _setup(dataset: Dataset, *, busy: bool) -> None:
                 f"{plural(texts, 'text')}, one pass of the base model each. Half of the items fit the threshold."
             )
     if go:
-        _start({"data": dataset.dataset_id, "window": int(window or 0), "suffixes": suffixes, "prompts": PROMPTS})
-
-
-def _start(params: dict[str, object]) -> None:
-    try:
-        jobs.manager().submit(STUDY.names[0], params)
-    except EngineError as error:
-        ui.show_error(error, "The readings could not be started.")
-        return
-    st.rerun()
+        start_job(
+            STUDY.names[0],
+            {"data": dataset.dataset_id, "window": int(window or 0), "suffixes": suffixes, "prompts": PROMPTS},
+            "The readings could not be started.",
+        )
 
 
 def _curve(view: StudyView) -> None:

@@ -12,7 +12,7 @@ from dashboard import findings, state, ui
 from dashboard import linked_run as pinned
 from dashboard import run_view as data
 from dashboard.pages.attack_lab.effects import distribution, dumbbells, forest, grid
-from dashboard.progress import api_cost, pace, progress
+from dashboard.progress import api_cost, pace, progress, start_job
 from dashboard.run_view import RunView, concerns, going_job
 from dashboard.ui import show_verbatim
 from engine import catalog
@@ -58,16 +58,7 @@ def setup(judge: str, dataset: Dataset, *, busy: bool) -> None:
             "own_text": own_text,
             "limit": limit,
         }
-        _start(params)
-
-
-def _start(params: dict[str, object]) -> None:
-    try:
-        state.watch_job(jobs.manager().submit("score", params))
-    except EngineError as error:
-        ui.show_error(error, "The run could not be started.")
-        return
-    st.rerun()
+        start_job("score", params, "The run could not be started.", state.watch_job)
 
 
 def _attacks() -> list[str]:

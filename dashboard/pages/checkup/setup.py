@@ -11,14 +11,13 @@ from dashboard import findings, state, ui
 from dashboard import run_view as data
 from dashboard.pages.checkup import data as checkup_data
 from dashboard.pages.checkup.data import STUDY, CheckupRun, pair_sets
-from dashboard.progress import cost_sentence, mean_bytes, pace, progress
+from dashboard.progress import cost_sentence, mean_bytes, pace, progress, start_job
 from dashboard.run_view import newest_job
 from engine import catalog
 from engine.core.errors import EngineError
 from engine.core.schema import Protocol
 from engine.core.settings import get_settings
 from engine.data.comparisons import load_comparisons
-from engine.jobs import manager as jobs
 from engine.jobs.manager import Job
 from engine.studies.checkup.metrics import Size, most_calls
 from engine.studies.figure import upper_first
@@ -126,7 +125,11 @@ def setup(judge: str, data_id: str, job: Job | None, thresholds: dict[str, float
     with price:
         ui.note(paid)
     if pressed:
-        _start({"judge": judge, "data": data_id, "thresholds": thresholds, **params})
+        start_job(
+            STUDY,
+            {"judge": judge, "data": data_id, "thresholds": thresholds, **params},
+            "The check-up could not be started.",
+        )
     if job:
         progress(job)
 
@@ -170,12 +173,3 @@ def _dials() -> dict[str, object]:
     )
     chosen = list(attacks or []) or ["dsi"]
     return {"limit": int(items), "responses": int(responses), "pairs": int(pairs), "attacks": chosen}
-
-
-def _start(params: dict[str, object]) -> None:
-    try:
-        jobs.manager().submit(STUDY, params)
-    except EngineError as error:
-        ui.show_error(error, "The check-up could not be started.")
-        return
-    st.rerun()

@@ -6,9 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import run_view as data
-from dashboard import state, ui
-from dashboard import uploads as known
-from dashboard import uploads as verdicts
+from dashboard import state, ui, uploads
 from dashboard.uploads import MAX_UPLOAD_MB
 from engine.core.errors import EngineError
 from engine.core.files import safe_csv
@@ -50,7 +48,7 @@ def verdict_file() -> None:
     form = _format()
     where = _rows_to_take(held.name, content, form)
     try:
-        recording = verdicts.recording(held.name, data.digest(content), tuple(where.items()), form, content)
+        recording = uploads.recording(held.name, data.digest(content), tuple(where.items()), form, content)
     except EngineError as error:
         ui.show_error(error, "The verdicts cannot be read as they are.")
         return
@@ -62,9 +60,9 @@ def _format() -> str:
     with st.popover("Change the format", type="tertiary", icon=":material/dataset:", key="verdict_format_change"):
         chosen = st.selectbox(
             "What kind of file is it?",
-            ["", TABLE, *known.choices()],
+            ["", TABLE, *uploads.choices()],
             format_func=lambda f: (
-                {"": "Found by itself", TABLE: "A plain table"}.get(f) or f"{known.choices()[f]} ({f})"
+                {"": "Found by itself", TABLE: "A plain table"}.get(f) or f"{uploads.choices()[f]} ({f})"
             ),
             key="verdict_format",
         )
@@ -73,7 +71,7 @@ def _format() -> str:
 
 def _rows_to_take(name: str, content: bytes, form: str) -> dict[str, str]:
     """Rows by the value of up to two columns, for files that hold several judges or prompts."""
-    choices = verdicts.few_values(name, data.digest(content), MOST_VALUES, form, content)
+    choices = uploads.few_values(name, data.digest(content), MOST_VALUES, form, content)
     if not choices:
         return {}
     where: dict[str, str] = {}
@@ -89,7 +87,7 @@ def _rows_to_take(name: str, content: bytes, form: str) -> dict[str, str]:
 def _said(name: str, recording: Recording) -> None:
     read = f"{count(recording.n_read)} of {plural(recording.n_calls, 'verdict')} can be read"
     ui.finding(f"{read}; {count(recording.n_unread)} unread, {count(recording.n_left_out)} left out.")
-    metrics, remarks = verdicts.recorded_numbers(recording.digest, recording.verdicts)
+    metrics, remarks = uploads.recorded_numbers(recording.digest, recording.verdicts)
     for row in metrics[metrics["metric"] != "rank"].itertuples():
         arm = "" if row.attack == "none" and row.defense == "none" else f" ({row.attack}, {row.defense})"
         value = interval_text(row.value, row.lower, row.upper, method=row.method, n_clusters=row.n_clusters)

@@ -10,10 +10,8 @@ import streamlit as st
 from dashboard import findings, state, ui
 from dashboard.measured import Measured, elsewhere, find
 from dashboard.pages.lessons.texts import BY_KEY, JUDGE, LESSONS, Lesson, Other, Preset
-from dashboard.progress import progress
+from dashboard.progress import progress, start_job
 from dashboard.run_view import newest_job
-from engine.core.errors import EngineError
-from engine.jobs import manager as jobs
 from engine.plots.glance import GlanceRow, plot_glance, prepare_glance, same_axis
 from engine.plots.text import MINUS, fixed
 
@@ -208,12 +206,7 @@ def _offer(chosen: Lesson, other: Other, found: Sequence[Measured]) -> None:
 def _measure(other: Other) -> None:
     assert other.job is not None
     kind, params = other.job
-    try:
-        jobs.manager().submit(kind, {"judge": other.judge, **params})
-    except EngineError as error:
-        ui.show_error(error, "The run could not be started.")
-        return
-    st.rerun()
+    start_job(kind, {"judge": other.judge, **params}, "The run could not be started.")
 
 
 def _neighbours(chosen: Lesson) -> None:

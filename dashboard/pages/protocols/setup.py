@@ -6,13 +6,11 @@ import streamlit as st
 
 from dashboard import state, ui
 from dashboard.pages.protocols.data import STUDY
-from dashboard.progress import api_cost, progress
+from dashboard.progress import api_cost, progress, start_job
 from dashboard.run_view import newest_job
 from engine import catalog
-from engine.core.errors import EngineError
 from engine.core.schema import Protocol
 from engine.data.dataset import Dataset
-from engine.jobs import manager as jobs
 from engine.jobs.manager import Job
 from engine.plots.text import plural
 from engine.studies.protocols.figures import TITLES
@@ -136,9 +134,4 @@ def _start(judge: str, dataset: Dataset, arms: list[str], limit: int, chosen: di
         "limit": limit,
         **chosen,
     }
-    try:
-        jobs.manager().submit(STUDY, params)
-    except EngineError as error:
-        ui.show_error(error, "The run could not be started.")
-        return
-    st.rerun()
+    start_job(STUDY, params, "The run could not be started.")

@@ -9,14 +9,13 @@ import streamlit as st
 from dashboard import run_view as data
 from dashboard import state, ui
 from dashboard.pages.reference_swap.data import STUDY
-from dashboard.progress import api_cost, progress
+from dashboard.progress import api_cost, progress, start_job
 from dashboard.run_view import newest_job
 from engine import catalog
 from engine.core.errors import EngineError
 from engine.core.schema import Task
 from engine.core.settings import get_settings
 from engine.data.dataset import Dataset
-from engine.jobs import manager as jobs
 from engine.jobs.manager import Job
 from engine.plots.text import plural
 from engine.studies.refswap.references import MAX_MB, list_pools, pool_of_lines, save_pool
@@ -180,9 +179,4 @@ def _start(judge: str, dataset: Dataset, keys: list[str], form: str, pool: str, 
         "k_max": k_max,
         "arms": ["other", "same"] if both else ["other"],
     }
-    try:
-        jobs.manager().submit(STUDY, params)
-    except EngineError as error:
-        ui.show_error(error, "The run could not be started.")
-        return
-    st.rerun()
+    start_job(STUDY, params, "The run could not be started.")

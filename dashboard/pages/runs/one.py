@@ -13,7 +13,7 @@ from dashboard import report_picks as picking
 from dashboard import state, ui
 from dashboard.linked_run import Pin, Place
 from dashboard.pages.runs.overview import with_titles
-from dashboard.progress import progress
+from dashboard.progress import progress, start_job
 from engine.core.errors import EngineError
 from engine.core.settings import get_settings
 from engine.jobs import manager as jobs
@@ -89,27 +89,18 @@ def _actions(run: Pin, unread: int, job: Job | None) -> None:
             return
         goes_on = now in CAN_GO_ON and not (job and job.resumable)
         if goes_on and st.button("Resume", icon=":material/play_arrow:", key="resume_run", disabled=busy):
-            _submit(study.names[0], _settings_of(run))
+            start_job(study.names[0], _settings_of(run), "It could not be started.")
         if unread and now != "running":
             label = f"Ask {unread:,} unread again"
             about = "What was read is kept; only these calls are asked, and the metrics made anew."
             if st.button(label, icon=":material/replay:", key="retry_run", disabled=busy, help=about):
-                _submit("retry", {"run_id": run.run_id})
+                start_job("retry", {"run_id": run.run_id}, "It could not be started.")
         _delete(run.run_id, disabled=busy)
 
 
 def _settings_of(run: Pin) -> dict[str, Any]:
     config = {k: v for k, v in dict(run.manifest.get("config", {})).items() if k != "budget_seconds"}
     return {**config, "run_id": run.folder.run_id}
-
-
-def _submit(kind: str, params: dict[str, Any]) -> None:
-    try:
-        jobs.manager().submit(kind, params)
-    except EngineError as error:
-        ui.show_error(error, "It could not be started.")
-        return
-    st.rerun()
 
 
 def _delete(run_id: str, *, disabled: bool = False) -> None:

@@ -14,7 +14,7 @@ from dashboard.pages.steering_and_anchors import findings as cap_findings
 from dashboard.pages.steering_and_anchors import setup as cap_run
 from dashboard.pages.steering_and_anchors.findings import CapView, extended, latest, view_of
 from dashboard.pages.steering_and_anchors.setup import cost, rows_figure
-from dashboard.progress import progress
+from dashboard.progress import progress, start_job
 from dashboard.run_table import run_table
 from dashboard.run_view import RECORDED, runs_about, version_of
 from dashboard.ui import show_verbatim
@@ -134,12 +134,7 @@ def _extend(view: CapView, job: Job | None) -> None:
 def _submit(view: CapView, reach: float) -> None:
     config = view.manifest["config"]
     params = {"study_id": view.run_id, "judge": config["judge"], "data": config["data"], "reach": reach}
-    try:
-        st.session_state[EXTEND] = jobs.manager().submit(EXTEND, params)
-    except EngineError as error:
-        ui.show_error(error, "The sweep could not be extended.")
-        return
-    st.rerun()
+    start_job(EXTEND, params, "The sweep could not be extended.", lambda job: state.put(EXTEND, job))
 
 
 # The anchors of one context side by side: the texts that the judge sees as low and as high.

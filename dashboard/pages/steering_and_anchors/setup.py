@@ -7,10 +7,9 @@ import streamlit as st
 from dashboard import state, ui
 from dashboard.pages.attack_lab.whole_set import DEFAULT_ATTACKS
 from dashboard.pages.steering_and_anchors.findings import CapView
-from dashboard.progress import api_cost
+from dashboard.progress import api_cost, start_job
 from dashboard.run_view import concerns, going_job
 from engine import catalog
-from engine.core.errors import EngineError
 from engine.core.schema import NONE
 from engine.data.dataset import Dataset
 from engine.jobs import manager as jobs
@@ -143,14 +142,11 @@ def _about_the_run(dataset: Dataset, calls: int, *, busy: bool, attacks: int) ->
 
 
 def _start(params: dict[str, object]) -> None:
-    try:
-        job = jobs.manager().submit(CAP, params)
-    except EngineError as error:
-        ui.show_error(error, "The study could not be started.")
-        return
-    st.session_state[JOB] = job
-    state.publish(JOB, job)
-    st.rerun()
+    def keep(job: str) -> None:
+        st.session_state[JOB] = job
+        state.publish(JOB, job)
+
+    start_job(CAP, params, "The study could not be started.", keep)
 
 
 # The cost of a defense on clean responses: agreement with ratings, tokens, seconds; and the effect of anchors.

@@ -9,7 +9,7 @@ import streamlit as st
 from dashboard import linked_run as pinned
 from dashboard import state, ui
 from dashboard.pages.transport_audit import data as audit_data
-from dashboard.progress import cost_sentence, mean_bytes, progress
+from dashboard.progress import cost_sentence, mean_bytes, progress, start_job
 from dashboard.run_view import concerns, going_job
 from engine import catalog
 from engine.core.errors import EngineError
@@ -171,7 +171,12 @@ def run_panel(pairs: Comparisons, judge: str) -> None:
     texts = mean_bytes(pairs.items["context"]) + 2 * mean_bytes(pairs.responses["text"])
     ui.note(cost_sentence(judge, calls, texts) if calls else "")
     if pressed:
-        _start({"judge": judge, "data": pairs.set_id, "attacks": attacks, "encoders": encoders, **details})
+        start_job(
+            STUDY.names[0],
+            {"judge": judge, "data": pairs.set_id, "attacks": attacks, "encoders": encoders, **details},
+            "The audit could not be started.",
+            state.watch_job,
+        )
     if job:
         progress(job)
 
@@ -199,15 +204,6 @@ def _details() -> dict[str, object]:
 def _answers(spec: str) -> bool:
     """True for a judge that is a model and answers any prompt."""
     return spec.partition(":")[0] in {"bundled", "hf", "path", "api"}
-
-
-def _start(params: dict[str, object]) -> None:
-    try:
-        state.watch_job(jobs.manager().submit(STUDY.names[0], params))
-    except EngineError as error:
-        ui.show_error(error, "The audit could not be started.")
-        return
-    st.rerun()
 
 
 def _watched(judge: str, set_id: str) -> Job | None:

@@ -11,9 +11,7 @@ from engine import catalog
 from engine.core.schema import NONE
 from engine.plots.text import count, interval_text, plural
 from engine.studies.figure import Dial, Entry, Shown, Source, Values, has_table
-from engine.studies.refswap import drawings as curves
-from engine.studies.refswap import drawings as distribution
-from engine.studies.refswap import drawings as keys
+from engine.studies.refswap import drawings
 from engine.studies.refswap.metrics import Summary, Table, sample_table, summarise
 from engine.studies.refswap.scores import Frontier, frontier, max_p_cf
 
@@ -64,7 +62,7 @@ def key_title(name: str) -> str:
 def key_rows(table: Table, found: Summary) -> pd.DataFrame:
     """How often each key is accepted, before and behind RefSwap."""
     pairs = zip(table.keys, found.before.per_key, found.after.per_key, strict=True)
-    return keys.prepare_keys(
+    return drawings.prepare_keys(
         [(key_title(name), b.n, b.value, b.lower, b.upper, a.value, a.lower, a.upper) for name, b, a in pairs]
     )
 
@@ -165,11 +163,11 @@ def _curve(source: Source, at: Values, kind: str) -> Shown:
     more: dict[str, Any] = {"gamma": found.gamma, "note": f"all items, {source.origin}"}
     if kind == "frontier":
         line = points(own, k, least)
-        made = curves.prepare_frontier(
+        made = drawings.prepare_frontier(
             *(c.tolist() for c in (line.cut, line.accuracy, line.fpr, line.worst, line.best))
         )
     else:
-        made = curves.prepare_passing(swaps(own, k, least))
+        made = drawings.prepare_passing(swaps(own, k, least))
         more["auc"] = interval_text(found.auc.value, found.auc.lower, found.auc.upper)
     return Shown(made, more, (_sizes(found), _unread(own, k, least), _auc(found)))
 
@@ -187,26 +185,26 @@ def _no_trade_off(source: Source) -> str:
 ENTRIES = (
     Entry(
         STUDY, "max_p_cf", "What survives a swap of the reference?", _max_p_cf,
-        lambda p, more, mode: distribution.plot_swaps(p, gamma=more["gamma"], mode=mode, note=more["note"]),
+        lambda p, more, mode: drawings.plot_swaps(p, gamma=more["gamma"], mode=mode, note=more["note"]),
         DIALS, _EMPTY,
     ),
     Entry(
         STUDY, "keys", "Which keys are accepted?", _keys,
-        lambda p, more, mode: keys.plot_keys(p, mode=mode, note=more["note"]), DIALS, _EMPTY,
+        lambda p, more, mode: drawings.plot_keys(p, mode=mode, note=more["note"]), DIALS, _EMPTY,
     ),
     Entry(
         STUDY, "frontier", "What does robustness cost?", lambda s, at: _curve(s, at, "frontier"),
-        lambda p, more, mode: curves.plot_frontier(p, gamma=more["gamma"], mode=mode, note=more["note"]),
+        lambda p, more, mode: drawings.plot_frontier(p, gamma=more["gamma"], mode=mode, note=more["note"]),
         DIALS, _no_trade_off,
     ),
     Entry(
         STUDY, "passing", "Who keeps the YES at which γ?", lambda s, at: _curve(s, at, "passing"),
-        lambda p, more, mode: curves.plot_passing(p, gamma=more["gamma"], mode=mode, note=more["note"]),
+        lambda p, more, mode: drawings.plot_passing(p, gamma=more["gamma"], mode=mode, note=more["note"]),
         DIALS, _no_trade_off,
     ),
     Entry(
         STUDY, "roc", "Does max_p_cf tell them apart?", lambda s, at: _curve(s, at, "roc"),
-        lambda p, more, mode: curves.plot_roc(
+        lambda p, more, mode: drawings.plot_roc(
             p, gamma=more["gamma"], auc=more["auc"], mode=mode, note=more["note"]
         ),
         DIALS, _no_trade_off,
