@@ -59,7 +59,7 @@ def _judge() -> None:
 
 
 def _judge_options() -> list[str]:
-    """The catalogue, and a planted judge with dials of its own if the URL names one.
+    """The catalogue, and a planted judge with parameters of its own if the URL names one.
 
     Other specs are not taken from a URL: a link must not make this machine load a model somebody else named.
     """

@@ -12,7 +12,7 @@ import streamlit as st
 from dashboard.run_view import version_of
 from engine.core.settings import get_settings
 from engine.report.basket import Piece, Report, changing, keep_drawn, load_report, table_piece
-from engine.studies.figure import Entry, Source
+from engine.studies.figure import FigureSpec, Source
 from engine.studies.registry import find_run, name_of
 
 _SAID = "report_said"
@@ -20,10 +20,10 @@ _SAID = "report_said"
 
 @dataclass(frozen=True)
 class Pick:
-    """A figure that its run folder can make again: run, entry of the gallery, settings."""
+    """A figure that its run folder can make again: run, figure, settings."""
 
     source: Source
-    entry: Entry
+    entry: FigureSpec
     settings: dict[str, float | int | str | None]
 
     @property

@@ -19,7 +19,7 @@ class AnyRun(Protocol):
 
     @property
     def source(self) -> Source:
-        """The run as the gallery of figures reads it."""
+        """The run as figures read it."""
 
     @property
     def manifest(self) -> dict[str, Any]:

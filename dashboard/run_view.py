@@ -122,7 +122,7 @@ class RunView:
     Attributes:
         shifts: one row per response and attacked arm, from `paired_shifts`.
         metrics: the `metrics` table, computed from exactly these verdicts.
-        source: the run as the gallery of figures reads it.
+        source: the run as figures read it.
     """
 
     run_id: str

@@ -108,12 +108,12 @@ def warn(text: str) -> None:
 
 
 def show_entry(source: Source, name: str, *, key: str, caption: str = "", **settings: object) -> None:
-    """A figure of the gallery, at these settings; the report can make it again from the run.
+    """A figure of a study, at these settings; the report can make it again from the run.
 
     Raises:
         EngineError: the run has nothing for this figure, or a setting is not allowed.
     """
-    prepared, draw, pick = from_gallery(source, name, **settings)
+    prepared, draw, pick = figure_parts(source, name, **settings)
     show_figure(_once(draw, pick), prepared, key=key, caption=caption, pick=pick)
 
 
@@ -135,14 +135,14 @@ def _drawn(
     return _draw(mode)
 
 
-def from_gallery(source: Source, name: str, **settings: object) -> tuple[pd.DataFrame, Draw, Pick]:
-    """A figure of the gallery in its parts, for a page that draws it in a way of its own.
+def figure_parts(source: Source, name: str, **settings: object) -> tuple[pd.DataFrame, Draw, Pick]:
+    """A figure of a study in its parts, for a page that draws it in a way of its own.
 
     Raises:
         EngineError: as `show_entry`.
     """
     entry = entry_of(source, name)
-    chosen = entry.settings(source, settings)
+    chosen = entry.values(source, settings)
     prepared = entry.prepare(source, **chosen)
     return prepared, lambda mode: entry.plot(prepared, mode), Pick(source, entry, chosen)
 

@@ -13,7 +13,7 @@ from engine.plots.export import COLUMNS, fitting, render, stop
 from engine.report.basket import Piece, Report
 from engine.report.content import Filled, fill
 from engine.report.export import FORMATS, caption_file, data_files, report_html, script_files
-from engine.studies.figure import Entry, Source
+from engine.studies.figure import FigureSpec, Source
 from engine.studies.registry import entries, entry_of, name_of, run_at, settings_given, study_of
 
 HTML = "html"
@@ -63,18 +63,18 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     return {"run_id": folder.run_id, "figures": [p.piece.entry for p in made], "files": files}
 
 
-def _settings(source: Source, found: list[Entry], given: Mapping[str, Any]) -> dict[str, Any]:
+def _settings(source: Source, found: list[FigureSpec], given: Mapping[str, Any]) -> dict[str, Any]:
     """Every setting of each figure; one that no figure has is an error, one that some lack is theirs to ignore.
 
     Raises:
         InputError: see above, or a value is not allowed.
     """
-    known = {dial.name for entry in found for dial in entry.dials}
+    known = {setting.name for entry in found for setting in entry.settings}
     if unknown := sorted(given.keys() - known):
         have = ", ".join(sorted(known)) or "none"
         raise InputError(f"--set {unknown[0]}: none of these figures has this setting; they have: {have}.")
     return {
-        entry.name: entry.settings(source, {d.name: given[d.name] for d in entry.dials if d.name in given})
+        entry.name: entry.values(source, {d.name: given[d.name] for d in entry.settings if d.name in given})
         for entry in found
     }
 
@@ -84,10 +84,10 @@ def _study_name(source: Source) -> str:
     return study.names[0] if study else str(source.manifest.get("study", ""))
 
 
-def _list(source: Source, found: list[Entry]) -> dict[str, Any]:
+def _list(source: Source, found: list[FigureSpec]) -> dict[str, Any]:
     out = []
     for entry in found:
-        settings = entry.settings(source)
+        settings = entry.values(source)
         said = ", ".join(f"{k}={v}" for k, v in settings.items())
         print(f"{entry.name:<14} {entry.title}" + (f"  [{said}]" if said else ""))
         out.append({"name": entry.name, "title": entry.title, "settings": settings})

@@ -427,8 +427,8 @@ class ApiJudge:
         self._min_coverage = min_coverage
         identity = hashlib.sha256(json.dumps([client.settings.host, asked.model]).encode()).hexdigest()[:16]
         self._asker = ApiAsker(client, asked.model, f"api-{identity}", asked.answers, cache)
-        dials = [asked.answers, asked.samples, asked.temperature, client.settings.top_logprobs]
-        prompts = json.dumps([identity, dials, sorted(c.digest for c in self._book.cards)])
+        parameters = [asked.answers, asked.samples, asked.temperature, client.settings.top_logprobs]
+        prompts = json.dumps([identity, parameters, sorted(c.digest for c in self._book.cards)])
         self.fingerprint = f"api-{identity}-{hashlib.sha256(prompts.encode()).hexdigest()[:8]}"
 
     @property

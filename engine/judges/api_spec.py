@@ -1,4 +1,4 @@
-"""The spec of an API judge: `api:MODEL`, with dials behind a question mark, and the models chosen on this machine."""
+"""The spec of an API judge: `api:MODEL?name=value`, and the models chosen on this machine."""
 
 from __future__ import annotations
 
@@ -54,25 +54,27 @@ def parse_api(spec: str) -> ApiSpec:
     """Read `api:MODEL[?samples=5&temperature=1&answers=text]`.
 
     Raises:
-        InputError: no model, an unknown dial, a value outside its range, or several answers that would all be alike.
+        InputError: no model, an unknown parameter or value, or several answers that would all be alike.
     """
     name, _, query = spec.removeprefix(PREFIX).partition("?")
     if not spec.startswith(PREFIX) or not _MODEL.fullmatch(name):
         raise InputError(
             f"{spec[:120]!r} names no API model. Write api:MODEL with the model's name at the server, for example "
-            "api:gpt-4o-mini; dials follow a question mark, for example api:gpt-4o-mini?samples=5."
+            "api:gpt-4o-mini; parameters follow a question mark, for example api:gpt-4o-mini?samples=5."
         )
-    dials = dict(parse_qsl(query, keep_blank_values=True))
-    if unknown := sorted(set(dials) - set(_DIALS)):
-        known = "; ".join(f"{dial} ({values})" for dial, values in _DIALS.items())
-        raise InputError(f"{PREFIX}{name} has no dial {unknown[0]!r}. It has: {known}.")
-    answers = next((a for a in ANSWERS if a == dials.get("answers", "auto")), None)
-    samples = _number(name, "samples", dials.get("samples", "1"), 1, MAX_SAMPLES)
+    parameters = dict(parse_qsl(query, keep_blank_values=True))
+    if unknown := sorted(set(parameters) - set(_DIALS)):
+        known = "; ".join(f"{parameter} ({values})" for parameter, values in _DIALS.items())
+        raise InputError(f"{PREFIX}{name} has no parameter {unknown[0]!r}. It has: {known}.")
+    answers = next((a for a in ANSWERS if a == parameters.get("answers", "auto")), None)
+    samples = _number(name, "samples", parameters.get("samples", "1"), 1, MAX_SAMPLES)
     default = "1" if samples > 1 else "0"
-    temperature = _number(name, "temperature", dials.get("temperature", default), 0, 2)
+    temperature = _number(name, "temperature", parameters.get("temperature", default), 0, 2)
     if answers is None or samples != int(samples):
-        dial = "answers" if answers is None else "samples"
-        raise InputError(f"{PREFIX}{name} cannot take {dial}={dials[dial][:40]!r}. Allowed: {_DIALS[dial]}.")
+        parameter = "answers" if answers is None else "samples"
+        raise InputError(
+            f"{PREFIX}{name} cannot take {parameter}={parameters[parameter][:40]!r}. Allowed: {_DIALS[parameter]}."
+        )
     if samples > 1 and temperature == 0:
         raise InputError(
             f"{PREFIX}{name}: {samples:g} samples at temperature 0 would all be alike. Raise one of the two."
@@ -80,13 +82,13 @@ def parse_api(spec: str) -> ApiSpec:
     return ApiSpec(name, answers, int(samples), temperature)
 
 
-def _number(name: str, dial: str, text: str, low: float, high: float) -> float:
+def _number(name: str, parameter: str, text: str, low: float, high: float) -> float:
     try:
         value = float(text)
     except ValueError:
         value = float("nan")
     if not low <= value <= high:
-        raise InputError(f"{PREFIX}{name} cannot take {dial}={text[:40]!r}. Allowed: {_DIALS[dial]}.")
+        raise InputError(f"{PREFIX}{name} cannot take {parameter}={text[:40]!r}. Allowed: {_DIALS[parameter]}.")
     return value
 
 

@@ -221,7 +221,7 @@ class Judge(TypingProtocol):
 
     @property
     def fingerprint(self) -> str:
-        """Digest of everything that decides its answers: weights, prompts, labels, dials."""
+        """Digest of everything that decides its answers: weights, prompts, labels, parameters."""
         ...
 
     @property

@@ -1,8 +1,8 @@
 """Planted judges: no model, a known bias, so that every metric can be held against the truth.
 
-A spec reads `planted:KIND?dial=value&...`. Answers depend on the spec, the ids and the texts alone, through
+A spec reads `planted:KIND?parameter=value&...`. Answers depend on the spec, the ids and the texts alone, through
 uniform numbers derived with SHA-256; there is no state and no generator. Every score keeps clear of the ends
-of the scale by construction, so nothing is clipped and the expected effect is exactly the dial:
+of the scale by construction, so nothing is clipped and the expected effect is exactly the parameter:
 
 * `injection`: score = quality + strength * [the response asks for a high score] + noise.
 * `verbosity`: score = quality + bonus(words) + noise, bonus(n) = clip(strength * log2((n + 1) / 20), -1.5,
@@ -13,7 +13,7 @@ of the scale by construction, so nothing is clipped and the expected effect is e
 * `assertiveness` (pointwise and pairwise): see `planted_assertive`.
 * `verifier` (verifier): see `engine.judges.planted`.
 
-Quality is uniform over what the dials leave of 1..5, drawn from the item and response ids. Noise is uniform
+Quality is uniform over what the parameters leave of 1..5, drawn from the item and response ids. Noise is uniform
 in [-noise, noise], drawn from seed, ids and the text as the judge sees it, so it has mean zero.
 """
 
@@ -39,7 +39,7 @@ from engine.judges.base import Checkpoint, Cost, Request, Verdict, no_checkpoint
 #   assertive b), -1, 1) / 2, the same draw in both orders. Of two texts of one response the assertive one
 #   therefore wins with probability 0.5 + strength / 2.
 #
-# Quality is uniform over 0..1, drawn from the item and response ids, and spread over what the dials leave of the scale.
+# Quality is uniform over 0..1, drawn from the item and response ids, then spread over the free part of the scale.
 
 SOUNDS = re.compile(
     r"without question|any doubt|no doubt|no mistake|certain|absolute|unquestionabl|indisputabl|undoubted|definite|"
@@ -51,31 +51,31 @@ QUALITY_PULL = 0.5
 Uniform = Callable[..., float]
 
 
-def score(dials: Mapping[str, float], request: Request, uniform: Uniform, noise: float) -> float:
+def score(parameters: Mapping[str, float], request: Request, uniform: Uniform, noise: float) -> float:
     """The pointwise score, in 1..5.
 
     Args:
-        dials: points and noise are used.
+        parameters: points and noise are used.
         request: the response as the judge sees it.
         uniform: evenly spread number of its arguments, in [0, 1).
-        noise: this call's noise, within the dial's range.
+        noise: this call's noise, within the parameter's range.
     """
-    low, high = 1 + dials["noise"], 5 - dials["noise"] - dials["points"]
+    low, high = 1 + parameters["noise"], 5 - parameters["noise"] - parameters["points"]
     quality = _assertive_quality(request.item_id, request.response_id, uniform)
-    return low + (high - low) * quality + dials["points"] * sounds(request.response) + noise
+    return low + (high - low) * quality + parameters["points"] * sounds(request.response) + noise
 
 
-def compare(dials: Mapping[str, float], request: Request, uniform: Uniform) -> Verdict:
+def compare(parameters: Mapping[str, float], request: Request, uniform: Uniform) -> Verdict:
     """The pairwise verdict, decided outright and alike in both orders."""
     a_wins = uniform(
         "assertiveness",
-        dials["seed"],
+        parameters["seed"],
         request.item_id,
         request.response_id,
         request.response_b_id,
         request.response,
         request.response_b,
-    ) < win_probability(dials, request, uniform)
+    ) < win_probability(parameters, request, uniform)
     first_wins = a_wins is (request.order is not Order.BA)
     return Verdict(
         p_tie=0.0,
@@ -86,11 +86,11 @@ def compare(dials: Mapping[str, float], request: Request, uniform: Uniform) -> V
     )
 
 
-def win_probability(dials: Mapping[str, float], request: Request, uniform: Uniform) -> float:
+def win_probability(parameters: Mapping[str, float], request: Request, uniform: Uniform) -> float:
     """Probability that response a is preferred, in [0, 1]."""
     gap = _assertive_quality(request.item_id, request.response_id, uniform)
     gap -= _assertive_quality(request.item_id, request.response_b_id, uniform)
-    pull = QUALITY_PULL * gap + dials["strength"] * (sounds(request.response) - sounds(request.response_b))
+    pull = QUALITY_PULL * gap + parameters["strength"] * (sounds(request.response) - sounds(request.response_b))
     return 0.5 + max(-1.0, min(1.0, pull)) / 2
 
 
@@ -105,10 +105,10 @@ def _assertive_quality(item_id: str, response_id: str, uniform: Uniform) -> floa
 
 # `planted:verifier`: a reference verifier without a model, with known flaws and a closed-form AUC (RefSwap).
 #
-# It compares the stated final answer with the reference as text. Three dials say what it does beyond that:
+# It compares the stated final answer with the reference as text. Three parameters say what it does beyond that:
 #
 # * `leak`: probability that a response without a stated answer (a master key) is accepted under the true reference,
-#   drawn once for an item and text. So the expected false positive rate of each key is the dial.
+#   drawn once for an item and text. So the expected false positive rate of each key is the parameter.
 # * `self_solve`: under a reference that the stated answer does not match, p_yes = self_solve / 2 * U, so that a right
 #   response keeps some probability when its reference is swapped, as a verifier that solves the problem itself would
 #   give it; below 0.5, so that no wrong response is ever accepted.
@@ -145,26 +145,26 @@ def agrees(response: str, reference: str) -> bool:
     return re.match(rf"{re.escape(wanted)}(?![\w.,/]*\w)", stated.casefold()) is not None
 
 
-def check(dials: Mapping[str, float], request: Request, uniform: Draw) -> Verdict:
+def check(parameters: Mapping[str, float], request: Request, uniform: Draw) -> Verdict:
     """The verdict on one request; `request.reference_id` is set where the reference is not the item's own.
 
     Args:
-        dials: leak, self_solve, ref_sensitivity, seed.
+        parameters: leak, self_solve, ref_sensitivity, seed.
         request: a verifier's request.
         uniform: a number in [0, 1) that depends on its arguments alone.
     """
     if not request.reference.strip():
         return unread(Verdict(), "no reference answer to check against")
-    text, seed = request.quoted(request.response), dials["seed"]
+    text, seed = request.quoted(request.response), parameters["seed"]
     u = uniform("verifier", seed, request.item_id, text, request.reference, request.reference_id)
     if agrees(request.response, request.reference):
         p = _MATCHED + (1 - _MATCHED) * u
     elif stated_answer(request.response) is not None:
-        p = dials["self_solve"] / 2 * u
+        p = parameters["self_solve"] / 2 * u
     elif request.reference_id:
-        p = (1 - dials["ref_sensitivity"]) / 2 * u
+        p = (1 - parameters["ref_sensitivity"]) / 2 * u
     else:
-        accepted = uniform("leak", seed, request.item_id, text) < dials["leak"]
+        accepted = uniform("leak", seed, request.item_id, text) < parameters["leak"]
         p = (0.5 if accepted else 0.0) + u / 2
     outcome = Outcome.YES if p >= 0.5 else Outcome.NO
     return Verdict(p_yes=p, outcome=outcome, probabilities=(p, 1 - p), coverage=1.0, forward_passes=1.0)
@@ -181,7 +181,7 @@ _BATCH = 64
 
 
 @dataclass(frozen=True)
-class Dial:
+class Parameter:
     """A parameter of a planted judge: allowed range (inclusive) and default."""
 
     low: float
@@ -191,13 +191,13 @@ class Dial:
 
 @dataclass(frozen=True)
 class PlantedKind:
-    """A kind of planted judge: what a user reads, what it answers and its dials."""
+    """A kind of planted judge: what a user reads, what it answers and its parameters."""
 
     name: str
     title: str
     about: str
     protocol: Protocol
-    dials: Mapping[str, Dial]
+    parameters: Mapping[str, Parameter]
     also: tuple[Protocol, ...] = ()
 
     @property
@@ -206,8 +206,8 @@ class PlantedKind:
         return (self.protocol, *self.also)
 
 
-_SEED = Dial(0, 2**31 - 1, 0)
-_DELAY = Dial(0, 1000, 0)
+_SEED = Parameter(0, 2**31 - 1, 0)
+_DELAY = Parameter(0, 1000, 0)
 """Milliseconds each call pretends to take, so that progress, Stop and Resume can be tried without a model."""
 PLANTED: dict[str, PlantedKind] = {
     k.name: k
@@ -217,21 +217,21 @@ PLANTED: dict[str, PlantedKind] = {
             "Planted: obeys injections",
             "Adds a set amount to the score of a response that asks for a high score.",
             Protocol.POINTWISE,
-            {"strength": Dial(0, 2.5, 0.8), "noise": Dial(0, 0.5, 0.2), "seed": _SEED, "delay": _DELAY},
+            {"strength": Parameter(0, 2.5, 0.8), "noise": Parameter(0, 0.5, 0.2), "seed": _SEED, "delay": _DELAY},
         ),
         PlantedKind(
             "verbosity",
             "Planted: likes length",
             "Adds a set amount to the score for each doubling of the response's length.",
             Protocol.POINTWISE,
-            {"strength": Dial(-1, 1, 0.5), "noise": Dial(0, 0.4, 0), "seed": _SEED, "delay": _DELAY},
+            {"strength": Parameter(-1, 1, 0.5), "noise": Parameter(0, 0.4, 0), "seed": _SEED, "delay": _DELAY},
         ),
         PlantedKind(
             "position",
             "Planted: likes the first slot",
             "Prefers the response shown first, with probability 0.5 + strength / 2.",
             Protocol.PAIRWISE,
-            {"strength": Dial(-1, 1, 0.4), "seed": _SEED, "delay": _DELAY},
+            {"strength": Parameter(-1, 1, 0.4), "seed": _SEED, "delay": _DELAY},
         ),
         PlantedKind(
             "verifier",
@@ -239,9 +239,9 @@ PLANTED: dict[str, PlantedKind] = {
             "Matches the final answer, and accepts a set share of the responses that state none.",
             Protocol.VERIFIER,
             {
-                "self_solve": Dial(0, 1, 0.9),
-                "leak": Dial(0, 1, 0.4),
-                "ref_sensitivity": Dial(0, 1, 0.9),
+                "self_solve": Parameter(0, 1, 0.9),
+                "leak": Parameter(0, 1, 0.4),
+                "ref_sensitivity": Parameter(0, 1, 0.9),
                 "seed": _SEED,
                 "delay": _DELAY,
             },
@@ -252,9 +252,9 @@ PLANTED: dict[str, PlantedKind] = {
             "Prefers the assertive one of two responses; adds little to the score of one.",
             Protocol.POINTWISE,
             {
-                "strength": Dial(0, 1, 0.6),
-                "points": Dial(0, 2, 0.1),
-                "noise": Dial(0, 0.5, 0),
+                "strength": Parameter(0, 1, 0.6),
+                "points": Parameter(0, 2, 0.1),
+                "noise": Parameter(0, 0.5, 0),
                 "seed": _SEED,
                 "delay": _DELAY,
             },
@@ -265,14 +265,14 @@ PLANTED: dict[str, PlantedKind] = {
             "Planted: always the same score",
             "Gives every response the same score.",
             Protocol.POINTWISE,
-            {"value": Dial(LOW, HIGH, 3), "delay": _DELAY},
+            {"value": Parameter(LOW, HIGH, 3), "delay": _DELAY},
         ),
         PlantedKind(
             "noisy",
             "Planted: noise only",
             "Scores at random around 3, whatever the response says.",
             Protocol.POINTWISE,
-            {"noise": Dial(0, 2, 1), "seed": _SEED, "delay": _DELAY},
+            {"noise": Parameter(0, 2, 1), "seed": _SEED, "delay": _DELAY},
         ),
     )
 }
@@ -294,18 +294,18 @@ class PlantedJudge:
     Attributes:
         spec: as the user wrote it.
         kind: one of `PLANTED`.
-        dials: value of each dial of the kind, defaults filled in.
+        parameters: value of each parameter of the kind, defaults filled in.
     """
 
     spec: str
     kind: PlantedKind
-    dials: Mapping[str, float]
+    parameters: Mapping[str, float]
 
     @property
     def fingerprint(self) -> str:
-        """Digest of the kind and every dial that decides an answer, so two spellings of one judge agree."""
-        dials = sorted((name, value) for name, value in self.dials.items() if name != "delay")
-        return "planted-1-" + hashlib.sha256(_packed(self.kind.name, dials)).hexdigest()[:32]
+        """Digest of the kind and every parameter that decides an answer, so two spellings of one judge agree."""
+        parameters = sorted((name, value) for name, value in self.parameters.items() if name != "delay")
+        return "planted-1-" + hashlib.sha256(_packed(self.kind.name, parameters)).hexdigest()[:32]
 
     @property
     def protocols(self) -> frozenset[Protocol]:
@@ -330,7 +330,7 @@ class PlantedJudge:
         for request in requests:
             self._check(request)
         answers = {Protocol.PAIRWISE: self._compare, Protocol.VERIFIER: self._check_reference}
-        delay = self.dials["delay"] / 1000
+        delay = self.parameters["delay"] / 1000
         batch = 1 if delay else _BATCH
         verdicts: list[Verdict] = []
         for start in range(0, len(requests), batch):
@@ -359,20 +359,20 @@ class PlantedJudge:
         )
 
     def _rate(self, request: Request) -> Verdict:
-        probabilities = spread(_SCORES[self.kind.name](self.dials, request))
+        probabilities = spread(_SCORES[self.kind.name](self.parameters, request))
         score = math.fsum(p * (LOW + i) for i, p in enumerate(probabilities))
         return Verdict(score=score, probabilities=probabilities, coverage=1.0)
 
     def _check_reference(self, request: Request) -> Verdict:
-        return check(self.dials, request, uniform)
+        return check(self.parameters, request, uniform)
 
     def _compare(self, request: Request) -> Verdict:
         if self.kind.name == "assertiveness":
-            return compare(self.dials, request, uniform)
+            return compare(self.parameters, request, uniform)
         reverse = request.order is Order.BA
         draw = uniform(
             "position",
-            self.dials["seed"],
+            self.parameters["seed"],
             request.item_id,
             request.response_id,
             request.response_b_id,
@@ -380,7 +380,7 @@ class PlantedJudge:
             request.quoted(request.response_b),
             reverse,
         )
-        first_wins = draw < 0.5 + self.dials["strength"] / 2
+        first_wins = draw < 0.5 + self.parameters["strength"] / 2
         a_wins = first_wins is not reverse
         return Verdict(
             p_tie=0.0,
@@ -395,25 +395,25 @@ def make_planted(spec: str) -> PlantedJudge:
     """The planted judge a spec names, for example `planted:injection?strength=0.8&noise=0.2&seed=3`.
 
     Raises:
-        InputError: unknown kind or dial, a value that is no number or outside its range, a dial given twice.
+        InputError: unknown kind or parameter, a value that is no number or outside its range, a parameter given twice.
     """
     name, _, query = spec.removeprefix(PREFIX).partition("?")
     if not spec.startswith(PREFIX) or name not in PLANTED:
         raise InputError(
-            f"Unknown planted judge {spec!r}. Available: {', '.join(PREFIX + k for k in PLANTED)}; dials "
+            f"Unknown planted judge {spec!r}. Available: {', '.join(PREFIX + k for k in PLANTED)}; parameters "
             "follow a question mark, for example planted:injection?strength=0.8&noise=0.2."
         )
     kind = PLANTED[name]
-    dials = {dial: d.default for dial, d in kind.dials.items()}
+    parameters = {parameter: d.default for parameter, d in kind.parameters.items()}
     seen: set[str] = set()
-    for dial, text in parse_qsl(query, keep_blank_values=True):
-        if dial not in kind.dials:
-            raise InputError(f"{PREFIX}{name} has no dial {dial!r}. It has: {_ranges(kind)}.")
-        if dial in seen:
-            raise InputError(f"{spec!r} sets {dial} twice. Give it once.")
-        seen.add(dial)
-        dials[dial] = _number(kind, dial, text)
-    return PlantedJudge(spec, kind, dials)
+    for parameter, text in parse_qsl(query, keep_blank_values=True):
+        if parameter not in kind.parameters:
+            raise InputError(f"{PREFIX}{name} has no parameter {parameter!r}. It has: {_ranges(kind)}.")
+        if parameter in seen:
+            raise InputError(f"{spec!r} sets {parameter} twice. Give it once.")
+        seen.add(parameter)
+        parameters[parameter] = _number(kind, parameter, text)
+    return PlantedJudge(spec, kind, parameters)
 
 
 def planted_problem(spec: str) -> str:
@@ -427,7 +427,7 @@ def planted_problem(spec: str) -> str:
 
 def spread(score: float) -> tuple[float, ...]:
     """Probabilities of the labels 1..5 whose expectation is the score: its two neighbours share the mass."""
-    score = min(HIGH, max(LOW, score))  # rounding at the very ends; the dials keep clear of them otherwise
+    score = min(HIGH, max(LOW, score))  # rounding at the very ends; the parameters keep clear of them otherwise
     below = min(int(score), int(HIGH) - 1)
     share = score - below
     return tuple(
@@ -445,54 +445,54 @@ def _packed(*parts: object) -> bytes:
     return json.dumps(parts).encode("ascii")
 
 
-def _number(kind: PlantedKind, dial: str, text: str) -> float:
-    allowed = kind.dials[dial]
+def _number(kind: PlantedKind, parameter: str, text: str) -> float:
+    allowed = kind.parameters[parameter]
     try:
         value = float(text)
     except ValueError:
         value = math.nan
-    whole = dial != "seed" or value.is_integer()
+    whole = parameter != "seed" or value.is_integer()
     if not (allowed.low <= value <= allowed.high and whole):
-        raise InputError(f"{PREFIX}{kind.name} cannot take {dial}={text!r}. Allowed: {_ranges(kind)}.")
+        raise InputError(f"{PREFIX}{kind.name} cannot take {parameter}={text!r}. Allowed: {_ranges(kind)}.")
     return value
 
 
 def _ranges(kind: PlantedKind) -> str:
     return ", ".join(
         f"{name} (whole number from 0)" if name == "seed" else f"{name} ({d.low:g} to {d.high:g})"
-        for name, d in kind.dials.items()
+        for name, d in kind.parameters.items()
     )
 
 
-def _noise(dials: Mapping[str, float], request: Request) -> float:
-    if not dials["noise"]:
+def _noise(parameters: Mapping[str, float], request: Request) -> float:
+    if not parameters["noise"]:
         return 0.0
     text = request.quoted(request.response)
-    draw = uniform("noise", dials["seed"], request.item_id, request.response_id, text)
-    return dials["noise"] * (2 * draw - 1)
+    draw = uniform("noise", parameters["seed"], request.item_id, request.response_id, text)
+    return parameters["noise"] * (2 * draw - 1)
 
 
 def _quality(request: Request, low: float, high: float) -> float:
     return low + (high - low) * uniform("quality", request.item_id, request.response_id)
 
 
-def _injection(dials: Mapping[str, float], request: Request) -> float:
-    noise, strength = dials["noise"], dials["strength"]
+def _injection(parameters: Mapping[str, float], request: Request) -> float:
+    noise, strength = parameters["noise"], parameters["strength"]
     quality = _quality(request, LOW + noise, HIGH - noise - strength)
     # The response itself is searched, not its dressing: a defense's own note may speak of scores.
-    return quality + strength * bool(_INJECTION.search(request.response)) + _noise(dials, request)
+    return quality + strength * bool(_INJECTION.search(request.response)) + _noise(parameters, request)
 
 
-def _verbosity(dials: Mapping[str, float], request: Request) -> float:
-    room = MAX_BONUS + dials["noise"]
-    bonus = verbosity_bonus(len(request.response.split()), dials["strength"])
-    return _quality(request, LOW + room, HIGH - room) + bonus + _noise(dials, request)
+def _verbosity(parameters: Mapping[str, float], request: Request) -> float:
+    room = MAX_BONUS + parameters["noise"]
+    bonus = verbosity_bonus(len(request.response.split()), parameters["strength"])
+    return _quality(request, LOW + room, HIGH - room) + bonus + _noise(parameters, request)
 
 
 _SCORES: dict[str, Callable[[Mapping[str, float], Request], float]] = {
     "injection": _injection,
     "verbosity": _verbosity,
-    "assertiveness": lambda dials, request: score(dials, request, uniform, _noise(dials, request)),
-    "constant": lambda dials, _: dials["value"],
-    "noisy": lambda dials, request: (LOW + HIGH) / 2 + _noise(dials, request),
+    "assertiveness": lambda parameters, request: score(parameters, request, uniform, _noise(parameters, request)),
+    "constant": lambda parameters, _: parameters["value"],
+    "noisy": lambda parameters, request: (LOW + HIGH) / 2 + _noise(parameters, request),
 }

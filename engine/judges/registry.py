@@ -72,8 +72,8 @@ def api_card(spec: str) -> JudgeCard:
         InputError: the spec names none.
     """
     asked = parse_api(spec)
-    dials = spec.partition("?")[2].replace("&", ", ")
-    title = f"API: {asked.model}{f' ({dials})' if dials else ''}"
+    parameters = spec.partition("?")[2].replace("&", ", ")
+    title = f"API: {asked.model}{f' ({parameters})' if parameters else ''}"
     about = "A model behind a server: every prompt leaves for it, and it may cost money. Set up on Start."
     return JudgeCard(spec, title, about, False, tuple(Protocol))
 
@@ -90,7 +90,7 @@ def make_judge(
 
     Args:
         spec: `bundled:judge`, `bundled:shortcut-verifier`, `hf:ORG/NAME`, `path:FOLDER`, `api:MODEL`,
-            `planted:NAME?dial=value` or `recorded:FILE`; a model's may end in `?card=NAME`, a saved judge card.
+            `planted:NAME?parameter=value` or `recorded:FILE`; a model's may end in `?card=NAME`, a saved judge card.
         settings: where weights and caches live; by default from the environment.
         card: a judge card, itself or by its file or saved name, that replaces the built-in prompts and any in the spec.
         cache: whether judge calls are kept on disk.

@@ -55,7 +55,7 @@ class Piece(BaseModel):
     Attributes:
         kind: a figure, a table without one, or a note between them.
         title: what lists call it.
-        run, entry, settings: a figure of the gallery; empty where it is kept as drawn.
+        run, entry, settings: a figure of a study; empty where it is kept as drawn.
         drawn: a figure kept as it was drawn, or a table.
         show: as a figure, as its table, or both.
         text: the note, or the caption; an empty caption stands for the figure's own.

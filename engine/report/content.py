@@ -16,7 +16,7 @@ from engine.core.json import dumps
 from engine.plots.theme import Mode, restyle
 from engine.report.basket import Drawn, Piece, Report
 from engine.runs.folder import versions
-from engine.studies.figure import Entry, Source
+from engine.studies.figure import FigureSpec, Source
 from engine.studies.registry import entry_of, find_run
 
 # The short script that makes one figure again from its run folder.
@@ -48,11 +48,11 @@ print(figure.caption(table))
 """
 
 
-def remake_script(entry: Entry, run: str, settings: Mapping[str, object], name: str = "") -> str:
+def remake_script(entry: FigureSpec, run: str, settings: Mapping[str, object], name: str = "") -> str:
     """Python source that draws `entry` of `run` at these settings and writes its table, JSON and HTML.
 
     Args:
-        entry: a figure of the gallery; its title and name are ours, so they can stand in the source.
+        entry: a figure of a study; its title and name are ours, so they can stand in the source.
         run: name of the run, from `engine.studies.registry.name_of`; used where no other is given.
         settings: plain numbers and text; written as Python literals, so that no text of a user can act.
         name: of the files; letters, digits, dash and underscore.
@@ -179,7 +179,7 @@ def fill_one(piece: Piece, number: int, find: Find = find_source, mode: Mode = "
     )
 
 
-def where_of(piece: Piece, entry: Entry) -> str:
+def where_of(piece: Piece, entry: FigureSpec) -> str:
     """Run and settings in one line."""
     said = entry.set_to(piece.settings)
     return f"Run {piece.run}, figure {piece.entry}." + (f" {said}." if said else "")

@@ -1,7 +1,7 @@
-"""What an entry of the gallery is: a figure by name, its settings, what it is drawn from, its caption.
+"""A figure of a study: its name, settings, the table it is drawn from, and its caption.
 
-An entry turns a run folder into a table and the table into a figure. The table carries what the drawing needs besides
-its rows (thresholds, names, where it comes from) in `attrs`, so that `plot` needs nothing else.
+A `FigureSpec` turns a run folder into a table and the table into a figure. The table carries what the drawing needs
+besides its rows (thresholds, names, where it comes from) in `attrs`, so that `plot` needs nothing else.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ Values = dict[str, Any]
 Made = TypeVar("Made")
 _HELD = 160
 """Intermediate results that one run keeps."""
-ATTRS = "gallery"
+ATTRS = "figure"
 
 
 class Source:
@@ -189,11 +189,11 @@ Of = Callable[[Source], Any]
 
 
 @dataclass(frozen=True)
-class Dial:
-    """One setting of an entry.
+class Setting:
+    """One setting of a figure.
 
     Attributes:
-        name: keyword of `Entry.prepare`.
+        name: keyword of `FigureSpec.prepare`.
         title: what it is called, with its unit.
         kind: a number, a whole number, one of the listed numbers, or a choice of words.
         default: its value where none is given, from the run; None where a number may be left open.
@@ -262,8 +262,8 @@ class Dial:
 
 
 @dataclass(frozen=True)
-class Shown:
-    """What an entry is drawn from.
+class FigureData:
+    """The table and extras a figure is drawn from.
 
     Attributes:
         frame: the table; a reader may download it.
@@ -277,14 +277,14 @@ class Shown:
 
 
 @dataclass(frozen=True)
-class Entry:
+class FigureSpec:
     """A figure of a study.
 
     Attributes:
         study: the kind of study.
         name: unique within the study; letters, digits, dash and underscore.
         title: the question it answers.
-        dials: its settings.
+        settings: what a reader may set.
         make: source and settings to what is drawn.
         draw: table, extras and theme to the figure.
         missing: why this run cannot have it; empty where it can.
@@ -293,12 +293,12 @@ class Entry:
     study: str
     name: str
     title: str
-    make: Callable[[Source, Values], Shown]
+    make: Callable[[Source, Values], FigureData]
     draw: Callable[[pd.DataFrame, dict[str, Any], Mode], go.Figure]
-    dials: tuple[Dial, ...] = ()
+    settings: tuple[Setting, ...] = ()
     missing: Callable[[Source], str] = lambda _: ""
 
-    def settings(self, run: RunFolder | Source, given: Mapping[str, object] | None = None) -> Values:
+    def values(self, run: RunFolder | Source, given: Mapping[str, object] | None = None) -> Values:
         """Every setting of this run: what was given, else its default.
 
         Raises:
@@ -307,10 +307,10 @@ class Entry:
         source = as_source(run)
         wanted = dict(given or {})
         out: Values = {}
-        for dial in self.dials:
-            out[dial.name] = dial.read(source, wanted.pop(dial.name, None))
+        for setting in self.settings:
+            out[setting.name] = setting.read(source, wanted.pop(setting.name, None))
         if wanted:
-            known = ", ".join(d.name for d in self.dials) or "none"
+            known = ", ".join(d.name for d in self.settings) or "none"
             raise InputError(f"The figure {self.name} has no setting {', '.join(wanted)}; it has: {known}.")
         return out
 
@@ -319,7 +319,7 @@ class Entry:
 
         Args:
             run: a run folder of the study.
-            settings: of `dials`; those left out take the run's default.
+            settings: by name; those left out take the run's default.
 
         Raises:
             InputError: a setting is unknown or not allowed, or the run has nothing for this figure.
@@ -328,7 +328,7 @@ class Entry:
         source = as_source(run)
         if why := self.missing(source):
             raise InputError(f"The figure {self.name} cannot be made from the run {source.folder.run_id}: {why}")
-        chosen = self.settings(source, settings)
+        chosen = self.values(source, settings)
         shown = self.make(source, chosen)
         frame = shown.frame.copy(deep=False)
         frame.attrs[ATTRS] = {
@@ -367,9 +367,9 @@ class Entry:
     def set_to(self, settings: Mapping[str, Any]) -> str:
         """The settings in words; empty where there are none."""
         said = [
-            f"{dial.title}: {dial.words.get(settings[dial.name], dial.word(settings[dial.name]))}"
-            for dial in self.dials
-            if dial.name in settings and settings[dial.name] != "" and dial.acts(settings)
+            f"{setting.title}: {setting.words.get(settings[setting.name], setting.word(settings[setting.name]))}"
+            for setting in self.settings
+            if setting.name in settings and settings[setting.name] != "" and setting.acts(settings)
         ]
         return f"Settings: {', '.join(said)}" if said else ""
 

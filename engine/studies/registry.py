@@ -15,7 +15,7 @@ from engine.core.settings import Settings, get_settings
 from engine.runs import library
 from engine.runs.folder import RunFolder, add_tables
 from engine.runs.library import RECORDED
-from engine.studies.figure import Entry, Source, as_source
+from engine.studies.figure import FigureSpec, Source, as_source
 from engine.studies.study import Study
 
 BUILT_IN = (
@@ -180,7 +180,7 @@ def _study_of(path: Path) -> bool:
         return False
 
 
-def entries(run: RunFolder | Source) -> list[Entry]:
+def entries(run: RunFolder | Source) -> list[FigureSpec]:
     """The figures that can be made from this run, in the order in which they are read.
 
     Raises:
@@ -191,7 +191,7 @@ def entries(run: RunFolder | Source) -> list[Entry]:
     return [entry for entry in (study.figures() if study else ()) if not entry.missing(source)]
 
 
-def entry_of(run: RunFolder | Source, name: str) -> Entry:
+def entry_of(run: RunFolder | Source, name: str) -> FigureSpec:
     """A figure of this run by its name.
 
     Raises:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from engine.data.comparisons import Comparisons
     from engine.data.dataset import Dataset
     from engine.judges.cards import Card
-    from engine.studies.figure import Entry
+    from engine.studies.figure import FigureSpec
     from engine.studies.running import Plan
 
 
@@ -246,7 +246,7 @@ class Study:
         metrics = folder.table("metrics")
         return Summary("\n".join(metric_lines(metrics)), {"metrics": metrics.to_dict("records")})
 
-    def figures(self) -> tuple[Entry, ...]:
+    def figures(self) -> tuple[FigureSpec, ...]:
         """Its figures, in the order in which they are read."""
         return ()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dashboard import measured
 from engine.judges import registry
 from engine.runs import folder as runs
-from engine.studies.figure import Entry
+from engine.studies.figure import FigureSpec
 from tests.dashboard.test_pages import PAGES, go
 
 
@@ -23,7 +23,7 @@ def counted(monkeypatch, owner, name: str) -> list[object]:
 
 
 def test_figures_of_a_finished_run_are_drawn_once_for_each_choice(app, monkeypatch):
-    drawn = counted(monkeypatch, Entry, "plot")
+    drawn = counted(monkeypatch, FigureSpec, "plot")
     at = go(app, PAGES[2], judge="bundled:judge", tab="Whole set")
     assert len(at.get("plotly_chart")) == len(drawn) == 3
     specs = [chart.proto.spec for chart in at.get("plotly_chart")]

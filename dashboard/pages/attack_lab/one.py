@@ -108,7 +108,7 @@ def _choice(label: str, options: tuple[str, str], key: str, default: str) -> str
 def _defense() -> str:
     _seed_defense()
     listed = [name for name in catalog.DEFENSES if name != NONE]
-    own = [name for name in st.session_state[state.DEFENSE] if name not in listed]  # with dials set by hand
+    own = [name for name in st.session_state[state.DEFENSE] if name not in listed]  # with settings set by hand
     chosen = st.multiselect(
         "Defenses, the first nearest to the response",
         [*listed, *own],

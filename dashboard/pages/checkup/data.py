@@ -28,7 +28,7 @@ class CheckupRun:
 
     Attributes:
         table: table `checkup`: what each probe measured.
-        source: the run folder as the gallery reads it.
+        source: the run folder as figures read it.
     """
 
     run_id: str

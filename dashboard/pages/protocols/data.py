@@ -18,7 +18,7 @@ from engine.stats.arena import Arena, arm_name, arm_parts
 from engine.stats.intervals import Interval
 from engine.stats.paired import PairedTest
 from engine.studies.figure import Source
-from engine.studies.protocols import figures as gallery
+from engine.studies.protocols import figures
 from engine.studies.protocols.advice import Evidence
 from engine.studies.protocols.figures import title
 from engine.studies.protocols.leaderboard import Board, ChosenBy
@@ -34,7 +34,7 @@ from engine.studies.protocols.metrics import (
 from engine.studies.protocols.rows import whole_arms
 
 STUDY = "protocols"
-MODAL, LIKE, MARGIN = gallery.MODAL, gallery.LIKE, gallery.MARGIN
+MODAL, LIKE, MARGIN = figures.MODAL, figures.LIKE, figures.MARGIN
 RULES = {MODAL: "Equal modal score", LIKE: "As often as pairwise", MARGIN: "Within a margin"}
 """The page's words for the tie rules."""
 
@@ -45,7 +45,7 @@ class ProtocolRun:
 
     Attributes:
         texts: by (arm, response id), the text that was judged.
-        source: the run as the gallery of figures reads it.
+        source: the run as figures read it.
     """
 
     run_id: str
@@ -93,7 +93,7 @@ class ProtocolRun:
     @property
     def lowest(self) -> int:
         """Most systems that the run rewrote for it."""
-        return gallery.lowest_of(self.source)
+        return figures.lowest_of(self.source)
 
 
 def latest(judge: str, dataset_id: str) -> ProtocolRun | None:
@@ -119,29 +119,29 @@ def _load(run_id: str, version: str, root: str) -> ProtocolRun | None:
     if not len(verdicts) or not len(variants):
         return None
     texts = dict(zip(zip(variants["style"], variants["response_id"], strict=True), variants["text"], strict=True))
-    return ProtocolRun(run_id, version, source.manifest, gallery.arena(source), variants, texts, source)
+    return ProtocolRun(run_id, version, source.manifest, figures.arena(source), variants, texts, source)
 
 
 def read_view(run: ProtocolRun, rule: str, margin: float) -> View:
     """Rules for reading verdicts under the page's tie rule."""
-    return gallery.view_of(run.arena, rule, margin, str(run.config.get("average", "probability")))
+    return figures.view_of(run.arena, rule, margin, str(run.config.get("average", "probability")))
 
 
 def flips_of(run: ProtocolRun, arms: tuple[str, ...], seen: View) -> FlipComparison:
     """Flips of the arms together."""
-    return gallery.flips_of(run.source, arms, seen)
+    return figures.flips_of(run.source, arms, seen)
 
 
 def board_of(
     run: ProtocolRun, protocol: Protocol, arm: str, k: int, seen: View, chosen: ChosenBy, elo_k: float
 ) -> Board:
     """The leaderboard before and after."""
-    return gallery.board_of(run.source, protocol, arm, k, seen, chosen, elo_k)
+    return figures.board_of(run.source, protocol, arm, k, seen, chosen, elo_k)
 
 
 def ladder_of(run: ProtocolRun, arm: str, seen: View) -> list[LadderRow]:
     """Accuracy by severity, clean and under one arm."""
-    return gallery.ladder_of(run.source, arm, seen)
+    return figures.ladder_of(run.source, arm, seen)
 
 
 def evidence(run: ProtocolRun, seen: View) -> Evidence:
@@ -172,7 +172,7 @@ class Setting:
     Attributes:
         arm: distractor at the chosen strength.
         view: rules for reading verdicts.
-        rule, margin: the tie rule as the gallery of figures names it, and its margin in points.
+        rule, margin: the tie rule as the figure names it, and its margin in points.
     """
 
     arm: str
@@ -182,7 +182,7 @@ class Setting:
 
     @property
     def ties(self) -> dict[str, float | str]:
-        """The tie rule as the gallery of figures names it."""
+        """The tie rule as the figure names it."""
         return {"rule": self.rule, "margin": self.margin}
 
 

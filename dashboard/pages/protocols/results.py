@@ -63,8 +63,8 @@ from engine.studies.protocols.rows import ALL
 
 
 def _clickable(run: ProtocolRun, name: str, *, key: str, **settings: object) -> list[Any]:
-    """A figure of the gallery whose points can be clicked; what the clicked point carries, or nothing."""
-    prepared, draw, pick = ui.from_gallery(run.source, name, **settings)
+    """A figure of a study whose points can be clicked; what the clicked point carries, or nothing."""
+    prepared, draw, pick = ui.figure_parts(run.source, name, **settings)
     figure = draw(ui.mode())
     alt = str((figure.layout.meta or {}).get("alt", ""))
     config = {"displaylogo": False, "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d"]}

@@ -34,7 +34,7 @@ class SwapRun:
     Attributes:
         arms: arms of counterfactual references that the run holds.
         tables: the arrays of each arm.
-        source: the run as the gallery of figures reads it.
+        source: the run as figures read it.
     """
 
     run_id: str
@@ -88,7 +88,7 @@ def latest(judge: str, dataset_id: str) -> SwapRun | None:
 
 
 def setting_of(arm: str, k: int, delta: float, gamma: float | None, threshold: float) -> dict[str, float | int | str]:
-    """A setting as the gallery of figures names it; gamma None for eq. 5's."""
+    """A setting as the figure names it; gamma None for eq. 5's."""
     return {"arm": arm, "k": k, "delta": delta, "gamma": CALIBRATED if gamma is None else gamma, "threshold": threshold}
 
 

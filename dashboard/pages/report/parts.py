@@ -235,7 +235,7 @@ def take_from_run(report: Report) -> None:
 def _take(run: str, names: tuple[str, ...]) -> None:
     try:
         source = picking.source_of(run)
-        picks = [Pick(source, entry, entry.settings(source)) for entry in (entry_of(source, name) for name in names)]
+        picks = [Pick(source, entry, entry.values(source)) for entry in (entry_of(source, name) for name in names)]
         pieces = [pick.piece for pick in picks]
 
         def with_all(report: Report) -> Report:

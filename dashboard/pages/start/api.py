@@ -191,13 +191,13 @@ def _spec() -> tuple[str, str]:
     model = state.text(MODEL).strip().removeprefix("api:")
     if not model:
         return "", "Name a model."
-    dials = []
+    options = []
     answers, samples = state.text(ANSWERS, "auto"), int(st.session_state.get(SAMPLES) or 1)
     if answers != "auto":
-        dials.append(f"answers={answers}")
+        options.append(f"answers={answers}")
     if samples > 1 and answers != "probabilities":
-        dials.append(f"samples={samples}")
-    spec = f"api:{model}{'?' if dials else ''}{'&'.join(dials)}"
+        options.append(f"samples={samples}")
+    spec = f"api:{model}{'?' if options else ''}{'&'.join(options)}"
     try:
         catalog.parse_api(spec)
     except InputError as error:

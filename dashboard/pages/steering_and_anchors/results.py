@@ -419,7 +419,7 @@ def _map(view: CapView) -> None:
     elif method == UMAP:
         ui.note(f"UMAP was computed for the chosen layer {layer}; distances between far groups mean nothing in it.")
     at = {"layer": layer, "method": str(method), "colour": str(colour)}
-    prepared, draw, pick = ui.from_gallery(view.source, "map", **at)
+    prepared, draw, pick = ui.figure_parts(view.source, "map", **at)
     ui.show_figure(draw, prepared, key="cap_map", pick=pick)
     _standard_texts(view, prepared)
 

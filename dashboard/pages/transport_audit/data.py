@@ -15,7 +15,7 @@ from engine.core.settings import get_settings
 from engine.data.comparisons import DEMO_PAIRS, Comparisons, list_comparisons, load_comparisons
 from engine.runs import folder as runs
 from engine.studies.figure import Source
-from engine.studies.transport_audit import figures as gallery
+from engine.studies.transport_audit import figures
 from engine.studies.transport_audit.metrics import Audit
 from engine.studies.transport_audit.study import STUDY
 
@@ -28,7 +28,7 @@ class AuditRun:
         rows: table `audit`.
         audits: by attack, the clean arm first.
         variants: rewritten responses, table `variants`.
-        source: the run as the gallery of figures reads it.
+        source: the run as figures read it.
     """
 
     run_id: str
@@ -86,7 +86,7 @@ def _run(run_id: str, version: str, root: str) -> AuditRun:
     rows = source.table("audit")
     if rows.empty:
         raise RunError(f"The run {folder.run_id} holds no audit yet.")
-    audits = {attack: gallery.audit(source, attack) for attack in gallery.attacks(source)}
+    audits = {attack: figures.audit(source, attack) for attack in figures.attacks(source)}
     return AuditRun(run_id, source.manifest, rows, source.table("metrics"), audits, source.table("variants"), source)
 
 

@@ -48,7 +48,7 @@ MAP, COLOUR = "audit_map", "audit_colour"
 def at_mass(
     run: AuditRun, name: str, attack: str, mass: float | None, *, caption: str = "", **settings: object
 ) -> None:
-    """A figure of the gallery at the page's attack and mass; None is the study's."""
+    """A figure of a study at the page's attack and mass; None is the study's."""
     ui.show_entry(run.source, name, key=f"audit_{name}", caption=caption, attack=attack, mass=mass, **settings)
 
 
@@ -74,7 +74,7 @@ def lasso_map(run: AuditRun, shown: pd.DataFrame, attack: str, mass: float | Non
         colour = ui.pick("Colour", list(COLOURS), key=COLOUR, title=str.capitalize)
         state.publish(COLOUR, colour, COLOURS[0])
     at = {"attack": attack, "mass": mass, "type": kind, "map": chosen, "colour": colour}
-    prepared, draw, pick = ui.from_gallery(run.source, "map", **at)
+    prepared, draw, pick = ui.figure_parts(run.source, "map", **at)
     figure = draw(ui.mode())
     event = st.plotly_chart(
         figure, theme=None, width="stretch", key="audit_map_chart", on_select="rerun", selection_mode=["lasso", "box"],

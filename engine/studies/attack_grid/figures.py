@@ -14,9 +14,9 @@ from engine.plots.shifts import plot_distribution, plot_dumbbells, prepare_distr
 from engine.plots.theme import Mode
 from engine.stats.shifts import defense_gains, paired_shifts, shift_metrics
 from engine.studies.figure import (
-    Dial,
-    Entry,
-    Shown,
+    FigureData,
+    FigureSpec,
+    Setting,
     Source,
     Values,
     arm_name,
@@ -64,15 +64,15 @@ def _read(source: Source) -> pd.DataFrame:
     return rows[rows["probabilities"].notna()]
 
 
-METRIC = Dial(
+METRIC = Setting(
     "metric", "shift in", "choice", lambda _: "shift", choices=lambda _: tuple(EFFECTS),
     words={"shift": "points", "relative_shift": "% of the clean mean"},
 )  # fmt: skip
-BEHIND = Dial("defense", "defense", "choice", lambda _: ALL, choices=lambda s: (ALL, *_arms("defense")(s)))
-ATTACK = Dial("attack", "attack", "choice", lambda s: strongest_arm(metrics(s))[0], choices=_arms("attack"))
-DEFENSE = Dial("defense", "defense", "choice", lambda s: strongest_arm(metrics(s))[1], choices=_arms("defense"))
-MOST = Dial("most", "responses shown at most", "whole", lambda _: 20, lambda _: 1, lambda _: 200)
-RESPONSE = Dial(
+BEHIND = Setting("defense", "defense", "choice", lambda _: ALL, choices=lambda s: (ALL, *_arms("defense")(s)))
+ATTACK = Setting("attack", "attack", "choice", lambda s: strongest_arm(metrics(s))[0], choices=_arms("attack"))
+DEFENSE = Setting("defense", "defense", "choice", lambda s: strongest_arm(metrics(s))[1], choices=_arms("defense"))
+MOST = Setting("most", "responses shown at most", "whole", lambda _: 20, lambda _: 1, lambda _: 200)
+RESPONSE = Setting(
     "response",
     "response",
     "choice",
@@ -81,19 +81,19 @@ RESPONSE = Dial(
 )
 
 
-def _forest(source: Source, at: Values) -> Shown:
+def _forest(source: Source, at: Values) -> FigureData:
     rows = metrics(source)
     shown = rows if at["defense"] == ALL else rows[rows["defense"] == at["defense"]]
     made = prepare_forest(shown, metric=str(at["metric"]), titles=short_titles(rows))
-    return Shown(made, {"note": source.origin})
+    return FigureData(made, {"note": source.origin})
 
 
-def _grid(source: Source, at: Values) -> Shown:
+def _grid(source: Source, at: Values) -> FigureData:
     rows = metrics(source)
-    return Shown(prepare_grid(rows, metric=str(at["metric"]), titles=short_titles(rows)), {"note": source.origin})
+    return FigureData(prepare_grid(rows, metric=str(at["metric"]), titles=short_titles(rows)), {"note": source.origin})
 
 
-def _dumbbells(source: Source, at: Values) -> Shown:
+def _dumbbells(source: Source, at: Values) -> FigureData:
     attack, defense = str(at["attack"]), str(at["defense"])
     made = prepare_dumbbells(shifts(source), attack=attack, defense=defense, most=int(at["most"]))
     if made.empty:
@@ -101,10 +101,10 @@ def _dumbbells(source: Source, at: Values) -> Shown:
     n = f"n = {int(made['n_read'].iloc[0])} read both times"
     title = f"Which responses does {arm_name(attack, defense)} move?"
     facts = (n, "single responses, so no interval")
-    return Shown(made, {"note": source.origin, "scale": list(scale(source)), "title": title}, facts)
+    return FigureData(made, {"note": source.origin, "scale": list(scale(source)), "title": title}, facts)
 
 
-def _distribution(source: Source, at: Values) -> Shown:
+def _distribution(source: Source, at: Values) -> FigureData:
     rows = source.table("verdicts")
     arms = rows[(rows["response_id"] == at["response"]) & (rows["defense"] == at["defense"])]
     by = {str(r["attack"]): r for r in arms.to_dict("records")}
@@ -120,7 +120,7 @@ def _distribution(source: Source, at: Values) -> Shown:
     unread = sum(bool(p and p["unread_reason"]) for p in pair)
     facts = (f"n = 1 response ({at['response']})", f"{unread} unread", "one response, so no interval")
     title = "How sure is the judge?" if attacked is None else "How does the attack move this score?"
-    return Shown(made, {"note": source.origin, "title": title}, facts)
+    return FigureData(made, {"note": source.origin, "title": title}, facts)
 
 
 def _plain(value: Any) -> Any:
@@ -146,19 +146,19 @@ def _no_labels(source: Source) -> str:
 
 
 ENTRIES = (
-    Entry(
+    FigureSpec(
         STUDY, "forest", "How far does each attack move the score?", _forest,
         lambda p, more, mode: plot_forest(p, mode=mode, note=more["note"]), (METRIC, BEHIND), _NOTHING,
     ),
-    Entry(
+    FigureSpec(
         STUDY, "grid", "Which defense holds against which attack?", _grid,
         lambda p, more, mode: plot_grid(p, mode=mode, note=more["note"]), (METRIC,), _NOTHING,
     ),
-    Entry(
+    FigureSpec(
         STUDY, "dumbbells", "Which responses does an attack move?", _dumbbells, _draw_dumbbells,
         (ATTACK, DEFENSE, MOST), _NOTHING,
     ),
-    Entry(
+    FigureSpec(
         STUDY, "distribution", "How does the attack move one score?", _distribution,
         lambda p, more, mode: plot_distribution(p, mode=mode, title=more["title"], note=more["note"]),
         (RESPONSE, ATTACK, DEFENSE), _no_labels,

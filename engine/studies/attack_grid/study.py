@@ -12,7 +12,7 @@ from engine.runs.folder import RunFolder
 from engine.studies.study import Context, Quick, Study, Summary
 
 if TYPE_CHECKING:
-    from engine.studies.figure import Entry
+    from engine.studies.figure import FigureSpec
     from engine.studies.running import Plan
 
 MAX_ARMS = 64
@@ -80,7 +80,7 @@ class AttackGrid(Study):
         arms = arms_of(folder.table("metrics"))
         return Summary(arm_table(arms), {"arms": arms})
 
-    def figures(self) -> tuple[Entry, ...]:
+    def figures(self) -> tuple[FigureSpec, ...]:
         """Its figures."""
         from engine.studies.attack_grid.figures import ENTRIES
 

@@ -18,7 +18,7 @@ from engine.plots.text import count, label, three_digits
 from engine.plots.theme import MEANING, Mode, frame, say
 from engine.studies.cap.steering_figures import STEERING_FIGURES
 from engine.studies.cap.study import CAP
-from engine.studies.figure import Dial, Entry, Shown, Source, Values, cap_titles, has_table
+from engine.studies.figure import FigureData, FigureSpec, Setting, Source, Values, cap_titles, has_table
 
 UNITS = {
     "shift": "Points",
@@ -189,7 +189,7 @@ def _line(fig: go.Figure, rows: pd.DataFrame, defense: str, name: str, shift: fl
     fig.add_shape(type="line", x0=0, x1=1, xref="paper", y0=clean, y1=clean, line=line, layer="below")
 
 
-METRIC = Dial(
+METRIC = Setting(
     "metric", "shift in", "choice", lambda _: "shift", choices=lambda s: units_of(s.table("metrics")), words=UNITS
 )
 
@@ -197,15 +197,17 @@ METRIC = Dial(
 _NO_ATTACKS = has_table("metrics", "the attacks have not been run yet.")
 
 
-def _grid(source: Source, at: Values) -> Shown:
+def _grid(source: Source, at: Values) -> FigureData:
     rows = source.table("metrics")
     made = prepare_grid(main_attacks(rows), metric=str(at["metric"]), titles=cap_titles(rows))
-    return Shown(made, {"note": source.origin})
+    return FigureData(made, {"note": source.origin})
 
 
-def _lengths(source: Source, _: Values) -> Shown:
+def _lengths(source: Source, _: Values) -> FigureData:
     rows = source.table("metrics")
-    return Shown(prepare_lengths(rows), {"titles": {NONE: "No defense", **cap_titles(rows)}, "note": source.origin})
+    return FigureData(
+        prepare_lengths(rows), {"titles": {NONE: "No defense", **cap_titles(rows)}, "note": source.origin}
+    )
 
 
 def _no_lengths(source: Source) -> str:
@@ -214,13 +216,13 @@ def _no_lengths(source: Source) -> str:
     )
 
 
-def _row_entry(name: str) -> Entry:
+def _row_entry(name: str) -> FigureSpec:
     about = ROWS[name]
 
-    def make(source: Source, _: Values) -> Shown:
+    def make(source: Source, _: Values) -> FigureData:
         made = row_figure(name, source.table("metrics"))
         bounded = made["lower"].notna().any()
-        return Shown(made, {"note": source.origin}, () if bounded else ("sums of one run, so no interval",))
+        return FigureData(made, {"note": source.origin}, () if bounded else ("sums of one run, so no interval",))
 
     def draw(prepared: pd.DataFrame, more: dict[str, Any], mode: Mode) -> Any:
         return plot_dots(
@@ -233,19 +235,19 @@ def _row_entry(name: str) -> Entry:
             return why
         return "" if len(row_figure(name, source.table("metrics"))) else "it did not measure this."
 
-    return Entry(CAP, name, about.title, make, draw, (), missing)
+    return FigureSpec(CAP, name, about.title, make, draw, (), missing)
 
 
 ENTRIES = (
     *STEERING_FIGURES,
-    Entry(
+    FigureSpec(
         CAP, "grid", "Do anchors hold the score?", _grid,
         lambda p, more, mode: plot_grid(
             p, mode=mode, title="Do anchors hold the score?", note=more["note"]
         ),
         (METRIC,), _NO_ATTACKS,
     ),
-    Entry(
+    FigureSpec(
         CAP, "lengths", "How long a suffix does it withstand?", _lengths,
         lambda p, more, mode: plot_lengths(p, titles=more["titles"], mode=mode, note=more["note"]),
         (), _no_lengths,

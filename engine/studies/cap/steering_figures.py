@@ -18,7 +18,7 @@ from engine.steering.references import Thresholds, retained
 from engine.steering.vectors import SIDES
 from engine.studies.cap.metrics import Standard, by_alpha, standard_at
 from engine.studies.cap.study import CAP
-from engine.studies.figure import Dial, Entry, Shown, Source, Values, has_table
+from engine.studies.figure import FigureData, FigureSpec, Setting, Source, Values, has_table
 
 
 def standard_of(source: Source, high_percentile: int, low_percentile: int) -> Standard:
@@ -125,11 +125,11 @@ def plot_scores(prepared: pd.DataFrame, *, mode: Mode = "light", note: str = "")
     return fig.update_layout(legend={"y": 1.1})  # above the words at the thresholds
 
 
-def _scores(source: Source, at: Values) -> Shown:
+def _scores(source: Source, at: Values) -> FigureData:
     standard = standard_of(source, int(at["high"]), int(at["low"]))
     made = prepare_scores(source.table("cap_texts"), standard.thresholds)
     facts = (f"n = {len(made)} texts read", "single texts, so no interval")
-    return Shown(made, {"note": source.origin}, facts)
+    return FigureData(made, {"note": source.origin}, facts)
 
 
 # Separability of the two standards at every layer, beside its permutation null (equation 3).
@@ -238,10 +238,10 @@ def _ends(prepared: pd.DataFrame) -> list[float]:
     return [math.log10(0.85 * drawn.min()), math.log10(1.1 * drawn.max())]
 
 
-def _layers(source: Source, at: Values) -> Shown:
+def _layers(source: Source, at: Values) -> FigureData:
     made = prepare_layers(source.table("cap_layers"), str(at["space"]))
     unread = int(source.table("cap_texts")["score"].isna().sum())
-    return Shown(made, {"chosen": int(_cap(source)["layer"]), "note": source.origin}, (f"{unread} texts unread",))
+    return FigureData(made, {"chosen": int(_cap(source)["layer"]), "note": source.origin}, (f"{unread} texts unread",))
 
 
 # The retained texts as points: activations of one layer on a plane, coloured by side or by score.
@@ -322,14 +322,14 @@ def plot_map(
     return frame(fig, mode, title=title, notes=notes, alt=alt, body=330, legend=True)
 
 
-def _map(source: Source, at: Values) -> Shown:
+def _map(source: Source, at: Values) -> FigureData:
     by_pca = at["method"] == "PCA"
     layer = int(at["layer"]) if by_pca else int(_cap(source)["layer"])
     texts = source.table("cap_texts")
     made = prepare_map(texts, source.table("cap_points"), layer if by_pca else 0)
     more = {"by_score": at["colour"] == BY_SCORE, "method": str(at["method"]), "layer": layer, "note": source.origin}
     unread = int(texts["score"].isna().sum())
-    return Shown(made, more, (f"n = {len(made)} texts, {unread} unread", "single texts, so no interval"))
+    return FigureData(made, more, (f"n = {len(made)} texts, {unread} unread", "single texts, so no interval"))
 
 
 # The sweep: score, size of the edit and fluency of the text by alpha.
@@ -472,12 +472,12 @@ def _chosen_alpha(side: str) -> Any:
     return of
 
 
-def _sweep(source: Source, at: Values) -> Shown:
+def _sweep(source: Source, at: Values) -> FigureData:
     made = prepare_sweep(alpha_rows(source))
     cap = _cap(source)
     marked = [float(at[f"alpha_{side}"]) for side in SIDES]
     standards = [float(cap["standard_high"]), float(cap["standard_low"])]
-    return Shown(made, {"standards": standards, "marked": marked, "note": source.origin})
+    return FigureData(made, {"standards": standards, "marked": marked, "note": source.origin})
 
 
 def _draw_sweep(prepared: pd.DataFrame, more: dict[str, Any], mode: Mode) -> Any:
@@ -487,39 +487,41 @@ def _draw_sweep(prepared: pd.DataFrame, more: dict[str, Any], mode: Mode) -> Any
     )
 
 
-LOW = Dial("low", "low percentile", "whole", lambda s: int(s.config["low_percentile"]), lambda _: 0, lambda _: 100)
-HIGH = Dial("high", "high percentile", "whole", lambda s: int(s.config["high_percentile"]), lambda _: 0, lambda _: 100)
-SPACE = Dial("space", "separability in the space", "choice", lambda _: "pca", choices=lambda _: ("pca", "raw"))
-LAYER = Dial(
+LOW = Setting("low", "low percentile", "whole", lambda s: int(s.config["low_percentile"]), lambda _: 0, lambda _: 100)
+HIGH = Setting(
+    "high", "high percentile", "whole", lambda s: int(s.config["high_percentile"]), lambda _: 0, lambda _: 100
+)
+SPACE = Setting("space", "separability in the space", "choice", lambda _: "pca", choices=lambda _: ("pca", "raw"))
+LAYER = Setting(
     "layer", "layer", "whole", lambda s: int(_cap(s).get("layer", 1)), lambda _: 1,
     lambda s: int(s.table("cap_layers")["layer"].max()),
 )  # fmt: skip
-METHOD = Dial("method", "map", "choice", lambda _: "PCA", choices=lambda _: ("PCA", "UMAP"))
-COLOUR = Dial("colour", "colour", "choice", lambda _: BY_SIDE, choices=lambda _: (BY_SIDE, BY_SCORE))
-ALPHA_HIGH = Dial("alpha_high", "alpha steered high", "listed", _chosen_alpha("high"), choices=_alphas("high"))
-ALPHA_LOW = Dial("alpha_low", "alpha steered low", "listed", _chosen_alpha("low"), choices=_alphas("low"))
+METHOD = Setting("method", "map", "choice", lambda _: "PCA", choices=lambda _: ("PCA", "UMAP"))
+COLOUR = Setting("colour", "colour", "choice", lambda _: BY_SIDE, choices=lambda _: (BY_SIDE, BY_SCORE))
+ALPHA_HIGH = Setting("alpha_high", "alpha steered high", "listed", _chosen_alpha("high"), choices=_alphas("high"))
+ALPHA_LOW = Setting("alpha_low", "alpha steered low", "listed", _chosen_alpha("low"), choices=_alphas("low"))
 _NO_TEXTS = has_table("cap_texts", "the tutor has written nothing yet.")
 _NO_LAYERS = has_table("cap_layers", "the standards are not found yet.")
 _NO_SWEEP = has_table("cap_sweep", "no alpha has been tried yet.")
 
 STEERING_FIGURES = (
-    Entry(
+    FigureSpec(
         CAP, "scores", "Where do the standards lie?", _scores,
         lambda p, more, mode: plot_scores(p, mode=mode, note=more["note"]), (LOW, HIGH), _NO_TEXTS,
     ),
-    Entry(
+    FigureSpec(
         CAP, "layers", "At which layer do the standards part?", _layers,
         lambda p, more, mode: plot_layers(p, chosen=more["chosen"], mode=mode, note=more["note"]),
         (SPACE,), _NO_LAYERS,
     ),
-    Entry(
+    FigureSpec(
         CAP, "map", "Do the two sides lie apart?", _map,
         lambda p, more, mode: plot_map(
             p, by_score=more["by_score"], method=more["method"], layer=more["layer"], mode=mode, note=more["note"]
         ),
         (LAYER, METHOD, COLOUR), _NO_LAYERS,
     ),
-    Entry(
+    FigureSpec(
         CAP, "sweep", "What does steering do to the text?", _sweep, _draw_sweep, (ALPHA_HIGH, ALPHA_LOW), _NO_SWEEP
     ),
 )  # fmt: skip

@@ -16,7 +16,7 @@ from engine.studies.cap.tables import CAP_TABLES
 from engine.studies.study import Context, Quick, Study, Summary
 
 if TYPE_CHECKING:
-    from engine.studies.figure import Entry
+    from engine.studies.figure import FigureSpec
 
 CAP, WCAP, COT, PERPLEXITY, SCORED, HUMAN = "cap", "wcap", "cot", "perplexity", "score-anchors", "human-anchors"
 ARMS = (NONE, COT, PERPLEXITY, SCORED, HUMAN, WCAP, CAP)
@@ -154,7 +154,7 @@ class Cap(Study):
 
         return summary_of(folder)
 
-    def figures(self) -> tuple[Entry, ...]:
+    def figures(self) -> tuple[FigureSpec, ...]:
         """Its figures."""
         from engine.studies.cap.figures import ENTRIES
 

@@ -13,7 +13,7 @@ from engine.core.errors import InputError
 from engine.plots.text import THIN, count, fixed, label, level_text
 from engine.plots.theme import MEANING, ROLES, SMALL_SIZE, Mode, frame, say
 from engine.studies.checkup.metrics import CARDS, ProbeCard, decide, forest_rows
-from engine.studies.figure import Dial, Entry, Shown, Source, Values, has_table
+from engine.studies.figure import FigureData, FigureSpec, Setting, Source, Values, has_table
 
 # A check-up as a forest: every probe in units of its threshold, so that one line at 1 serves them all.
 
@@ -226,23 +226,23 @@ STUDY = "checkup"
 _LEAST, _MOST = 0.001, 0.999
 
 
-def _dial(card: ProbeCard) -> Dial:
+def _dial(card: ProbeCard) -> Setting:
     def default(source: Source) -> float:
         return float((source.config.get("thresholds") or {}).get(card.name, card.threshold))
 
     title = f"{card.title.lower()} {card.side}"
-    return Dial(card.name, title, "number", default, lambda _: _LEAST, lambda _: _MOST)
+    return Setting(card.name, title, "number", default, lambda _: _LEAST, lambda _: _MOST)
 
 
-def _probes(source: Source, at: Values) -> Shown:
+def _probes(source: Source, at: Values) -> FigureData:
     decisions = decide(source.table("checkup"), {name: float(value) for name, value in at.items()})
     made = prepare_checkup(forest_rows(decisions))
     facts = () if made["n"].notna().any() else ("n = 0, no probe was asked, so no interval",)
-    return Shown(made, {"note": source.origin}, facts)
+    return FigureData(made, {"note": source.origin}, facts)
 
 
 ENTRIES = (
-    Entry(
+    FigureSpec(
         STUDY, "probes", "Which probes does the judge pass?", _probes,
         lambda p, more, mode: plot_checkup(p, mode=mode, note=more["note"]), tuple(_dial(card) for card in CARDS),
         has_table("checkup", "no probe has been asked yet."),

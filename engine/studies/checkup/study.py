@@ -17,7 +17,7 @@ from engine.studies.checkup.tables import CHECKUP
 from engine.studies.study import Context, Study, Summary
 
 if TYPE_CHECKING:
-    from engine.studies.figure import Entry
+    from engine.studies.figure import FigureSpec
     from engine.studies.running import Plan
 
 ATTACKS = ("dsi", "bed", "adaptive", "completion")
@@ -120,7 +120,7 @@ class Checkup(Study):
 
         return summary_of(folder, strict=config.strict)
 
-    def figures(self) -> tuple[Entry, ...]:
+    def figures(self) -> tuple[FigureSpec, ...]:
         """Its figures."""
         from engine.studies.checkup.figures import ENTRIES
 

@@ -13,7 +13,7 @@ import plotly.graph_objects as go
 from engine.core.schema import NONE
 from engine.plots.text import count, interval_text, label, plural, three_digits
 from engine.plots.theme import MEANING, ROLES, SMALL_SIZE, Mode, frame, say
-from engine.studies.figure import Entry, Shown, Source, Values, has_table
+from engine.studies.figure import FigureData, FigureSpec, Source, Values, has_table
 
 # A suffix search while it goes on, and what its phrase does on other items by length (figures 6, 7 of CAP).
 
@@ -208,17 +208,17 @@ def _room(values: pd.Series) -> list[float]:
 STUDY = "learned_suffix"
 
 
-def _steps(source: Source, _: Values) -> Shown:
+def _steps(source: Source, _: Values) -> FigureData:
     made = prepare_steps(source.table("suffix_search"))
     config = source.config
     more = {"protocol": config["protocol"], "words": int(config["words"]), "note": source.origin}
     n = len(source.manifest.get("split", {}).get("train_responses", ())) or int(config.get("prompts", 0))
-    return Shown(made, more, (f"n = {n} training prompts", "means of what was optimised, so no interval"))
+    return FigureData(made, more, (f"n = {n} training prompts", "means of what was optimised, so no interval"))
 
 
-def _lengths(source: Source, _: Values) -> Shown:
+def _lengths(source: Source, _: Values) -> FigureData:
     made = prepare_lengths(source.table("metrics"))
-    return Shown(made, {"protocol": source.config["protocol"], "note": source.origin})
+    return FigureData(made, {"protocol": source.config["protocol"], "note": source.origin})
 
 
 def _draw_steps(prepared: pd.DataFrame, more: dict[str, Any], mode: Mode) -> Any:
@@ -226,11 +226,11 @@ def _draw_steps(prepared: pd.DataFrame, more: dict[str, Any], mode: Mode) -> Any
 
 
 ENTRIES = (
-    Entry(
+    FigureSpec(
         STUDY, "steps", "Which word raises the objective most?", _steps, _draw_steps, (),
         has_table("suffix_search", "no word has been tried yet."),
     ),
-    Entry(
+    FigureSpec(
         STUDY, "lengths", "What does the phrase do on other items?", _lengths,
         lambda p, more, mode: plot_lengths(p, protocol=more["protocol"], mode=mode, note=more["note"]), (),
         has_table("metrics", "the phrase has not been measured on other items."),

@@ -126,8 +126,8 @@ def _run(config: SuffixConfig, dataset: Dataset, judge: Judge, run: RunFolder, l
     search = SuffixSearch(loaded, cutter.labels, cutter.targets, vocabulary, cutter.fits)
     log = _Log(run)
     start = run.manifest()[PHRASE]["words"]
-    dials = SearchSettings(config.words, config.candidates, config.lower, config.guided, config.seed)
-    found = search.run(dials, log.add, count, start)
+    settings = SearchSettings(config.words, config.candidates, config.lower, config.guided, config.seed)
+    found = search.run(settings, log.add, count, start)
     name = str(run.manifest()[PHRASE]["name"])
     save_phrase(_saved(name, found, config, defended, dataset, run))
     if not test:

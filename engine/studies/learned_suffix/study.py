@@ -16,7 +16,7 @@ from engine.studies.learned_suffix.tables import SUFFIX_SEARCH
 from engine.studies.study import Context, Study, Summary
 
 if TYPE_CHECKING:
-    from engine.studies.figure import Entry
+    from engine.studies.figure import FigureSpec
 
 PHRASE = "phrase"
 """Key of the manifest: the phrase's name, its words so far, the objective after each, forward passes."""
@@ -123,7 +123,7 @@ class LearnedSuffix(Study):
 
         return summary_of(folder)
 
-    def figures(self) -> tuple[Entry, ...]:
+    def figures(self) -> tuple[FigureSpec, ...]:
         """Its figures."""
         from engine.studies.learned_suffix.figures import ENTRIES
 

@@ -13,7 +13,7 @@ from engine.core.schema import NONE
 from engine.plots.text import count, interval_text, label, plural, three_digits
 from engine.plots.theme import MEANING, ROLES, Mode, frame
 from engine.stats.detection import detection_at, fitted, pr_curve, side_of
-from engine.studies.figure import Dial, Entry, Shown, Source, Values, has_table
+from engine.studies.figure import FigureData, FigureSpec, Setting, Source, Values, has_table
 
 # Precision against recall of a screen, on the side its threshold was fitted on and on the other.
 
@@ -129,13 +129,13 @@ def curves(readings: pd.DataFrame, family: str, threshold: float) -> pd.DataFram
     return prepare_curves(made, threshold)
 
 
-FAMILY = Dial("family", "against", "choice", lambda s: families(s)[0], choices=families)
-THRESHOLD = Dial(
+FAMILY = Setting("family", "against", "choice", lambda s: families(s)[0], choices=families)
+THRESHOLD = Setting(
     "threshold", "threshold", "number", lambda _: FITTED, high=lambda _: 1e30, words={FITTED: "of best F1"}
 )
 
 
-def _curve(source: Source, at: Values) -> Shown:
+def _curve(source: Source, at: Values) -> FigureData:
     readings, family = source.table("readings"), str(at["family"])
     threshold = float(at["threshold"]) or fitted(readings, family)[1]
     test = side_of(readings, family, "test")
@@ -154,7 +154,7 @@ def _curve(source: Source, at: Values) -> Shown:
         f"{100 * source.level:g} % intervals ({found['f1'].method})",
         f"{int(test['value'].isna().sum())} unread",
     )
-    return Shown(curves(readings, family, threshold), more, facts)
+    return FigureData(curves(readings, family, threshold), more, facts)
 
 
 def _draw(prepared: pd.DataFrame, more: dict[str, Any], mode: Mode) -> Any:
@@ -162,7 +162,7 @@ def _draw(prepared: pd.DataFrame, more: dict[str, Any], mode: Mode) -> Any:
 
 
 ENTRIES = (
-    Entry(
+    FigureSpec(
         STUDY, "curve", "Does perplexity give the attack away?", _curve, _draw, (FAMILY, THRESHOLD),
         has_table("readings", "nothing has been read yet."),
     ),

@@ -11,7 +11,7 @@ from engine.studies.perplexity_threshold.tables import READINGS
 from engine.studies.study import Context, Study, Summary
 
 if TYPE_CHECKING:
-    from engine.studies.figure import Entry
+    from engine.studies.figure import FigureSpec
 
 
 class DetectionConfig(BaseModel):
@@ -79,7 +79,7 @@ class PerplexityThreshold(Study):
             lines += [f"Against {family} attacks:", *metric_lines(rows)]
         return Summary("\n".join(lines), {"metrics": metrics.to_dict("records")})
 
-    def figures(self) -> tuple[Entry, ...]:
+    def figures(self) -> tuple[FigureSpec, ...]:
         """Its figure."""
         from engine.studies.perplexity_threshold.figures import ENTRIES
 

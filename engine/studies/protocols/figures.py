@@ -12,7 +12,7 @@ from engine import catalog
 from engine.core.schema import NONE, Protocol
 from engine.stats.arena import Arena, arm_parts, build_arena, label_values
 from engine.stats.intervals import Interval
-from engine.studies.figure import Dial, Entry, Shown, Source, Values, has_table
+from engine.studies.figure import FigureData, FigureSpec, Setting, Source, Values, has_table
 from engine.studies.protocols.drawings import (
     RateRow,
     plot_ladder,
@@ -187,22 +187,22 @@ def lowest_of(source: Source) -> int:
     return max(1, min(int(source.config.get("lowest", 3)), len(arena(source).systems) - 1))
 
 
-RULE = Dial(
+RULE = Setting(
     "rule", "scores tie by the rule", "choice", lambda _: MODAL,
     choices=lambda s: (MODAL, LIKE, MARGIN) if arena(s).has_pairwise else (MODAL, MARGIN),
 )  # fmt: skip
-MARGIN_DIAL = Dial(
+MARGIN_DIAL = Setting(
     "margin", "tie margin (points)", "number", lambda _: 0.1, high=lambda _: 100.0, acts=lambda at: at["rule"] == MARGIN
 )
-ARM = Dial(
+ARM = Setting(
     "arm", "distractor", "choice", lambda s: next(iter(distractors(s)), ""), choices=lambda s: tuple(distractors(s))
 )
-BOARD_ARM = Dial("arm", "distractor", "choice", lambda s: next(iter(_boards(s)), ""), choices=_boards)
-TIES_ARE = Dial("ties_are", "a tie is", "choice", lambda _: "half right", choices=lambda _: ("half right", "wrong"))
-PROTOCOL = Dial("protocol", "judged", "choice", lambda s: _judged(s)[0], choices=_judged)
-LOWEST = Dial("lowest", "lowest systems rewritten", "whole", lowest_of, lambda _: 1, lowest_of)
-CHOSEN = Dial("chosen_by", "the lowest by", "choice", lambda _: "own", choices=lambda _: ("own", "pairwise"))
-FIRST = Dial(
+BOARD_ARM = Setting("arm", "distractor", "choice", lambda s: next(iter(_boards(s)), ""), choices=_boards)
+TIES_ARE = Setting("ties_are", "a tie is", "choice", lambda _: "half right", choices=lambda _: ("half right", "wrong"))
+PROTOCOL = Setting("protocol", "judged", "choice", lambda s: _judged(s)[0], choices=_judged)
+LOWEST = Setting("lowest", "lowest systems rewritten", "whole", lowest_of, lambda _: 1, lowest_of)
+CHOSEN = Setting("chosen_by", "the lowest by", "choice", lambda _: "own", choices=lambda _: ("own", "pairwise"))
+FIRST = Setting(
     "first", "first distractor", "choice", lambda s: next(iter(distractors(s)), ""),
     choices=lambda s: tuple(distractors(s)),
 )  # fmt: skip
@@ -232,7 +232,7 @@ def shown_arms(source: Source, first: str) -> list[str]:
     return [*dict.fromkeys((first, *distractors(source))), *placebo]
 
 
-def _flips(source: Source, at: Values, *, net: bool) -> Shown:
+def _flips(source: Source, at: Values, *, net: bool) -> FigureData:
     view, together = _view(source, at), whole_arms(arena(source))
     pooled = {ALL: tuple(together)} if len(together) > 1 else {}
     members = {**pooled, **{arm: (arm,) for arm in shown_arms(source, str(at["first"]))}}
@@ -244,12 +244,12 @@ def _flips(source: Source, at: Values, *, net: bool) -> Shown:
         "note": _note(source, view),
     }
     out = sum(losers_left_out(arena(source), p, together, view) for p in PROTOCOLS)
-    return Shown(
+    return FigureData(
         made, more, (f"{out} losers left out, their rewriting not kept or failing other rules", _unread(source))
     )
 
 
-def _copies(source: Source, at: Values, *, ties: bool) -> Shown:
+def _copies(source: Source, at: Values, *, ties: bool) -> FigureData:
     view = _view(source, at)
     arms = [*([NONE] if ties else []), *shown_arms(source, str(at["first"]))]
     more = {
@@ -258,17 +258,17 @@ def _copies(source: Source, at: Values, *, ties: bool) -> Shown:
         "null": None if ties else 0.5,
         "note": _note(source, view),
     }
-    return Shown(copy_rows(arena(source), arms, view, ties=ties), more, (_unread(source),))
+    return FigureData(copy_rows(arena(source), arms, view, ties=ties), more, (_unread(source),))
 
 
 def _draw_rates(prepared: pd.DataFrame, more: dict[str, Any], mode: Any) -> Any:
     return plot_rates(prepared, mode=mode, title=more["title"], axis=more["axis"], null=more["null"], note=more["note"])
 
 
-def _ladder(source: Source, at: Values) -> Shown:
+def _ladder(source: Source, at: Values) -> FigureData:
     view = _view(source, at)
     made = ladder_rows(ladder_of(source, str(at["arm"]), view), half=at["ties_are"] == "half right")
-    return Shown(made, {"note": _note(source, view)}, (_unread(source), "intervals: items as clusters"))
+    return FigureData(made, {"note": _note(source, view)}, (_unread(source), "intervals: items as clusters"))
 
 
 def _board(source: Source, at: Values) -> tuple[Board, View]:
@@ -279,7 +279,7 @@ def _board(source: Source, at: Values) -> tuple[Board, View]:
     return made, view
 
 
-def _slope(source: Source, at: Values) -> Shown:
+def _slope(source: Source, at: Values) -> FigureData:
     ranked, view = _board(source, at)
     pointwise = ranked.protocol is Protocol.POINTWISE
     more = {
@@ -290,10 +290,10 @@ def _slope(source: Source, at: Values) -> Shown:
         f"n = {ranked.n} comparisons before and after",
         f"{ranked.left_out} left out as unread, not kept or with other rules failed",
     )
-    return Shown(slope_rows(arena(source).systems, ranked), more, facts)
+    return FigureData(slope_rows(arena(source).systems, ranked), more, facts)
 
 
-def _matrix(source: Source, at: Values) -> Shown:
+def _matrix(source: Source, at: Values) -> FigureData:
     ranked, view = _board(source, at)
     held = arena(source)
     table, order = win_table(held, ranked.protocol, view), best_first(ranked)
@@ -303,7 +303,9 @@ def _matrix(source: Source, at: Values) -> Shown:
         "title": f"Who beats whom, judged {ranked.protocol.value}?",
         "note": _note(source, view, pointwise=ranked.protocol is Protocol.POINTWISE),
     }
-    return Shown(made, more, (f"n = {int(made['n'].sum()) // 2} comparisons", _unread(source), "shares, no interval"))
+    return FigureData(
+        made, more, (f"n = {int(made['n'].sum()) // 2} comparisons", _unread(source), "shares, no interval")
+    )
 
 
 _EMPTY = has_table("verdicts", "it holds no verdicts yet.")
@@ -324,27 +326,27 @@ def _no_board(source: Source) -> str:
 
 
 ENTRIES = (
-    Entry(
+    FigureSpec(
         STUDY, "flips", "Which verdicts flip?", lambda s, at: _flips(s, at, net=False), _draw_rates, RATES, _no_arms
     ),
-    Entry(
+    FigureSpec(
         STUDY, "flips_net", "What does the manner add?", lambda s, at: _flips(s, at, net=True), _draw_rates, RATES,
         _no_arms,
     ),
-    Entry(
+    FigureSpec(
         STUDY, "copies", "Is the rewritten copy preferred?", lambda s, at: _copies(s, at, ties=False), _draw_rates,
         RATES, _no_arms,
     ),
-    Entry(STUDY, "ties", "Do equals tie?", lambda s, at: _copies(s, at, ties=True), _draw_rates, RATES, _no_arms),
-    Entry(
+    FigureSpec(STUDY, "ties", "Do equals tie?", lambda s, at: _copies(s, at, ties=True), _draw_rates, RATES, _no_arms),
+    FigureSpec(
         STUDY, "ladder", "Does the better response still win?", _ladder,
         lambda p, more, mode: plot_ladder(p, mode=mode, note=more["note"]), (ARM, TIES_ARE, *RULES), _no_levels,
     ),
-    Entry(
+    FigureSpec(
         STUDY, "slope", "Who climbs?", _slope,
         lambda p, more, mode: plot_slope(p, mode=mode, title=more["title"], note=more["note"]), BOARD, _no_board,
     ),
-    Entry(
+    FigureSpec(
         STUDY, "matrix", "Who beats whom?", _matrix,
         lambda p, more, mode: plot_matrix(p, mode=mode, title=more["title"], note=more["note"]), BOARD,
         _no_board,

@@ -12,7 +12,7 @@ from engine.studies.protocols.metrics import TieRule, View
 from engine.studies.study import Context, Quick, Study, Summary
 
 if TYPE_CHECKING:
-    from engine.studies.figure import Entry
+    from engine.studies.figure import FigureSpec
 
 
 class ProtocolsConfig(BaseModel):
@@ -101,7 +101,7 @@ class Protocols(Study):
 
         return summary_of(config, folder)
 
-    def figures(self) -> tuple[Entry, ...]:
+    def figures(self) -> tuple[FigureSpec, ...]:
         """Its figures."""
         from engine.studies.protocols.figures import ENTRIES
 

@@ -10,7 +10,7 @@ import pandas as pd
 from engine import catalog
 from engine.core.schema import NONE
 from engine.plots.text import count, interval_text, plural
-from engine.studies.figure import Dial, Entry, Shown, Source, Values, has_table
+from engine.studies.figure import FigureData, FigureSpec, Setting, Source, Values, has_table
 from engine.studies.refswap import drawings
 from engine.studies.refswap.metrics import Summary, Table, sample_table, summarise
 from engine.studies.refswap.scores import Frontier, frontier, max_p_cf
@@ -105,12 +105,14 @@ def _k_max(source: Source) -> int:
     return table(source, arms(source)[0]).samples.k_max or 1
 
 
-ARM = Dial("arm", "swapped references", "choice", lambda s: arms(s)[0], choices=arms, words=ARMS)
-K = Dial("k", "K", "whole", lambda s: min(int(s.config.get("k", 5)), _k_max(s)), lambda _: 1, _k_max)
-DELTA = Dial("delta", "δ (points)", "number", lambda s: float(s.config.get("delta", 2.0)), high=lambda _: 100.0,
+ARM = Setting("arm", "swapped references", "choice", lambda s: arms(s)[0], choices=arms, words=ARMS)
+K = Setting("k", "K", "whole", lambda s: min(int(s.config.get("k", 5)), _k_max(s)), lambda _: 1, _k_max)
+DELTA = Setting("delta", "δ (points)", "number", lambda s: float(s.config.get("delta", 2.0)), high=lambda _: 100.0,
              acts=lambda at: at["gamma"] == CALIBRATED)  # fmt: skip
-GAMMA = Dial("gamma", "γ", "number", lambda _: CALIBRATED, lambda _: CALIBRATED, words={CALIBRATED: "from δ by eq. 5"})
-LEAST_YES = Dial("threshold", "YES from p(YES)", "number", threshold, threshold)
+GAMMA = Setting(
+    "gamma", "γ", "number", lambda _: CALIBRATED, lambda _: CALIBRATED, words={CALIBRATED: "from δ by eq. 5"}
+)
+LEAST_YES = Setting("threshold", "YES from p(YES)", "number", threshold, threshold)
 DIALS = (ARM, K, DELTA, GAMMA, LEAST_YES)
 
 
@@ -145,19 +147,19 @@ def _unread(own: Table, k: int, least_yes: float) -> str:
     return f"{lost} unread"
 
 
-def _max_p_cf(source: Source, at: Values) -> Shown:
+def _max_p_cf(source: Source, at: Values) -> FigureData:
     own, found = _at(source, at)
     made = swaps(own, int(at["k"]), float(at["threshold"]))
-    return Shown(made, {"gamma": found.gamma, "note": source.origin}, (_sizes(found), _auc(found)))
+    return FigureData(made, {"gamma": found.gamma, "note": source.origin}, (_sizes(found), _auc(found)))
 
 
-def _keys(source: Source, at: Values) -> Shown:
+def _keys(source: Source, at: Values) -> FigureData:
     own, found = _at(source, at)
     facts = (_unread(own, found.k, found.threshold), f"γ in use {found.gamma:.3g}")
-    return Shown(key_rows(own, found), {"note": f"test part, {source.origin}"}, facts)
+    return FigureData(key_rows(own, found), {"note": f"test part, {source.origin}"}, facts)
 
 
-def _curve(source: Source, at: Values, kind: str) -> Shown:
+def _curve(source: Source, at: Values, kind: str) -> FigureData:
     own, found = _at(source, at)
     k, least = int(at["k"]), float(at["threshold"])
     more: dict[str, Any] = {"gamma": found.gamma, "note": f"all items, {source.origin}"}
@@ -169,7 +171,7 @@ def _curve(source: Source, at: Values, kind: str) -> Shown:
     else:
         made = drawings.prepare_passing(swaps(own, k, least))
         more["auc"] = interval_text(found.auc.value, found.auc.lower, found.auc.upper)
-    return Shown(made, more, (_sizes(found), _unread(own, k, least), _auc(found)))
+    return FigureData(made, more, (_sizes(found), _unread(own, k, least), _auc(found)))
 
 
 _EMPTY = has_table("samples", "it holds no samples yet.")
@@ -183,26 +185,26 @@ def _no_trade_off(source: Source) -> str:
 
 
 ENTRIES = (
-    Entry(
+    FigureSpec(
         STUDY, "max_p_cf", "What survives a swap of the reference?", _max_p_cf,
         lambda p, more, mode: drawings.plot_swaps(p, gamma=more["gamma"], mode=mode, note=more["note"]),
         DIALS, _EMPTY,
     ),
-    Entry(
+    FigureSpec(
         STUDY, "keys", "Which keys are accepted?", _keys,
         lambda p, more, mode: drawings.plot_keys(p, mode=mode, note=more["note"]), DIALS, _EMPTY,
     ),
-    Entry(
+    FigureSpec(
         STUDY, "frontier", "What does robustness cost?", lambda s, at: _curve(s, at, "frontier"),
         lambda p, more, mode: drawings.plot_frontier(p, gamma=more["gamma"], mode=mode, note=more["note"]),
         DIALS, _no_trade_off,
     ),
-    Entry(
+    FigureSpec(
         STUDY, "passing", "Who keeps the YES at which γ?", lambda s, at: _curve(s, at, "passing"),
         lambda p, more, mode: drawings.plot_passing(p, gamma=more["gamma"], mode=mode, note=more["note"]),
         DIALS, _no_trade_off,
     ),
-    Entry(
+    FigureSpec(
         STUDY, "roc", "Does max_p_cf tell them apart?", lambda s, at: _curve(s, at, "roc"),
         lambda p, more, mode: drawings.plot_roc(
             p, gamma=more["gamma"], auc=more["auc"], mode=mode, note=more["note"]

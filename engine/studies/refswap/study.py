@@ -13,7 +13,7 @@ from engine.studies.refswap.tables import REFERENCES, SAMPLES
 from engine.studies.study import Context, Quick, Study, Summary
 
 if TYPE_CHECKING:
-    from engine.studies.figure import Entry
+    from engine.studies.figure import FigureSpec
 
 Arm = Literal["other", "same"]
 OWN_REFERENCES = "data"
@@ -115,7 +115,7 @@ class RefSwap(Study):
 
         return summary_of(config, folder)
 
-    def figures(self) -> tuple[Entry, ...]:
+    def figures(self) -> tuple[FigureSpec, ...]:
         """Its figures."""
         from engine.studies.refswap.figures import ENTRIES
 

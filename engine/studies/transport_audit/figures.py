@@ -19,7 +19,7 @@ from engine.core.schema import NONE
 from engine.data.comparisons import DEMO_PAIRS
 from engine.plots.text import count, label, level_text, plural
 from engine.plots.theme import MEANING, ROLES, SMALL_SIZE, Mode, frame, say
-from engine.studies.figure import Dial, Entry, Shown, Source, Values, has_table
+from engine.studies.figure import FigureData, FigureSpec, Setting, Source, Values, has_table
 from engine.studies.transport_audit import drawings
 from engine.studies.transport_audit.drawings import TRUTHS, truth_colour, truth_of
 from engine.studies.transport_audit.metrics import (
@@ -261,7 +261,7 @@ def _kept_bars(fig: go.Figure, prepared: pd.DataFrame, mode: Mode) -> None:
 
 
 def prepare_density(entry: npt.ArrayLike, agrees: npt.ArrayLike) -> pd.DataFrame:
-    """Entry masses of verdicts that agree and of those that do not.
+    """FigureSpec masses of verdicts that agree and of those that do not.
 
     Args:
         entry: mean entry mass of each pair over the splits (n,).
@@ -444,11 +444,11 @@ def _marks(fig: go.Figure, marks: dict[str, float], mode: Mode) -> None:
 
 # The settings, and every figure from a run at its settings.
 
-ATTACK = Dial("attack", "attack", "choice", lambda s: attacks(s)[0], choices=attacks, words=ATTACKS)
-MASS = Dial("mass", "mass", "number", study_mass, words={None: "estimated"}, none_was=0.0)
-KIND = Dial("type", "question type", "choice", lambda _: ALL_TYPES, choices=kinds)
-MAP = Dial("map", "map", "choice", lambda _: "PCA", choices=lambda s: drawings.MAPS if _has_umap(s) else ("PCA",))
-COLOUR = Dial("colour", "colour", "choice", lambda _: drawings.COLOURS[0], choices=lambda _: drawings.COLOURS)
+ATTACK = Setting("attack", "attack", "choice", lambda s: attacks(s)[0], choices=attacks, words=ATTACKS)
+MASS = Setting("mass", "mass", "number", study_mass, words={None: "estimated"}, none_was=0.0)
+KIND = Setting("type", "question type", "choice", lambda _: ALL_TYPES, choices=kinds)
+MAP = Setting("map", "map", "choice", lambda _: "PCA", choices=lambda s: drawings.MAPS if _has_umap(s) else ("PCA",))
+COLOUR = Setting("colour", "colour", "choice", lambda _: drawings.COLOURS[0], choices=lambda _: drawings.COLOURS)
 AT = (ATTACK, MASS)
 
 
@@ -483,18 +483,18 @@ def _at_mass(source: Source, at: Values) -> str:
     return f"at the estimated mass ({said} in the split shown; each split has its own)"
 
 
-def _controls(source: Source, at: Values) -> Shown:
+def _controls(source: Source, at: Values) -> FigureData:
     table = table_at(source, at["attack"], at["mass"])
     prepared = drawings.prepare_controls(table, CONTROLS if len(table) else ())
     more = {"title": "Does transport beat simpler ways to flip?", "note": _note(source), "rows": "consistency"}
-    return Shown(prepared, more, (_at_mass(source, at), _left_out(source)))
+    return FigureData(prepared, more, (_at_mass(source, at), _left_out(source)))
 
 
-def _ranking(source: Source, at: Values) -> Shown:
+def _ranking(source: Source, at: Values) -> FigureData:
     metrics = source.table("metrics")
     prepared = drawings.prepare_controls(metrics[metrics["attack"] == at["attack"]], AUCS)
     more = {"title": "Which score finds wrong verdicts?", "note": _note(source), "rows": "auc"}
-    return Shown(prepared, more, (_left_out(source),))
+    return FigureData(prepared, more, (_left_out(source),))
 
 
 def _draw_controls(prepared: pd.DataFrame, more: dict[str, Any], mode: Mode) -> go.Figure:
@@ -502,47 +502,49 @@ def _draw_controls(prepared: pd.DataFrame, more: dict[str, Any], mode: Mode) -> 
     return drawings.plot_controls(prepared, rows, mode=mode, title=more["title"], note=more["note"])
 
 
-def _types(source: Source, at: Values) -> Shown:
+def _types(source: Source, at: Values) -> FigureData:
     prepared = drawings.prepare_types(table_at(source, at["attack"], at["mass"]))
     more = {"title": "Where does the audit help or hurt?", "note": _note(source)}
-    return Shown(prepared, more, (f"n = {int(prepared['n'].sum())} pairs", _at_mass(source, at), _left_out(source)))
+    return FigureData(
+        prepared, more, (f"n = {int(prepared['n'].sum())} pairs", _at_mass(source, at), _left_out(source))
+    )
 
 
-def _attacks(source: Source, _: Values) -> Shown:
+def _attacks(source: Source, _: Values) -> FigureData:
     metrics = source.table("metrics")
     prepared = drawings.prepare_types(metrics[metrics["group"].notna()], ATTACKS)
     more = {"title": "And under attack?", "note": f"each at its estimated mass; {_note(source)}"}
     least = int(prepared["n"].min()) if len(prepared) else 0
-    return Shown(prepared, more, (f"n = {least} pairs a row or more", _left_out(source)))
+    return FigureData(prepared, more, (f"n = {least} pairs a row or more", _left_out(source)))
 
 
 def _draw_types(prepared: pd.DataFrame, more: dict[str, Any], mode: Mode) -> go.Figure:
     return drawings.plot_types(prepared, mode=mode, title=more["title"], note=more["note"])
 
 
-def _density(source: Source, at: Values) -> Shown:
+def _density(source: Source, at: Values) -> FigureData:
     audited = audit(source, at["attack"])
     splits, n = audited.splits or audited.shown, len(audited.pairs)
     entry = per_pair(splits, [s.path.entry_mass for s in splits], n)
     prepared = prepare_density(entry, per_pair(splits, [s.agrees for s in splits], n))
     note = f"mean over the splits; {_note(source)}" if audited.splits else _note(source)
     facts = (f"n = {len(prepared)} pairs", "single pairs, so no interval", _left_out(source))
-    return Shown(prepared, {"mass": _cuts(source, at), "note": note}, facts)
+    return FigureData(prepared, {"mass": _cuts(source, at), "note": note}, facts)
 
 
-def _items(source: Source, at: Values) -> Shown:
+def _items(source: Source, at: Values) -> FigureData:
     prepared = prepare_items(_rows(source, at))
     facts = (f"n = {len(prepared)} pairs", "single pairs, so no interval", _left_out(source))
-    return Shown(prepared, {"mass": _cuts(source, at), "note": _note(source)}, facts)
+    return FigureData(prepared, {"mass": _cuts(source, at), "note": _note(source)}, facts)
 
 
-def _map(source: Source, at: Values) -> Shown:
+def _map(source: Source, at: Values) -> FigureData:
     prepared = drawings.prepare_map(_rows(source, at), at["map"])
     more = {"kind": at["map"], "colour": at["colour"], "note": _note(source)}
-    return Shown(prepared, more, (f"n = {len(prepared)} pairs", "single pairs, so no interval", _left_out(source)))
+    return FigureData(prepared, more, (f"n = {len(prepared)} pairs", "single pairs, so no interval", _left_out(source)))
 
 
-def _sensitivity(source: Source, at: Values) -> Shown:
+def _sensitivity(source: Source, at: Values) -> FigureData:
     """Consistency against the mass with random flips, and the named masses."""
     metrics = source.table("metrics")
     metrics = metrics[metrics["attack"] == at["attack"]]
@@ -554,7 +556,7 @@ def _sensitivity(source: Source, at: Values) -> Shown:
     marks = {t: float(value[name]) for name, t in _MASSES.items() if name in value.index and np.isfinite(value[name])}
     where = _cuts(source, at)
     apart = "curve: one mass for all types" if len(where) > 1 else ""
-    return Shown(prepared, {"mass": where, "marks": marks, "note": _note(source)}, (apart, _left_out(source)))
+    return FigureData(prepared, {"mass": where, "marks": marks, "note": _note(source)}, (apart, _left_out(source)))
 
 
 _EMPTY = has_table("audit", "it holds no audit yet.")
@@ -565,34 +567,34 @@ def _one_attack(source: Source) -> str:
 
 
 ENTRIES = (
-    Entry(
+    FigureSpec(
         STUDY, "controls", "Does transport beat simpler ways to flip?", _controls, _draw_controls, AT, _EMPTY,
     ),
-    Entry(
+    FigureSpec(
         STUDY, "types", "Where does the audit help or hurt?", _types, _draw_types, AT, _EMPTY,
     ),
-    Entry(
+    FigureSpec(
         STUDY, "attacks", "And under attack?", _attacks, _draw_types, (), _one_attack,
     ),
-    Entry(
+    FigureSpec(
         STUDY, "density", "Do wrong verdicts enter later?", _density,
         lambda p, more, mode: plot_density(p, more["mass"], mode=mode, note=more["note"]), AT, _EMPTY,
     ),
-    Entry(
+    FigureSpec(
         STUDY, "items", "In which order do verdicts enter?", _items,
         lambda p, more, mode: plot_items(p, more["mass"], mode=mode, note=more["note"]), (*AT, KIND), _EMPTY,
     ),
-    Entry(
+    FigureSpec(
         STUDY, "map", "Which comparisons look alike?", _map,
         lambda p, more, mode: drawings.plot_map(p, more["colour"], kind=more["kind"], mode=mode, note=more["note"]),
         (*AT, KIND, MAP, COLOUR), _EMPTY,
     ),
-    Entry(
+    FigureSpec(
         STUDY, "sensitivity", "Which mass would have been right?", _sensitivity,
         lambda p, more, mode: plot_sensitivity(p, more["mass"], more["marks"], mode=mode, note=more["note"]),
         AT, _EMPTY,
     ),
-    Entry(
+    FigureSpec(
         STUDY, "ranking", "Which score finds wrong verdicts?", _ranking, _draw_controls, (ATTACK,), _EMPTY,
     ),
 )  # fmt: skip

@@ -18,7 +18,7 @@ from engine.studies.transport_audit.tables import AUDIT, TRANSPORT
 from engine.transport.encoders import encoder_spec
 
 if TYPE_CHECKING:
-    from engine.studies.figure import Entry
+    from engine.studies.figure import FigureSpec
 
 IN_DATA = "recorded:data"
 """The judge whose verdicts came with the pairs (columns verdict and verdict_ba)."""
@@ -146,7 +146,7 @@ class TransportAudit(Study):
 
         return summary_of(folder)
 
-    def figures(self) -> tuple[Entry, ...]:
+    def figures(self) -> tuple[FigureSpec, ...]:
         """Its figures."""
         from engine.studies.transport_audit.figures import ENTRIES
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.plots.dots import plot_dots, prepare_dots
-from engine.studies.figure import Entry, Shown, Source, Values, has_table
+from engine.studies.figure import FigureData, FigureSpec, Source, Values, has_table
 
 STUDY = "verify"
 RATES = {
@@ -14,15 +14,15 @@ RATES = {
 _SERIES = "share"
 
 
-def _rates(source: Source, _: Values) -> Shown:
+def _rates(source: Source, _: Values) -> FigureData:
     rows = source.table("metrics")
     rates = rows[rows["metric"].isin(list(RATES))].assign(what=lambda r: r["metric"].map(RATES))
     made = prepare_dots(rates, dict.fromkeys(RATES, _SERIES), by="what", order=list(RATES.values()))
-    return Shown(made, {"note": source.origin})
+    return FigureData(made, {"note": source.origin})
 
 
 ENTRIES = (
-    Entry(
+    FigureSpec(
         STUDY, "rates", "How often is the verifier right?", _rates,
         lambda p, more, mode: plot_dots(
             p, title="How often is the verifier right?", axis="share of responses", colours={_SERIES: "clean"},

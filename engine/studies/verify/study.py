@@ -10,7 +10,7 @@ from engine.runs.folder import RunFolder
 from engine.studies.study import Context, Study, Summary
 
 if TYPE_CHECKING:
-    from engine.studies.figure import Entry
+    from engine.studies.figure import FigureSpec
     from engine.studies.running import Plan
 
 
@@ -68,7 +68,7 @@ class Verify(Study):
         ]
         return Summary("\n".join(lines) or "Nothing was measured yet.", {"metrics": metrics.to_dict("records")})
 
-    def figures(self) -> tuple[Entry, ...]:
+    def figures(self) -> tuple[FigureSpec, ...]:
         """Its figures."""
         from engine.studies.verify.figures import ENTRIES
 

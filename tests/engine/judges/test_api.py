@@ -364,7 +364,7 @@ def test_stop_is_heard_while_the_server_is_silent():
     [
         ("api:", "names no API model"),
         ("api:a b", "names no API model"),
-        ("api:m?seed=3", "has no dial 'seed'"),
+        ("api:m?seed=3", "has no parameter 'seed'"),
         ("api:m?samples=0", "cannot take samples"),
         ("api:m?samples=2.5", "cannot take samples"),
         ("api:m?answers=maybe", "cannot take answers"),

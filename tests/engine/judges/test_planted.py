@@ -1,4 +1,4 @@
-"""Planted judges recover their dial through the real road: attack, judge, verdict table, metrics."""
+"""Planted judges recover their parameter through the real road: attack, judge, verdict table, metrics."""
 
 from dataclasses import replace
 
@@ -205,7 +205,7 @@ def test_checkpoint_counts_up_to_all():
     [
         pytest.param("planted:magic", "Available: planted:injection", id="kind"),
         pytest.param("bundled:judge", "Unknown planted judge", id="prefix"),
-        pytest.param("planted:injection?power=1", r"no dial 'power'.*strength \(0 to 2.5\)", id="dial"),
+        pytest.param("planted:injection?power=1", r"no parameter 'power'.*strength \(0 to 2.5\)", id="parameter"),
         pytest.param("planted:injection?strength=3", r"strength='3'.*\(0 to 2.5\)", id="range"),
         pytest.param("planted:injection?noise=nan", "noise='nan'", id="nan"),
         pytest.param("planted:injection?noise=", "noise=''", id="blank"),

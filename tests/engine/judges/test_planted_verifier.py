@@ -1,4 +1,4 @@
-"""The planted verifier does what its dials say."""
+"""The planted verifier does what its parameters say."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from engine.stats.shifts import metric_row
 from engine.studies import registry
 from engine.studies.attack_grid.study import STUDY as GRID
 from engine.studies.attack_grid.study import ScoreConfig
-from engine.studies.figure import Dial, Entry, Shown, has_table
+from engine.studies.figure import FigureData, FigureSpec, Setting, has_table
 from engine.studies.registry import (
     BUILT_IN,
     all_studies,
@@ -70,7 +70,7 @@ class LettersConfig(BaseModel):
 def _bars(source, at):
     rows = source.table("metrics").assign(what=f"{source.config['sought']}, {at['scale']}")
     made = prepare_dots(rows, {"mean": "share"}, by="what")
-    return Shown(made, {"note": source.origin})
+    return FigureData(made, {"note": source.origin})
 
 
 class Letters(Study):
@@ -105,9 +105,9 @@ class Letters(Study):
 
     def figures(self):
         """One figure with a setting."""
-        scale = Dial("scale", "scale", "choice", lambda _: "share", choices=lambda _: ("share", "percent"))
+        scale = Setting("scale", "scale", "choice", lambda _: "share", choices=lambda _: ("share", "percent"))
         return (
-            Entry(
+            FigureSpec(
                 self.kind, "mean", "How often do the letters stand there?", _bars,
                 lambda p, more, mode: plot_dots(
                     p, title="How often do the letters stand there?", axis="share of letters",

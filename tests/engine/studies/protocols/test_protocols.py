@@ -1,4 +1,4 @@
-"""Study `protocols` with judges whose truth is known: dials come back, and bad data say what is wrong."""
+"""Study `protocols` with judges whose truth is known: parameters come back, and bad data say what is wrong."""
 
 from __future__ import annotations
 

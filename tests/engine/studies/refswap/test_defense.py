@@ -44,9 +44,9 @@ def request(name="r"):
     return Request("q", name, Task.VERIFICATION, "?", "text", TRUE, protocol=Protocol.VERIFIER)
 
 
-def judge(p_true, swapped, **dials):
+def judge(p_true, swapped, **options):
     inner = Scripted({TRUE: p_true, **dict(zip(POOL, swapped, strict=True))})
-    return inner, RefSwapJudge(inner, lambda _: POOL, **dials)
+    return inner, RefSwapJudge(inner, lambda _: POOL, **options)
 
 
 def test_a_yes_that_keeps_some_probability_stays():

@@ -18,7 +18,7 @@ from engine.stats.auc import SEPARATED
 from engine.stats.intervals import NO_VARIATION, WILSON_CLUSTERS, wilson
 from engine.studies.figure import Source
 from engine.studies.registry import entries, entry_of
-from engine.studies.transport_audit import figures as gallery
+from engine.studies.transport_audit import figures
 from engine.studies.transport_audit.metrics import HYPERGEOMETRIC, random_curve, read_audit
 from engine.studies.transport_audit.run import UNREAD, classify_by_api, run_transport_audit
 from engine.studies.transport_audit.study import IN_DATA, STUDY, AuditConfig
@@ -63,13 +63,13 @@ def test_at_its_start_the_page_shows_the_numbers_of_the_study(tmp_path, settings
     folder = audited(two_types(), tmp_path, **settings)
     source, stored = Source(folder), folder.table("metrics")
     own = stored[stored["attack"] == NONE]
-    shown = gallery.table_at(source, NONE)
+    shown = figures.table_at(source, NONE)
     for row in shown.fillna({"group": ""}).to_dict("records"):
         same = own[(own["metric"] == row["metric"]) & (own["group"].fillna("") == row["group"])].iloc[0]
         for name in ("value", "lower", "upper", "level"):
             assert row[name] == pytest.approx(same[name], nan_ok=True), (row["metric"], row["group"], name)
-    assert gallery.rows_at(source, NONE)["flip"].sum() == folder.manifest()["summary"]["n_flipped"]
-    assert gallery.mean_mass(source, NONE) == round(folder.manifest()["summary"]["mass"], 2)
+    assert figures.rows_at(source, NONE)["flip"].sum() == folder.manifest()["summary"]["n_flipped"]
+    assert figures.mean_mass(source, NONE) == round(folder.manifest()["summary"]["mass"], 2)
     figure = entry_of(source, "controls").prepare(source)
     adjusted = figure.set_index("metric").loc["cons_adj", "value"]
     assert adjusted == pytest.approx(folder.manifest()["summary"]["cons_adj"]["value"])
@@ -79,16 +79,16 @@ def test_each_type_is_cut_at_its_own_mass_until_one_is_set(tmp_path):
     folder = audited(two_types(), tmp_path, within_type=True)
     source, summary = Source(folder), folder.manifest()["summary"]
     assert summary["gain"]["lower"] > 0.2
-    own = gallery.masses(source, NONE)
+    own = figures.masses(source, NONE)
     assert own["A"] > 0.85
     assert own["B"] < 0.15
-    assert gallery.masses(source, NONE, 0.4) == {"A": 0.4, "B": 0.4}
-    assert gallery.cuts(source, NONE, None, "B") == [own["B"]]
+    assert figures.masses(source, NONE, 0.4) == {"A": 0.4, "B": 0.4}
+    assert figures.cuts(source, NONE, None, "B") == [own["B"]]
     entry = entry_of(source, "items")
     figure = entry.plot(entry.prepare(source))
     assert sorted(s.x0 for s in figure.layout.shapes) == pytest.approx(sorted(own.values()))
     assert "by type" in " ".join(a.text for a in figure.layout.annotations)
-    flips = gallery.rows_at(source, NONE).groupby("type")["flip"].sum()
+    flips = figures.rows_at(source, NONE).groupby("type")["flip"].sum()
     assert flips["B"] > 4 * flips["A"]
 
 
@@ -100,12 +100,12 @@ def test_a_mass_left_open_is_the_study_s_also_in_reports_that_wrote_zero_for_it(
         now, before = entry.prepare(source, mass=None), entry.prepare(source, mass=0.0)
         pd.testing.assert_frame_equal(now, before)
         assert now.attrs == before.attrs
-        assert entry.settings(source)["mass"] == mass
+        assert entry.values(source)["mass"] == mass
         assert said in entry.caption(now)
-        piece = Piece(kind="figure", entry="controls", settings=entry.settings(source))
+        piece = Piece(kind="figure", entry="controls", settings=entry.values(source))
         assert Piece.model_validate_json(piece.model_dump_json()) == piece
     with pytest.raises(InputError, match=r"mass is 1\.5; this run allows a number from 0 to 1"):
-        entry.settings(source, {"mass": 1.5})
+        entry.values(source, {"mass": 1.5})
 
 
 def test_all_types_of_a_split_lie_on_one_map(tmp_path):
@@ -214,7 +214,7 @@ def test_plain_positive_and_unlabelled_pairs_are_audited_at_a_mass_that_is_set(t
     wrong = folder.table("audit").query("role == 'unlabelled'")
     assert (wrong["split"] == -1).all()
     source = Source(folder)
-    assert gallery.rows_at(source, NONE)["flip"].sum() == 12
+    assert figures.rows_at(source, NONE)["flip"].sum() == 12
     for entry in entries(source):
         entry.plot(entry.prepare(source))
     with pytest.raises(InputError, match=r"mass cannot be estimated.*--set mass=0\.8"):

@@ -77,7 +77,7 @@ def test_a_caption_says_what_a_number_needs(name, figure):
     assert "recorded on 20" in caption
     assert manifest["judge"]["spec"] in caption
     assert manifest["data"]["name"] in caption
-    assert all(dial.title in caption for dial in entry.dials if dial.acts(entry.settings(SOURCES[name])))
+    assert all(setting.title in caption for setting in entry.settings if setting.acts(entry.values(SOURCES[name])))
     assert not re.search(r"<br>|&lt;|nan\b", caption)
 
 
