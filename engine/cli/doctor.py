@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import platform
 import sys
 from dataclasses import fields
@@ -12,10 +13,7 @@ from typing import Any, NamedTuple
 from engine.cli.options import add_json
 from engine.core.errors import OK, OUR_FAULT, EngineError, InputError, WeightsError
 from engine.core.settings import PREFIX, ApiSettings, Settings, api_settings, get_settings, key_state, secrets_file
-from engine.inference import packed
 from engine.inference.weights import FETCH, base_folder, base_record, fetch_gguf, find_gguf
-from engine.plots.export import can_render
-from engine.transport.path import transport_path
 
 
 def add(commands: Any) -> None:
@@ -95,9 +93,12 @@ def _weights(settings: Settings, *, fetch: bool) -> Check:
 def _loops(*, compile_now: bool) -> Check:
     """The compiled loops of the transport audit and of writing on a CPU."""
     name, remedy = "compiled loops (numba)", "Install numba; without it both give the same results, more slowly."
-    if not packed.loops():
+    if importlib.util.find_spec("numba") is None:
         return Check(name, False, False, "numba is not installed", remedy)
     if compile_now:
+        from engine.inference import packed
+        from engine.transport.path import transport_path
+
         packed.compile_ahead()
         transport_path([[1.0, 2.0, 3.0], [2.0, 1.0, 4.0]])
     return Check(name, True, False, "ready" if compile_now else "compiled on first use", "")
@@ -133,6 +134,8 @@ def _defaults() -> str:
 
 
 def _chrome() -> Check:
+    from engine.plots.export import can_render
+
     ok = can_render()
     found = "found" if ok else "not found"
     return Check("Chrome (SVG and PNG files)", ok, False, found, "Install chromium to save figures as files.")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -47,16 +48,19 @@ class SavedData:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self._datasets: dict[str, Dataset] = {}
 
     def dataset(self, name: str) -> Dataset:
-        """A saved data set by its id.
+        """A saved data set by its id; read once.
 
         Raises:
             InputError: there is none.
         """
         from engine.data.store import load_dataset
 
-        return load_dataset(name, self._settings.datasets)
+        if name not in self._datasets:
+            self._datasets[name] = load_dataset(name, self._settings.datasets)
+        return self._datasets[name]
 
     def comparisons(self, name: str) -> Comparisons:
         """A saved set of pairs by its id.
@@ -97,9 +101,9 @@ class Context:
     local_files: bool = False
     extra: Mapping[str, Any] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def data(self) -> Opener:
-        """Opens data by name."""
+        """Opens data by name; one opener for the whole run, so that a file is read once."""
         return self.opener or SavedData(self.settings)
 
     def judge(self, spec: str, **options: Any) -> Judge:
