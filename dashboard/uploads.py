@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pandas as pd
 import streamlit as st
 
-from dashboard.run_view import digest
+from dashboard.datasets import digest
 from engine.core.errors import EngineError
 from engine.data.dataset import Dataset, build_dataset
 from engine.data.formats.base import Imported

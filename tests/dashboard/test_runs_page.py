@@ -5,8 +5,9 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from dashboard import linked_run as pinned
+from dashboard import linked_run
 from dashboard.pages.runs import one as runs_one
+from dashboard.run_view import read
 from engine.core.schema import VERDICTS
 from engine.core.settings import get_settings
 from engine.jobs import manager as jobs
@@ -171,8 +172,8 @@ def test_a_link_leads_to_the_page_of_its_study(app, run_id):
 
 def test_every_recorded_run_has_a_page():
     for row in runs_kept.recorded_runs(get_settings().assets / "demo"):
-        place = pinned.place_of(pinned.read(row.run_id))
-        assert place.page in pinned.TITLES
+        place = linked_run.place_of(read(row.run_id))
+        assert place.page in linked_run.TITLES
         assert not place.why
 
 
@@ -224,8 +225,8 @@ def test_an_imported_run_names_no_judge_that_this_machine_would_load(settings):
     content = export_run(run)
     runs_kept.delete(settings.runs, "one")
     import_run(settings.runs, content)
-    place = pinned.place_of(pinned.read("one"))
-    assert place.page == pinned.RUNS_PAGE
+    place = linked_run.place_of(read("one"))
+    assert place.page == linked_run.RUNS_PAGE
     assert "imported" in place.why
 
 
@@ -234,10 +235,10 @@ def test_a_run_whose_data_are_gone_stays_on_the_page_runs(settings):
     run = open_run(settings.runs, "one")
     manifest = run.manifest()
     run.write_manifest(manifest | {"config": manifest["config"] | {"data": "0123456789abcdef"}})
-    assert "not on this machine" in pinned.place_of(pinned.read("one")).why
+    assert "not on this machine" in linked_run.place_of(read("one")).why
     run.write_table("verdicts", VERDICTS.conform(pd.DataFrame(columns=VERDICTS.names)))
     (run.path / "verdicts.parquet").unlink()
-    assert "resume it first" in pinned.place_of(pinned.read("one")).why
+    assert "resume it first" in linked_run.place_of(read("one")).why
 
 
 def test_studies_judges_and_metrics_are_called_what_the_pages_call_them(app):

@@ -9,14 +9,16 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import findings, state, ui
+from dashboard.datasets import pair_sets
 from dashboard.pages.checkup import data
-from dashboard.pages.checkup.data import CheckupRun, pair_sets
+from dashboard.pages.checkup.data import CheckupRun
 from dashboard.pages.lessons.texts import Preset
 from dashboard.pages.lessons.view import open_preset
 from dashboard.pages.protocols.data import STYLE
 from dashboard.pages.reference_swap.results import FIRST
 from dashboard.pages.transport_audit.setup import JUDGE as AUDIT_JUDGE
 from dashboard.pages.transport_audit.setup import PAIRS
+from dashboard.run_view import load_or_none
 from engine import catalog
 from engine.core.json import dumps
 from engine.core.schema import NONE, Protocol
@@ -97,7 +99,7 @@ def so_far(run_id: str) -> None:
 
 
 def _so_far(run_id: str) -> None:
-    run = data.while_running(run_id)
+    run = load_or_none(CheckupRun, run_id)
     if run is None:
         ui.note("The first numbers stand here in a few seconds.")
         return

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import run_view as data
-from dashboard import state, ui
+from dashboard import datasets, state, ui
 from dashboard.uploads import Opened
 from engine.core.errors import EngineError
 from engine.core.schema import Task
@@ -48,7 +47,7 @@ def mapping(opened: Opened) -> tuple[tuple[str, str], ...]:
     guess = dict(opened.preset.mapping) if opened.preset else suggest_mapping(frame, by_last_word=True)
     columns = [NOT_IN_FILE, *map(str, frame.columns)]
     # Another separator gives other columns, so the choices belong to the file as read.
-    reading = data.digest(repr((opened.reading_id, columns, _chosen_by(opened.preset))).encode())
+    reading = datasets.digest(repr((opened.reading_id, columns, _chosen_by(opened.preset))).encode())
     chosen = {}
     with st.container(key="mapping"):
         cells = [cell for _ in range(3) for cell in st.columns(3)]
@@ -60,7 +59,7 @@ def mapping(opened: Opened) -> tuple[tuple[str, str], ...]:
 
 def _chosen_by(preset: Preset | None) -> str:
     """Names a preset's choices; its name may change without touching what the user chose since."""
-    return data.digest(repr((sorted(preset.mapping.items()), preset.task)).encode()) if preset else ""
+    return datasets.digest(repr((sorted(preset.mapping.items()), preset.task)).encode()) if preset else ""
 
 
 def _column_choice(field: Field, columns: list[str], guess: str, reading: str) -> str:

@@ -8,7 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import state, ui
-from dashboard.run_view import counts, digest
+from dashboard.datasets import counts, digest
 from dashboard.state import History, parse_rows
 from dashboard.uploads import Opened, Reading
 from engine.core.files import safe_csv

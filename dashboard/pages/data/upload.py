@@ -9,8 +9,7 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from dashboard import run_view as data
-from dashboard import state, ui, uploads
+from dashboard import datasets, state, ui, uploads
 from dashboard import uploads as known
 from dashboard.pages.data import columns, rows
 from dashboard.pages.data import rows as reading
@@ -167,7 +166,7 @@ def review_known(opening: DeltaGenerator, name: str, content: bytes, form: str, 
         with opening:
             ui.finding(f"“{name}” could be of two known formats. Say which it is.")
         return
-    digest = data.digest(content)
+    digest = datasets.digest(content)
     _, guess = known.recognition(name, digest, chosen, content)
     if guess:
         with opening:
@@ -175,7 +174,7 @@ def review_known(opening: DeltaGenerator, name: str, content: bytes, form: str, 
         reading.ask_encoding(guess, digest)
         return
     companions = _companions(form, digest)
-    ids = tuple((other, data.digest(held)) for other, held in companions)
+    ids = tuple((other, datasets.digest(held)) for other, held in companions)
     try:
         found = known.imported(name, digest, form, chosen, ids, content, companions)
     except EngineError as error:
@@ -251,8 +250,8 @@ def _keep_known(found: Imported, title: str) -> None:
     try:
         if found.has_texts:
             dataset = as_dataset(found, title)
-            data.save(dataset)
-            said.append(f"Saved {data.counts(dataset)}")
+            datasets.save(dataset)
+            said.append(f"Saved {datasets.counts(dataset)}")
             state.choose_data(dataset.dataset_id)
         if found.has_texts and len(found.comparisons):
             pairs = as_comparisons(found, title)
@@ -354,7 +353,7 @@ def _take(key: str) -> Callable[[], None]:
 
 def review(name: str, content: bytes) -> None:
     """Everything between choosing a file and saving it; an error leaves file and choices as they are."""
-    file_digest = data.digest(content)
+    file_digest = datasets.digest(content)
     opening = st.container()
     chosen = reading.chosen_reading(file_digest)
     known = choice(name, content, file_digest, chosen)
@@ -426,7 +425,7 @@ def _opening_sentence(name: str, dataset: Dataset, *, is_guess: bool) -> str:
         return f"“{name}” has an encoding that nothing in it states. Say which reads right before it is saved."
     if dataset.errors:
         return f"“{name}” has {plural(len(dataset.errors), 'problem')} to solve before it can be saved."
-    return f"“{name}” holds {data.counts(dataset)}. It is not saved yet."
+    return f"“{name}” holds {datasets.counts(dataset)}. It is not saved yet."
 
 
 def _save(dataset: Dataset, *, is_guess: bool) -> None:
@@ -448,7 +447,7 @@ def _save(dataset: Dataset, *, is_guess: bool) -> None:
 
 def _keep(dataset: Dataset) -> None:
     try:
-        data.save(dataset)
+        datasets.save(dataset)
     except EngineError as error:
         ui.show_error(error, "The data could not be saved. Your file is still here.")
         return

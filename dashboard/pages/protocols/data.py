@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
 
-import pandas as pd
 import streamlit as st
 
 from dashboard import findings, state, ui
-from dashboard.run_view import first_readable, named_runs, open_named, version_of
+from dashboard.run_view import RunView, Stored
 from engine import catalog
 from engine.core.schema import NONE, Protocol
-from engine.core.settings import get_settings
 from engine.plots.text import THIN, count, interval_text, three_digits
 from engine.stats.arena import Arena, arm_name, arm_parts
 from engine.stats.intervals import Interval
 from engine.stats.paired import PairedTest
-from engine.studies.figure import Source
 from engine.studies.protocols import figures
 from engine.studies.protocols.advice import Evidence
 from engine.studies.protocols.figures import title
@@ -33,43 +30,31 @@ from engine.studies.protocols.metrics import (
 )
 from engine.studies.protocols.rows import whole_arms
 
-STUDY = "protocols"
 MODAL, LIKE, MARGIN = figures.MODAL, figures.LIKE, figures.MARGIN
 RULES = {MODAL: "Equal modal score", LIKE: "As often as pairwise", MARGIN: "Within a margin"}
 """The page's words for the tie rules."""
 
 
-@dataclass(frozen=True)
-class ProtocolRun:
-    """A run's tables, as arrays.
+class ProtocolRun(RunView):
+    """A run of the study protocols."""
 
-    Attributes:
-        texts: by (arm, response id), the text that was judged.
-        source: the run as figures read it.
-    """
+    kind = "protocols"
+    variants = Stored("variants")
 
-    run_id: str
-    version: str
-    manifest: dict[str, Any]
-    arena: Arena
-    variants: pd.DataFrame
-    texts: dict[tuple[str, str], str]
-    source: Source
+    @cached_property
+    def arena(self) -> Arena:
+        """Its verdicts as arrays."""
+        return figures.arena(self.source)
 
-    @property
-    def recorded(self) -> bool:
-        """True where these numbers shipped with the project."""
-        return bool(self.manifest.get("recorded", False))
+    @cached_property
+    def texts(self) -> dict[tuple[str, str], str]:
+        """By (arm, response id), the text that was judged."""
+        held = self.variants
+        return dict(zip(zip(held["style"], held["response_id"], strict=True), held["text"], strict=True))
 
-    @property
-    def config(self) -> dict[str, Any]:
-        """The settings it ran with."""
-        return dict(self.manifest["config"])
-
-    @property
-    def judge(self) -> str:
-        """The judge's spec."""
-        return str(self.config["judge"])
+    def holds_something(self) -> bool:
+        """Verdicts and the texts they are about."""
+        return super().holds_something() and len(self.variants) > 0
 
     @property
     def distractors(self) -> list[str]:
@@ -94,32 +79,6 @@ class ProtocolRun:
     def lowest(self) -> int:
         """Most systems that the run rewrote for it."""
         return figures.lowest_of(self.source)
-
-
-def latest(judge: str, dataset_id: str) -> ProtocolRun | None:
-    """The newest run of this judge on these data; else the recorded one, if it fits."""
-    return first_readable(named_runs(STUDY, judge, dataset_id), lambda named: load(named[0], version_of(named[1])))
-
-
-def load(run_id: str, version: str) -> ProtocolRun | None:
-    """A run at one moment, or None where it has judged nothing yet.
-
-    Raises:
-        EngineError: there is no such run, or it is damaged.
-    """
-    return _load(run_id, version, str(get_settings().data_dir))
-
-
-@st.cache_resource(max_entries=8, show_spinner=False)
-def _load(run_id: str, version: str, root: str) -> ProtocolRun | None:
-    del root  # part of the cache key only
-    folder = open_named(STUDY, run_id)
-    source = Source(folder)
-    verdicts, variants = source.table("verdicts"), source.table("variants")
-    if not len(verdicts) or not len(variants):
-        return None
-    texts = dict(zip(zip(variants["style"], variants["response_id"], strict=True), variants["text"], strict=True))
-    return ProtocolRun(run_id, version, source.manifest, figures.arena(source), variants, texts, source)
 
 
 def read_view(run: ProtocolRun, rule: str, margin: float) -> View:

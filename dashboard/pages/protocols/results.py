@@ -26,7 +26,6 @@ from dashboard.pages.protocols.data import (
     pick_setting,
     tested,
 )
-from dashboard.run_table import run_table
 from dashboard.ui import show_marked, show_verbatim
 from engine import catalog
 from engine.core.schema import NONE, Protocol
@@ -125,7 +124,7 @@ def rewritings(run: ProtocolRun, dataset: Dataset, setting: Setting) -> None:
     more = {"left_out": "Why others were left out", "rules_changed": "Break or mend a rule"}
     listed = shown.rename(columns=names | more)
     st.dataframe(listed, hide_index=True, key="protocols_checks")
-    run_table(run, listed, title="What the content checks kept", key="protocols_checks_kept", file="checks.csv")
+    ui.run_table(run, listed, title="What the content checks kept", key="protocols_checks_kept", file="checks.csv")
     of_arm = (
         run.variants[run.variants["style"] == setting.arm]
         .sort_values("kept", ascending=False, kind="stable")
@@ -213,7 +212,7 @@ def _chosen(run: ProtocolRun, table: pd.DataFrame, heading: str, key: str) -> in
     event = st.dataframe(
         table, key=f"{key}_table", on_select="rerun", selection_mode="single-row", hide_index=True, height=240
     )
-    run_table(run, table, title=f"Cases: {heading}", key=f"{key}_list", label="Cases (CSV)", file=f"{key}_cases.csv")
+    ui.run_table(run, table, title=f"Cases: {heading}", key=f"{key}_list", label="Cases (CSV)", file=f"{key}_cases.csv")
     rows = event["selection"]["rows"]
     return rows[0] if rows and rows[0] < len(table) else 0
 
@@ -340,7 +339,7 @@ def show_cases(
         chosen = st.dataframe(
             table, key=f"{key}_table", on_select="rerun", selection_mode="single-row", hide_index=True, height=260
         )
-        run_table(
+        ui.run_table(
             run, table, title=f"Cases: {heading}", key=f"{key}_list", label="Cases (CSV)", file=f"{key}_cases.csv"
         )
         rows = chosen["selection"]["rows"]
@@ -497,7 +496,7 @@ def _leaderboard(run: ProtocolRun, dataset: Dataset, setting: Setting) -> None:
             ratings = _ratings(run, ranked)
             st.dataframe(ratings, hide_index=True, key=f"protocols_ratings_{p.value}")
             ui.note(MARKED)
-            run_table(
+            ui.run_table(
                 run, ratings, title=f"Ratings before and after, {p.value}", key=f"protocols_ratings_{p.value}_kept",
                 said=f"{title(arm)}, {plural(asked.lowest, 'system')} rewritten; ties: {RULES[setting.rule].lower()}. "
                 + MARKED,

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
-import streamlit as st
 
-from dashboard.run_view import first_readable, named_runs, open_named, version_of
+from dashboard.run_view import RunView, Stored
 from engine import catalog
 from engine.core.schema import NONE
-from engine.core.settings import get_settings
 from engine.plots.text import THIN, count, interval_text, plural, three_digits
 from engine.stats.intervals import Interval
-from engine.studies.figure import Source
 from engine.studies.refswap.figures import CALIBRATED, key_title, summary_at
 from engine.studies.refswap.figures import arms as arms_of
 from engine.studies.refswap.figures import swaps as swapped
@@ -23,68 +19,30 @@ from engine.studies.refswap.figures import table as table_of
 from engine.studies.refswap.metrics import Summary, Table
 from engine.studies.refswap.scores import max_p_cf
 
-STUDY = "refswap"
 ARMS = {"other": "another answer type", "same": "the same answer type"}
 
 
-@dataclass(frozen=True)
-class SwapRun:
-    """A run's tables.
+class SwapRun(RunView):
+    """A run of the study refswap."""
 
-    Attributes:
-        arms: arms of counterfactual references that the run holds.
-        tables: the arrays of each arm.
-        source: the run as figures read it.
-    """
+    kind = "refswap"
+    verdicts = Stored("verdicts")
+    references = Stored("references")
 
-    run_id: str
-    manifest: dict[str, Any]
-    verdicts: pd.DataFrame
-    references: pd.DataFrame
-    arms: tuple[str, ...]
-    tables: dict[str, Table]
-    source: Source
+    @cached_property
+    def arms(self) -> tuple[str, ...]:
+        """Arms of counterfactual references that the run holds."""
+        return arms_of(self.source)
 
-    @property
-    def recorded(self) -> bool:
-        """Whether these numbers shipped with the project."""
-        return bool(self.manifest.get("recorded", False))
-
-    @property
-    def judge(self) -> str:
-        """The judge's spec."""
-        return str(self.manifest["config"]["judge"])
+    @cached_property
+    def tables(self) -> dict[str, Table]:
+        """The arrays of each arm."""
+        return {arm: table_of(self.source, arm) for arm in self.arms}
 
     @property
     def threshold(self) -> float:
         """p_yes from which the run checked a YES; a lower one would need checks that were not made."""
-        return float(self.manifest["config"].get("threshold", 0.5))
-
-
-def load(run_id: str, version: str) -> SwapRun | None:
-    """A run at one moment, or None where it has written nothing yet.
-
-    Raises:
-        RunError: there is no such run, or it is damaged.
-    """
-    return _load(run_id, version, str(get_settings().data_dir))
-
-
-@st.cache_resource(max_entries=12, show_spinner=False)
-def _load(run_id: str, version: str, root: str) -> SwapRun | None:
-    del version, root  # part of the cache key only
-    folder = open_named(STUDY, run_id)
-    source = Source(folder)
-    if not len(source.table("samples")):
-        return None
-    arms = arms_of(source)
-    tables = {arm: table_of(source, arm) for arm in arms}
-    return SwapRun(run_id, source.manifest, source.table("verdicts"), source.table("references"), arms, tables, source)
-
-
-def latest(judge: str, dataset_id: str) -> SwapRun | None:
-    """The newest run of this verifier on these data; else the recorded one, if it fits."""
-    return first_readable(named_runs(STUDY, judge, dataset_id), lambda found: load(found[0], version_of(found[1])))
+        return float(self.config.get("threshold", 0.5))
 
 
 def setting_of(arm: str, k: int, delta: float, gamma: float | None, threshold: float) -> dict[str, float | int | str]:

@@ -12,7 +12,6 @@ from dashboard import findings, state, ui
 from dashboard import linked_run as pinned
 from dashboard.pages.reference_swap import data as swaps
 from dashboard.pages.reference_swap.data import SwapRun
-from dashboard.run_table import run_table
 from engine import catalog
 from engine.core.schema import Protocol
 from engine.data.dataset import Dataset
@@ -291,7 +290,7 @@ def _baselines(run: SwapRun, found: Summary, setting: Setting, __: Dataset, key:
         f"max_p_cf from the same one reference {_text(found.one_auc)}. A length "
         "filter knows nothing of content: any key longer than its threshold passes."
     )
-    run_table(
+    ui.run_table(
         run, table, title=f"RefSwap beside its baselines, {verifier_title(run.judge)}", key=f"{key}_baselines_kept",
         said=f"Rates of the test part, {_said(setting)}.", file="baselines.csv",
     )  # fmt: skip
@@ -316,7 +315,7 @@ def _false_positives(run: SwapRun, found: Summary, setting: Setting, dataset: Da
         key=f"{key}_false",
         column_config=numbers | {"Question": st.column_config.TextColumn("Question", width="medium")},
     )
-    run_table(
+    ui.run_table(
         run, table, title=f"Accepted keys and wrong responses, {verifier_title(run.judge)}", key=f"{key}_false_kept",
         said=f"{_said(setting)}.", file="false_positives.csv",
     )  # fmt: skip

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 
 import streamlit as st
 
-from dashboard import report_picks as picking
-from dashboard import ui
+from dashboard import report_picks, ui
 from dashboard.report_picks import Pick
+from dashboard.run_view import read, version_of
 from dashboard.ui import show_verbatim
 from engine.core.errors import EngineError
 from engine.core.settings import get_settings
@@ -28,7 +28,7 @@ TITLE, AUTHORS = "report_title", "report_authors"
 def change(step: Callable[[Report], Report]) -> None:
     """Change the report in a callback; what is refused is said."""
     try:
-        picking.change(step)
+        report_picks.change(step)
     except EngineError as error:
         st.toast(ui.plain(str(error)), icon=":material/error:", duration="long")
 
@@ -177,7 +177,7 @@ def draw_piece(made: Filled, *, key: str) -> None:
 def filled(piece: Piece, number: int, mode: str = "light") -> Filled:
     """A part with its figure, made once while neither it nor its run changes."""
     try:
-        version = "" if piece.drawn else picking.version(piece.run)
+        version = "" if piece.drawn else version_of(read(piece.run).manifest)
     except EngineError as error:
         version = str(error)
     return _filled(piece.model_dump_json(), number, mode, version)
@@ -186,7 +186,7 @@ def filled(piece: Piece, number: int, mode: str = "light") -> Filled:
 @st.cache_resource(max_entries=128, show_spinner=False)
 def _filled(piece: str, number: int, mode: str, version: str) -> Filled:
     del version  # part of the cache key only
-    return fill_one(Piece.model_validate_json(piece), number, picking.source_of, mode)
+    return fill_one(Piece.model_validate_json(piece), number, lambda run: read(run).source, mode)
 
 
 # Figures of any run, taken into the report without opening its page.
@@ -204,7 +204,7 @@ def take_from_run(report: Report) -> None:
             return
         run = ui.pick("Run", list(rows), key=RUN, title=lambda r: _title(rows[r]))
         try:
-            source = picking.source_of(run)
+            source = read(run).source
             found = entries(source)
         except EngineError as error:
             ui.show_error(error, "This run cannot be read.")
@@ -234,7 +234,7 @@ def take_from_run(report: Report) -> None:
 
 def _take(run: str, names: tuple[str, ...]) -> None:
     try:
-        source = picking.source_of(run)
+        source = read(run).source
         picks = [Pick(source, entry, entry.values(source)) for entry in (entry_of(source, name) for name in names)]
         pieces = [pick.piece for pick in picks]
 
@@ -243,7 +243,7 @@ def _take(run: str, names: tuple[str, ...]) -> None:
                 report = report.added(piece)
             return report
 
-        picking.change(with_all)
+        report_picks.change(with_all)
     except EngineError as error:
         st.toast(ui.plain(str(error)), icon=":material/error:", duration="long")
     else:
@@ -332,7 +332,7 @@ def made_of(report: Report) -> list[Filled]:
 
 def _zip(label: str, name: str, of: Callable[[list[Filled]], Iterator[files.File]]) -> None:
     def make() -> bytes:
-        made = made_of(picking.report())
+        made = made_of(report_picks.report())
         try:
             return files.zipped(iter([*of(made), files.caption_file(made)]))
         except EngineError as error:
@@ -342,10 +342,10 @@ def _zip(label: str, name: str, of: Callable[[list[Filled]], Iterator[files.File
 
 
 def _page() -> bytes:
-    report = picking.report()
+    report = report_picks.report()
     return report_html(report, made_of(report)).encode("utf-8")
 
 
 def _everything(fmt: str, columns: str) -> bytes:
-    report = picking.report()
+    report = report_picks.report()
     return files.zipped(files.everything(report, made_of(report), fmt, columns))

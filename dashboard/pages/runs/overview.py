@@ -5,9 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from dashboard import linked_run as pinned
-from dashboard import run_view as data
-from dashboard import state, ui
+from dashboard import datasets, linked_run, state, ui
 from engine import catalog
 from engine.core.errors import EngineError
 from engine.core.settings import get_settings
@@ -42,7 +40,7 @@ def bring_in() -> None:
     new = "" if came.run_id == came.was else f"; its id {came.was} was taken"
     done = f"{came.run_id} is here already." if came.skipped else f"Imported as {came.run_id}{new}."
     state.put(_ROUND, int(st.session_state.get(_ROUND, 0)) + 1)
-    state.after_rerun({pinned.SELECTED: came.run_id, "with": ""})
+    state.after_rerun({linked_run.SELECTED: came.run_id, "with": ""})
     state.say_after_rerun(done)
     st.rerun()
 
@@ -72,7 +70,7 @@ def _restore(entry: str) -> None:
     except EngineError as error:
         ui.show_error(error, "It was not restored.")
         return
-    state.after_rerun({pinned.SELECTED: run_id, "with": ""})
+    state.after_rerun({linked_run.SELECTED: run_id, "with": ""})
     state.say_after_rerun(f"{run_id} is back.")
     st.rerun()
 
@@ -95,7 +93,7 @@ def with_titles(metrics: pd.DataFrame) -> pd.DataFrame:
     return metrics.rename(columns=lambda c: _COLUMNS.get(c, str(c).replace("_", " ").capitalize()))
 
 
-FIRST, SECOND, NOBODY = pinned.SELECTED, "with", ""
+FIRST, SECOND, NOBODY = linked_run.SELECTED, "with", ""
 FIND = "runs_find"
 FILTERS = {"study": "Study", "state": "State", "judge": "Judge", "data": "Data", "tag": "Tag"}
 MOST_ROWS = 1_000
@@ -156,7 +154,7 @@ def _table(rows: list[RunRow]) -> None:
         }
     )
     ids = [r.run_id for r in rows]
-    key = f"runs_table_{data.digest(' '.join(ids).encode())}"  # another list has other rows selected
+    key = f"runs_table_{datasets.digest(' '.join(ids).encode())}"  # another list has other rows selected
     st.dataframe(
         table,
         key=key,

@@ -9,21 +9,19 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import findings, state, ui
-from dashboard import linked_run as pinned
+from dashboard.linked_run import runs_of, shown
 from dashboard.pages.steering_and_anchors import findings as cap_findings
 from dashboard.pages.steering_and_anchors import setup as cap_run
-from dashboard.pages.steering_and_anchors.findings import CapView, extended, latest, view_of
+from dashboard.pages.steering_and_anchors.findings import CapView
 from dashboard.pages.steering_and_anchors.setup import cost, rows_figure
-from dashboard.progress import progress, start_job
-from dashboard.run_table import run_table
-from dashboard.run_view import RECORDED, runs_about, version_of
+from dashboard.progress import progress, start_job, watched_job
+from dashboard.run_view import load
 from dashboard.ui import show_verbatim
 from engine.core.errors import EngineError
 from engine.core.schema import NONE
 from engine.data.dataset import Dataset
-from engine.data.store import DEMO_DIALOGUE, DEMO_NAMES
-from engine.jobs import manager as jobs
-from engine.jobs.manager import Job
+from engine.data.store import DEMO_DIALOGUE
+from engine.jobs.manager import Job, manager
 from engine.plots.dots import plot_dots, prepare_dots
 from engine.plots.text import plural, three_digits
 from engine.studies.cap.figures import UNITS, prepare_lengths, row_figure, units_of
@@ -228,7 +226,7 @@ def beside(view: CapView, judge: str, dataset_id: str) -> None:
     _shifts(view, other, names)
     facts = pd.DataFrame(_facts(view, other, names))
     st.dataframe(facts, hide_index=True, key="cap_beside_facts")
-    run_table(view, facts, title="Two tutors side by side", key="cap_beside_kept", file="two_tutors.csv")
+    ui.run_table(view, facts, title="Two tutors side by side", key="cap_beside_kept", file="two_tutors.csv")
     first, second = ({one.question: one for one in cap_findings.diagnosis(v)} for v in (view, other))
     rows = [
         {
@@ -249,22 +247,16 @@ def tutor_of(view: CapView) -> str:
 def _others(view: CapView, judge: str, dataset_id: str) -> dict[str, CapView]:
     """The newest run of each other tutor that judged something, by run id."""
     others: dict[str, CapView] = {}
-    for manifest in (m for m in runs_about(judge, dataset_id) if m.get("study") == CAP):
-        _add(others, view, str(manifest["run_id"]), f"{version_of(manifest)} {extended(manifest)}")
-    if dataset_id in DEMO_NAMES:
-        _add(others, view, RECORDED + dataset_id, "recorded")
+    for run_id in runs_of(CapView.kind, judge, dataset_id):
+        try:
+            one = load(CapView, run_id)
+        except EngineError:  # a damaged run must not hide the others
+            continue
+        if one is None or not len(one.metrics) or _judge(one) != _judge(view):
+            continue
+        if tutor_of(one) not in {tutor_of(view), *(tutor_of(other) for other in others.values())}:
+            others[run_id] = one
     return others
-
-
-def _add(others: dict[str, CapView], view: CapView, run_id: str, version: str) -> None:
-    try:
-        one = view_of(run_id, version)
-    except EngineError:  # a damaged run must not hide the others
-        return
-    if one is None or not len(one.metrics) or one.manifest.get("judge", {}).get("spec") != _judge(view):
-        return
-    if tutor_of(one) not in {tutor_of(view), *(tutor_of(other) for other in others.values())}:
-        others[run_id] = one
 
 
 def _judge(view: CapView) -> str:
@@ -438,7 +430,7 @@ def _standard_texts(view: CapView, prepared: pd.DataFrame) -> None:
             column_config={"score": st.column_config.NumberColumn(format="%.2f", width="small")},
         )
         if len(table):
-            run_table(view, table, title="Retained texts", key="cap_texts_kept", file="retained_texts.csv")
+            ui.run_table(view, table, title="Retained texts", key="cap_texts_kept", file="retained_texts.csv")
             ui.note("The highest and the lowest one")
             for which in (0, -1):
                 show_verbatim(str(table["text"].iloc[which]), label=f"Retained text {table['text_id'].iloc[which]}")
@@ -452,13 +444,8 @@ def cap_page(judge: str, dataset: Dataset) -> None:
     """The newest run of this judge on this data, the controls for a new one, and what is going on."""
     job = cap_run.watched(judge, dataset.dataset_id)
     more = _extension(judge, dataset.dataset_id)
-    try:
-        asked = pinned.about(CAP, judge, dataset.dataset_id)
-        view = _view(job) if job and not asked else latest(judge, dataset.dataset_id)
-    except EngineError as error:
-        ui.show_error(error, "The run cannot be read.")
-        view = None
-    if view is not None and len(view.layers):
+    view = shown(CapView, judge, dataset.dataset_id, job)
+    if view:
         st.badge(findings.provenance(view.manifest, recorded=view.recorded), icon=":material/history:", color="gray")
         ui.finding(cap_findings.headline(view))
     elif job is None:
@@ -467,7 +454,7 @@ def cap_page(judge: str, dataset: Dataset) -> None:
     going = next((one for one in (job, more) if one and (one.active or one.state != "done")), None)
     if going:
         progress(going)
-    if view is not None and len(view.layers):
+    if view:
         _diagnosis(view)
         _parts(view, judge, dataset, more)
 
@@ -479,14 +466,9 @@ def _empty(dataset_id: str) -> str:
     return f"The study has not been run with this judge on this data yet: open “Run the study on this data”.{recorded}"
 
 
-def _view(job: Job) -> CapView | None:
-    run_id = str(job.params.get("run_id", ""))
-    return view_of(run_id, f"{job.state} {job.done} {job.finished} {extended({'run_id': run_id})}")
-
-
 def _extension(judge: str, dataset_id: str) -> Job | None:
-    held = jobs.manager().get(str(st.session_state.get(EXTEND, "")))
-    return held or cap_run.watched(judge, dataset_id, EXTEND)
+    held = manager().get(str(st.session_state.get(EXTEND, "")))
+    return held or watched_job(EXTEND, judge=judge, data=dataset_id)
 
 
 def _diagnosis(view: CapView) -> None:

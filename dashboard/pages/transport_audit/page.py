@@ -5,8 +5,9 @@ from __future__ import annotations
 import streamlit as st
 
 from dashboard import ui
-from dashboard.pages.transport_audit import data as audit_data
+from dashboard.linked_run import latest
 from dashboard.pages.transport_audit import planted as audit_planted
+from dashboard.pages.transport_audit.data import AuditRun
 from dashboard.pages.transport_audit.results import results
 from dashboard.pages.transport_audit.setup import choose, run_panel, upload
 
@@ -18,7 +19,7 @@ ui.note(
 chosen = choose()
 if chosen:
     pairs, judge = chosen
-    run = audit_data.latest(judge, pairs.set_id)
+    run = latest(AuditRun, judge, pairs.set_id)
     if run:
         results(run, pairs)
     else:
