@@ -1,4 +1,4 @@
-"""One forward pass of a Llama-shaped model over a cache of our own, written out: few launches, and it can be recorded.
+"""One forward pass of a Llama-shaped model over a cache of our own, fused: few launches, and it can be recorded.
 
 The same arithmetic as the library's modules (checked by a test on each shape), with query, key and value as one
 product, gate and up as another, residuals added inside the products, and queries of a group read as rows that share
@@ -36,11 +36,11 @@ After = Callable[[int, Any], Any]
 """Gets a layer's number and its output (N, d); returns what goes on."""
 
 
-def why_not(loaded: LoadedModel) -> str:
+def unsupported_reason(loaded: LoadedModel) -> str:
     """Why this model is decoded through its own modules instead; empty where it need not be."""
     config = loaded.model.config.get_text_config()
     if loaded.kind != "causal" or config.model_type not in SHAPES:
-        return f"the architecture {config.model_type} is not written out"
+        return f"the architecture {config.model_type} has no fused forward pass"
     windowed = getattr(config, "sliding_window", None) and getattr(config, "use_sliding_window", True)
     if windowed and config.sliding_window < loaded.max_tokens:
         return "its attention has a window"
@@ -58,7 +58,7 @@ def why_not(loaded: LoadedModel) -> str:
 _made: WeakKeyDictionary[Any, Llama] = WeakKeyDictionary()
 
 
-def written_out(loaded: LoadedModel) -> Llama:
+def fused_forward(loaded: LoadedModel) -> Llama:
     """The model's weights for `Llama.forward`, joined once; anew after the model has moved or changed its precision."""
     found = _made.get(loaded.model)
     if found is None or not found.is_of(loaded.model):
@@ -408,7 +408,7 @@ def write(
     """The tokens of each row and its mean relative edit; see `Session.run`.
 
     Args:
-        loaded: a model that `engine.inference.llama.why_not` has nothing against.
+        loaded: a model that `engine.inference.llama.unsupported_reason` has nothing against.
         prompts: token ids of every prompt.
         rows: what is written.
         limit: tokens of a text, at most.
@@ -418,7 +418,7 @@ def write(
     Raises:
         ModelError: the model gave NaN.
     """
-    session = Session(written_out(loaded), prompts, rows, limit, editor)
+    session = Session(fused_forward(loaded), prompts, rows, limit, editor)
     if loaded.device != "cpu" and limit > WORTH_RECORDING:
         session.capture()
     return session.run(ends)

@@ -13,7 +13,7 @@ from engine.core.settings import get_settings
 from engine.jobs import manager as jobs
 from engine.jobs.worker import job_of
 from engine.judges.base import no_checkpoint
-from engine.runs import library as runs_kept
+from engine.runs import library
 from engine.runs.archive import export_run, import_run
 from engine.runs.folder import create_run, open_run
 from tests.dashboard.helpers import MARKUP
@@ -54,8 +54,8 @@ def test_without_runs_the_page_says_what_there_is(app):
 
 def test_one_run_shows_facts_and_markup_stays_text(app, settings):
     scored(settings, "one")
-    runs_kept.rename(settings.runs, "one", MARKUP[:120])
-    runs_kept.set_tags(settings.runs, "one", add=["<b>tag</b>"])
+    library.rename(settings.runs, "one", MARKUP[:120])
+    library.set_tags(settings.runs, "one", add=["<b>tag</b>"])
     on_runs(app, selected="one")
     shown = texts(app)
     for fact in ("planted:injection", "12 dialogues", "8 responses"):
@@ -71,7 +71,7 @@ def test_title_and_tags_are_saved(app, settings):
     title.input("Friday")
     tags.input("a, b ,a")
     next(b for b in app.button if b.label == "Save").click().run()
-    row = runs_kept.all_runs(settings.runs)[0]
+    row = library.all_runs(settings.runs)[0]
     assert (row.title, row.tags) == ("Friday", ("a", "b"))
 
 
@@ -80,9 +80,9 @@ def test_a_deleted_run_is_restored_from_the_page(app, settings):
     on_runs(app, selected="one")
     app.button(key="delete_run").click().run()
     assert not app.exception
-    assert runs_kept.all_runs(settings.runs) == []
+    assert library.all_runs(settings.runs) == []
     app.button(key="restore_run").click().run()
-    assert [r.run_id for r in runs_kept.all_runs(settings.runs)] == ["one"]
+    assert [r.run_id for r in library.all_runs(settings.runs)] == ["one"]
     assert app.session_state["selected"] == "one"
 
 
@@ -121,7 +121,7 @@ def test_a_broken_run_can_still_be_thrown_away(app, settings):
     on_runs(app, selected="one")
     assert "no readable manifest" in texts(app)
     app.button(key="delete_run").click().run()
-    assert runs_kept.all_runs(settings.runs) == []
+    assert library.all_runs(settings.runs) == []
 
 
 def test_problems_and_the_retry_are_offered_and_start_a_job(app, settings, monkeypatch):
@@ -171,7 +171,7 @@ def test_a_link_leads_to_the_page_of_its_study(app, run_id):
 
 
 def test_every_recorded_run_has_a_page():
-    for row in runs_kept.recorded_runs(get_settings().assets / "demo"):
+    for row in library.recorded_runs(get_settings().assets / "demo"):
         place = linked_run.place_of(read(row.run_id))
         assert place.page in linked_run.TITLES
         assert not place.why
@@ -223,7 +223,7 @@ def test_an_imported_run_names_no_judge_that_this_machine_would_load(settings):
     manifest = run.manifest()
     run.write_manifest(manifest | {"config": manifest["config"] | {"judge": "hf:somebody/model"}})
     content = export_run(run)
-    runs_kept.delete(settings.runs, "one")
+    library.delete(settings.runs, "one")
     import_run(settings.runs, content)
     place = linked_run.place_of(read("one"))
     assert place.page == linked_run.RUNS_PAGE

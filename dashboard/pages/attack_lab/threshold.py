@@ -17,7 +17,6 @@ from engine.data.dataset import Dataset
 from engine.plots.text import interval_text, plural, three_digits
 from engine.stats.detection import detection_at, fitted, side_of
 from engine.studies.figure import Source
-from engine.studies.perplexity_threshold.figures import FITTED
 from engine.studies.perplexity_threshold.study import STUDY
 
 WINDOW, FAMILY, THRESHOLD = "screen_window", "screen_family", "screen_threshold"
@@ -132,7 +131,7 @@ def _one_family(run_id: str, source: Source, readings: pd.DataFrame, family: str
         f"{parts['false_alarms']} of the clean texts of other items: F1 {parts['f1']}, precision {parts['precision']}."
     )
     ui.show_entry(
-        source, "curve", key=f"screen_curve_{family}", family=family, threshold=FITTED if fitted_one else threshold
+        source, "curve", key=f"screen_curve_{family}", family=family, threshold=None if fitted_one else threshold
     )
     screen = str(readings["screen"].iloc[0])
     window = screen.partition("window=")[2]

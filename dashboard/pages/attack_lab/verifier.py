@@ -16,7 +16,7 @@ from dashboard.ui import show_verbatim
 from engine import catalog
 from engine.core.errors import EngineError
 from engine.data.dataset import Dataset
-from engine.jobs import manager as jobs
+from engine.jobs.manager import manager
 from engine.plots.text import three_digits
 
 TEXT, SWAP, K, GAMMA, FORM, OWN = "verify_text", "verify_swap", "verify_k", "verify_gamma", "verify_form", "verify_own"
@@ -53,7 +53,7 @@ def verify_one(dataset: Dataset) -> None:
 
 @st.cache_data(max_entries=256, show_spinner=False)
 def _ask(params: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
-    return jobs.manager().ask("verify_one", dict(params))
+    return manager().ask("verify_one", dict(params))
 
 
 def _judge() -> str:

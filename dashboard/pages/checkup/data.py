@@ -7,11 +7,9 @@ import streamlit as st
 from dashboard import state, ui
 from dashboard.linked_run import runs_of
 from dashboard.run_view import RunView, Stored, first_readable, load
-from engine import catalog
 from engine.core.errors import EngineError
-from engine.core.schema import Protocol
 from engine.runs.library import is_recorded
-from engine.studies.checkup.metrics import CARDS, Decision, ProbeCard, as_record, check_thresholds, decide, summary
+from engine.studies.checkup.metrics import CARDS, ProbeCard, as_record, check_thresholds, decide, summary
 
 
 class CheckupRun(RunView):
@@ -24,11 +22,6 @@ class CheckupRun(RunView):
     def thresholds(self) -> dict[str, float]:
         """The thresholds stored with it."""
         return {str(k): float(v) for k, v in self.config.get("thresholds", {}).items()}
-
-
-def judges() -> list[str]:
-    """Every judge that is listed for some protocol."""
-    return list(dict.fromkeys(spec for protocol in Protocol for spec in catalog.judges_for(protocol)))
 
 
 def any_recorded() -> CheckupRun | None:
@@ -49,11 +42,6 @@ def keep_thresholds(run: CheckupRun, thresholds: dict[str, float]) -> None:
         summary=summary(decisions),
         probes=[as_record(d) for d in decisions],
     )
-
-
-def decisions(run: CheckupRun, thresholds: dict[str, float]) -> list[Decision]:
-    """The verdicts at these thresholds, from stored numbers."""
-    return decide(run.table, thresholds)
 
 
 # The thresholds as sliders: in the address, with the run's own as defaults, kept with the run when asked to.

@@ -10,8 +10,7 @@ import streamlit as st
 
 from dashboard import findings, state, ui
 from dashboard.datasets import pair_sets
-from dashboard.pages.checkup import data
-from dashboard.pages.checkup.data import CheckupRun
+from dashboard.pages.checkup.data import CheckupRun, pick
 from dashboard.pages.lessons.texts import Preset
 from dashboard.pages.lessons.view import open_preset
 from dashboard.pages.protocols.data import STYLE
@@ -30,6 +29,7 @@ from engine.studies.checkup.metrics import (
     UNDERPOWERED,
     Decision,
     as_record,
+    decide,
     interval_words,
     number_text,
     summary,
@@ -81,8 +81,8 @@ def results(run: CheckupRun) -> None:
     """A slider redraws only this panel."""
     top = st.container()
     with st.expander("Thresholds: what is allowed", key="check_limits"):
-        thresholds = data.pick(run)
-    decisions = data.decisions(run, thresholds)
+        thresholds = pick(run)
+    decisions = decide(run.table, thresholds)
     with top:
         st.badge(findings.provenance(run.manifest, recorded=run.recorded), icon=":material/history:", color="gray")
         ui.finding(summary(decisions, name_undecided=False))
@@ -103,7 +103,7 @@ def _so_far(run_id: str) -> None:
     if run is None:
         ui.note("The first numbers stand here in a few seconds.")
         return
-    decisions = data.decisions(run, run.thresholds)
+    decisions = decide(run.table, run.thresholds)
     ui.finding(summary(decisions, name_undecided=False))
     verdict_row(decisions)
     ui.note(_about(run))

@@ -8,7 +8,6 @@ from typing import Any
 import streamlit as st
 
 from dashboard import datasets, findings, state, ui
-from dashboard.pages.checkup import data as checkup_data
 from dashboard.pages.checkup.data import CheckupRun
 from dashboard.progress import cost_sentence, mean_bytes, pace, progress, start_job
 from engine import catalog
@@ -76,7 +75,9 @@ def choose() -> tuple[str, str]:
     left, right = st.columns(2, gap="medium")
     with left:
         chosen_left = findings.judge_name(state.text(state.JUDGE))
-        judges = {LEFT: f"The judge on the left: {chosen_left}"} | {s: _short(s) for s in checkup_data.judges()}
+        judges = {LEFT: f"The judge on the left: {chosen_left}"} | {
+            s: _short(s) for p in Protocol for s in catalog.judges_for(p)
+        }
         named = str(st.session_state.get(JUDGE) or st.query_params.get(JUDGE, ""))
         judges |= {named: named} if named not in judges and not catalog.planted_problem(named) else {}
         judge = _pick("Judge", JUDGE, judges, "Whose verdicts are checked.")

@@ -6,15 +6,14 @@ import streamlit as st
 
 from dashboard import ui
 from dashboard.datasets import chosen_dataset
-from dashboard.pages.judge_card import saved as card_saved
 from dashboard.pages.judge_card.form import begin, fields
-from dashboard.pages.judge_card.saved import trial
+from dashboard.pages.judge_card.saved import listed, save, source, trial
 
 st.title("Judge card", anchor=False)
 ui.finding("A judge is a model and its prompt. Write or paste yours, try it on three rows, use it everywhere.")
 if dataset := chosen_dataset():
     begin(dataset.task)
-    card_saved.source()
+    source()
     draft = fields()
     if draft.error:
         ui.show_error(draft.error, "This card cannot be used yet.")
@@ -23,6 +22,6 @@ if dataset := chosen_dataset():
     st.header("Three rows", anchor=False)
     trial(draft, dataset)
     st.header("Save it", anchor=False)
-    card_saved.save(draft)
+    save(draft)
     st.header("Saved cards", anchor=False)
-    card_saved.listed()
+    listed()

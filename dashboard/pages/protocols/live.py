@@ -13,7 +13,7 @@ from dashboard.ui import show_marked, show_verbatim
 from engine import catalog
 from engine.core.errors import EngineError
 from engine.data.dataset import Dataset
-from engine.jobs import manager as jobs
+from engine.jobs.manager import manager
 from engine.plots.text import MISSING, three_digits
 from engine.studies.protocols.figures import TITLES
 
@@ -101,7 +101,7 @@ def _pick(name: str, key: str, ids: list[str], default: str, names: dict[str, st
 
 @st.cache_data(max_entries=256, show_spinner=False)
 def _ask(judge: str, data: str, **choice: Any) -> dict[str, Any]:
-    return jobs.manager().ask("distract_one", {"judge": judge, "data": data, **choice})
+    return manager().ask("distract_one", {"judge": judge, "data": data, **choice})
 
 
 def _sentence(answer: dict[str, Any], side: str) -> str:

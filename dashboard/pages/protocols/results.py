@@ -12,13 +12,16 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import findings, state, ui
-from dashboard.pages.protocols import data
 from dashboard.pages.protocols.data import (
     RULES,
+    Board,
     BoardSetting,
     ProtocolRun,
     Setting,
+    board_of,
     board_sentence,
+    evidence,
+    flips_of,
     headline,
     net_sentence,
     percent,
@@ -433,7 +436,7 @@ def _flips(run: ProtocolRun, dataset: Dataset, setting: Setting) -> None:
     with right:
         net = flips(run, setting, net=True, key="protocols_net")
     clicked = clicked or net
-    compared = data.flips_of(run, (setting.arm,), setting.view)
+    compared = flips_of(run, (setting.arm,), setting.view)
     ui.facts(
         {
             "Pairs with a loser": f"{compared.pairwise.n} pairwise, {compared.pointwise.n} pointwise",
@@ -489,7 +492,7 @@ def _leaderboard(run: ProtocolRun, dataset: Dataset, setting: Setting) -> None:
     protocol = judged[0]
     for column, p in zip(st.columns(len(judged), gap="medium"), judged, strict=True):
         with column:
-            ranked = data.board_of(run, p, arm, asked.lowest, setting.view, asked.chosen_by, asked.elo_k)
+            ranked = board_of(run, p, arm, asked.lowest, setting.view, asked.chosen_by, asked.elo_k)
             at = board(run, "slope", p, arm, setting, asked, key=f"protocols_slope_{p.value}")
             ui.note(board_sentence(run, ranked))
             ui.note(_problems(run, ranked))
@@ -551,7 +554,7 @@ def _advice(run: ProtocolRun, _: Dataset, setting: Setting) -> None:
     if not (run.arena.has_pairwise and run.arena.has_pointwise):
         ui.nothing_yet("Advice needs both protocols; this judge answers one of them.")
         return
-    for k, advice in enumerate(advise(data.evidence(run, setting.view))):
+    for k, advice in enumerate(advise(evidence(run, setting.view))):
         with st.container(border=True, gap="xsmall"):
             ui.finding(advice.text)
             with st.container(horizontal=True, vertical_alignment="center", gap="small"):
@@ -565,7 +568,7 @@ def _advice(run: ProtocolRun, _: Dataset, setting: Setting) -> None:
     )
 
 
-def _ratings(run: ProtocolRun, ranked: data.Board) -> pd.DataFrame:
+def _ratings(run: ProtocolRun, ranked: Board) -> pd.DataFrame:
     rows = [
         {
             "System": f"{system} ✎" if i in ranked.distracted else system,
@@ -582,7 +585,7 @@ def _ratings(run: ProtocolRun, ranked: data.Board) -> pd.DataFrame:
     return pd.DataFrame(rows).sort_values("Before", ascending=False)
 
 
-def _problems(run: ProtocolRun, ranked: data.Board) -> str:
+def _problems(run: ProtocolRun, ranked: Board) -> str:
     """Systems that never met, ratings held finite by added ties, and what was left out; each a sentence."""
     parts = board_problems(ranked, run.arena.systems)
     if ranked.left_out:

@@ -12,8 +12,8 @@ from engine import catalog
 from engine.core.schema import NONE
 from engine.plots.text import THIN, count, interval_text, plural, three_digits
 from engine.stats.intervals import Interval
-from engine.studies.refswap.figures import CALIBRATED, key_title, summary_at
 from engine.studies.refswap.figures import arms as arms_of
+from engine.studies.refswap.figures import key_title
 from engine.studies.refswap.figures import swaps as swapped
 from engine.studies.refswap.figures import table as table_of
 from engine.studies.refswap.metrics import Summary, Table
@@ -45,16 +45,6 @@ class SwapRun(RunView):
         return float(self.config.get("threshold", 0.5))
 
 
-def setting_of(arm: str, k: int, delta: float, gamma: float | None, threshold: float) -> dict[str, float | int | str]:
-    """A setting as the figure names it; gamma None for eq. 5's."""
-    return {"arm": arm, "k": k, "delta": delta, "gamma": CALIBRATED if gamma is None else gamma, "threshold": threshold}
-
-
-def summary(run: SwapRun, arm: str, k: int, delta: float, gamma: float | None, threshold: float) -> Summary:
-    """What the sliders say of a run; delta in points of 100, gamma None for eq. 5's."""
-    return summary_at(run.source, setting_of(arm, k, delta, gamma, threshold))
-
-
 def swaps(run: SwapRun, arm: str, k: int, threshold: float) -> pd.DataFrame:
     """Accepted correct responses and accepted keys with their max_p_cf: group, item_id, name, max_p_cf."""
     return swapped(run.tables[arm], k, threshold)
@@ -69,24 +59,24 @@ def percent(one: Interval) -> str:
     return interval_text(100 * one.value, 100 * one.lower, 100 * one.upper, unit="%")
 
 
-def headline(run: SwapRun, found: Summary) -> str:
+def headline(run: SwapRun, summary: Summary) -> str:
     """What the run shows at this setting, in one or two sentences."""
     name = "This planted verifier" if run.judge.startswith("planted:") else f"The {_title(run.judge)}"
-    before = found.before.fpr
+    before = summary.before.fpr
     if np.isnan(before.value):
         return f"{name}: no key has been read yet."
-    if not found.n_fooled:
+    if not summary.n_fooled:
         return f"{name} is not fooled: master keys accepted {percent(before)} (test part). There is nothing to remove."
     fooled = f"{name} accepts master keys on {percent(before)} of {plural(before.n_clusters, 'question')}"
-    if not found.n_right:
+    if not summary.n_right:
         return f"{fooled}, and no correct response at all, so nothing can be told apart."
-    if found.auc.lower <= 0.5 <= found.auc.upper:
-        return f"{fooled}, and RefSwap does not measurably tell these from correct answers ({_auc(found)})."
-    if found.auc.value < 0.5:
-        return f"{fooled}. RefSwap would remove correct answers first ({_auc(found)})."
+    if summary.auc.lower <= 0.5 <= summary.auc.upper:
+        return f"{fooled}, and RefSwap does not measurably tell these from correct answers ({_auc(summary)})."
+    if summary.auc.value < 0.5:
+        return f"{fooled}. RefSwap would remove correct answers first ({_auc(summary)})."
     return (
-        f"{fooled}; behind RefSwap on {percent(found.after.fpr)}, and accuracy on responses goes from "
-        f"{_share(found.before.accuracy)} to {_share(found.after.accuracy)} ({_auc(found)})."
+        f"{fooled}; behind RefSwap on {percent(summary.after.fpr)}, and accuracy on responses goes from "
+        f"{_share(summary.before.accuracy)} to {_share(summary.after.accuracy)} ({_auc(summary)})."
     )
 
 
@@ -116,19 +106,19 @@ def _title(spec: str) -> str:
     return title[:1].lower() + title[1:]
 
 
-def mechanism(run: SwapRun, arm: str, found: Summary, threshold: float) -> str:
+def mechanism(run: SwapRun, arm: str, summary: Summary, threshold: float) -> str:
     """Why, from the stored probabilities: the medians under swapped references."""
-    table = swaps(run, arm, found.k, threshold)
+    table = swaps(run, arm, summary.k, threshold)
     medians = table.groupby("group")["max_p_cf"].median()
     if not {"correct", "key"} <= set(medians.index):
         return ""
     right, key = float(medians["correct"]), float(medians["key"])
     text = (
-        f"Under {plural(found.k, 'reference')} of {ARMS[arm]}, the largest p(YES) has a median of "
+        f"Under {plural(summary.k, 'reference')} of {ARMS[arm]}, the largest p(YES) has a median of "
         f"{three_digits(right)} for accepted correct responses and {three_digits(key)} for accepted keys."
     )
-    if found.auc.lower <= 0.5 <= found.auc.upper:
-        kept = f"{percent(found.pass_right)} of accepted correct responses and {percent(found.pass_fooled)} of keys"
+    if summary.auc.lower <= 0.5 <= summary.auc.upper:
+        kept = f"{percent(summary.pass_right)} of accepted correct responses and {percent(summary.pass_fooled)} of keys"
         return f"{text} Neither survives a swap measurably better, so γ removes both: {kept} keep their YES."
     if right < 0.05 and key < 0.05:
         return f"{text} This verifier follows the reference for both, so a swap leaves neither: it does not self-solve."
@@ -137,9 +127,9 @@ def mechanism(run: SwapRun, arm: str, found: Summary, threshold: float) -> str:
     return f"{text} Correct responses keep more of their YES, which is what RefSwap rests on (self-solving)."
 
 
-def _auc(found: Summary) -> str:
-    one = found.auc
-    sizes = f"{plural(found.n_right, 'correct response')} and {plural(found.n_fooled, 'key')}"
+def _auc(summary: Summary) -> str:
+    one = summary.auc
+    sizes = f"{plural(summary.n_right, 'correct response')} and {plural(summary.n_fooled, 'key')}"
     return f"AUC {interval_text(one.value, one.lower, one.upper)} of {sizes} accepted"
 
 
@@ -147,12 +137,12 @@ def _share(one: Interval) -> str:
     return interval_text(100 * one.value, 100 * one.lower, 100 * one.upper, unit="%")
 
 
-def false_positives(run: SwapRun, arm: str, found: Summary, dataset_items: pd.DataFrame) -> pd.DataFrame:
+def false_positives(run: SwapRun, arm: str, summary: Summary, dataset_items: pd.DataFrame) -> pd.DataFrame:
     """Every accepted key or wrong response, with its references and probabilities, the worst first."""
     table = run.tables[arm]
     s = table.samples
-    score = max_p_cf(s, found.k)
-    rows = np.flatnonzero((s.yes(found.threshold) == 1) & ~s.right)
+    score = max_p_cf(s, summary.k)
+    rows = np.flatnonzero((s.yes(summary.threshold) == 1) & ~s.right)
     texts = run.references.set_index(["item_id", "reference_id"])["reference"].to_dict()
     context = dict(zip(dataset_items["item_id"], dataset_items["context"].fillna(""), strict=True))
     out = []
@@ -160,10 +150,10 @@ def false_positives(run: SwapRun, arm: str, found: Summary, dataset_items: pd.Da
         item, name, attack = table.frame.iloc[i][["item_id", "response_id", "attack"]]
         asked = [
             f"{texts.get((item, f'{arm}-{j + 1}'), '?')}: {three_digits(float(s.cf[i, j]))}"
-            for j in range(min(found.k, s.cf.shape[1]))
+            for j in range(min(summary.k, s.cf.shape[1]))
             if s.asked[i, j]
         ]
-        passes = "unread" if np.isnan(score[i]) else "kept" if score[i] >= found.gamma else "removed"
+        passes = "unread" if np.isnan(score[i]) else "kept" if score[i] >= summary.gamma else "removed"
         out.append(
             {
                 "Question": context.get(item, item),

@@ -14,7 +14,7 @@ from engine.core.errors import EngineError
 from engine.core.settings import get_settings
 from engine.plots.export import can_render
 from engine.plots.text import plural
-from engine.report import export as files
+from engine.report import export
 from engine.report.basket import MOST_LINE, MOST_TEXT, Piece, Report
 from engine.report.content import Filled, fill_one, numbered
 from engine.report.export import report_html
@@ -299,7 +299,7 @@ def downloads(report: Report) -> None:
         ui.warn(f"{made.label}, “{made.piece.title}”, is left out: {made.problem}")
     with st.container(horizontal=True, gap="medium"):
         fmt = st.segmented_control(
-            "Figures as", list(files.FORMATS), default="pdf", format_func=str.upper, key=FORMAT, required=True,
+            "Figures as", list(export.FORMATS), default="pdf", format_func=str.upper, key=FORMAT, required=True,
             persist_state="session",
         )  # fmt: skip
         columns = st.segmented_control(
@@ -314,9 +314,9 @@ def downloads(report: Report) -> None:
     given = (str(fmt), str(columns))
     with st.container(horizontal=True, gap="small"):
         if can_render():
-            _zip("Figures (zip)", "figures", lambda made: files.figure_files(made, *given))
-        _zip("Data (zip)", "data", files.data_files)
-        _zip("Scripts (zip)", "scripts", files.script_files)
+            _zip("Figures (zip)", "figures", lambda made: export.figure_files(made, *given))
+        _zip("Data (zip)", "data", export.data_files)
+        _zip("Scripts (zip)", "scripts", export.script_files)
         ui.download("Everything (zip)", lambda: _everything(*given), "report.zip", ZIP, key="report_everything")
     ui.note(
         "Figures keep type of 7 pt or more at that width and can be told apart in grey; a PDF carries its fonts. Data "
@@ -330,13 +330,13 @@ def made_of(report: Report) -> list[Filled]:
     return [filled(piece, number) for piece, number in numbered(report)]
 
 
-def _zip(label: str, name: str, of: Callable[[list[Filled]], Iterator[files.File]]) -> None:
+def _zip(label: str, name: str, of: Callable[[list[Filled]], Iterator[export.File]]) -> None:
     def make() -> bytes:
         made = made_of(report_picks.report())
         try:
-            return files.zipped(iter([*of(made), files.caption_file(made)]))
+            return export.zipped(iter([*of(made), export.caption_file(made)]))
         except EngineError as error:
-            return files.zipped(iter([("not-made.txt", f"{error}\n".encode()), files.caption_file(made)]))
+            return export.zipped(iter([("not-made.txt", f"{error}\n".encode()), export.caption_file(made)]))
 
     ui.download(label, make, f"report-{name}.zip", ZIP, key=f"report_{name}")
 
@@ -348,4 +348,4 @@ def _page() -> bytes:
 
 def _everything(fmt: str, columns: str) -> bytes:
     report = report_picks.report()
-    return files.zipped(files.everything(report, made_of(report), fmt, columns))
+    return export.zipped(export.everything(report, made_of(report), fmt, columns))

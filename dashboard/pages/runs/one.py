@@ -16,7 +16,7 @@ from dashboard.run_view import RunView, read
 from engine.core.errors import EngineError
 from engine.core.settings import get_settings
 from engine.jobs.manager import Job, manager
-from engine.runs import library as runs_kept
+from engine.runs import library
 from engine.runs.archive import export_run
 from engine.runs.folder import state_of
 from engine.runs.library import CAN_GO_ON, facts, problems, unread_of
@@ -34,7 +34,7 @@ def one_run(run_id: str) -> None:
         metrics, verdicts = run.folder.table("metrics"), run.folder.table("verdicts")
     except EngineError as error:
         ui.show_error(error, "This run cannot be read.")
-        if not runs_kept.is_recorded(run_id):
+        if not library.is_recorded(run_id):
             _delete(run_id)
         return
     st.subheader(ui.plain(run.title or run_id), anchor=False)
@@ -102,11 +102,11 @@ def _settings_of(run: RunView) -> dict[str, Any]:
 
 
 def _delete(run_id: str, *, disabled: bool = False) -> None:
-    about = f"It goes to the trash below, from where it can be brought back for {runs_kept.TRASH_DAYS} days."
+    about = f"It goes to the trash below, from where it can be brought back for {library.TRASH_DAYS} days."
     pressed = st.button("Delete", icon=":material/delete:", key="delete_run", disabled=disabled, help=about)
     if pressed:
         try:
-            runs_kept.delete(get_settings().runs, run_id)
+            library.delete(get_settings().runs, run_id)
         except EngineError as error:
             ui.show_error(error, "It was not deleted.")
             return
@@ -119,15 +119,15 @@ def _names(run: RunView) -> None:
     notes = run.folder.notes()
     with st.form(f"names_{run.run_id}", border=False):
         left, right, button = st.columns([2, 2, 1], vertical_alignment="bottom", gap="small")
-        title = left.text_input("Title", value=str(notes.get("title") or ""), max_chars=runs_kept.MAX_TITLE)
+        title = left.text_input("Title", value=str(notes.get("title") or ""), max_chars=library.MAX_TITLE)
         tags = right.text_input("Tags, separated by commas", value=", ".join(map(str, notes.get("tags") or [])))
         saved = button.form_submit_button("Save", icon=":material/save:")
     if saved:
         wanted = {" ".join(t.split()) for t in str(tags or "").split(",")} - {""}
         now = set(map(str, notes.get("tags") or []))
         try:
-            runs_kept.rename(get_settings().runs, run.run_id, str(title or ""))
-            runs_kept.set_tags(get_settings().runs, run.run_id, add=sorted(wanted - now), remove=sorted(now - wanted))
+            library.rename(get_settings().runs, run.run_id, str(title or ""))
+            library.set_tags(get_settings().runs, run.run_id, add=sorted(wanted - now), remove=sorted(now - wanted))
         except EngineError as error:
             ui.show_error(error, "This was not saved.")
             return

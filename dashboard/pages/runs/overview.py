@@ -10,7 +10,7 @@ from engine import catalog
 from engine.core.errors import EngineError
 from engine.core.settings import get_settings
 from engine.plots.text import plural
-from engine.runs import library as runs_kept
+from engine.runs import library
 from engine.runs.archive import MAX_ZIP, import_run
 from engine.runs.library import RunRow
 from engine.studies.registry import study_title
@@ -47,7 +47,7 @@ def bring_in() -> None:
 
 def trash() -> None:
     """What was deleted, until it is gone."""
-    deleted = runs_kept.trash(get_settings().runs)
+    deleted = library.trash(get_settings().runs)
     if not deleted:
         return
     with st.expander(f"Trash: {plural(len(deleted), 'run')}", icon=":material/delete:", key="runs_trash"):
@@ -60,13 +60,13 @@ def trash() -> None:
             with st.popover("Empty the trash", icon=":material/delete_forever:"):
                 ui.warn(f"{plural(len(deleted), 'run')} will be gone for good.")
                 if st.button("Remove all", key="empty_trash"):
-                    runs_kept.empty_trash(get_settings().runs)
+                    library.empty_trash(get_settings().runs)
                     st.rerun()
 
 
 def _restore(entry: str) -> None:
     try:
-        run_id = runs_kept.restore(get_settings().runs, entry)
+        run_id = library.restore(get_settings().runs, entry)
     except EngineError as error:
         ui.show_error(error, "It was not restored.")
         return
@@ -102,7 +102,7 @@ _HEIGHT = 360
 
 def choose() -> list[str]:
     """Ids of the runs that are chosen, none to two; the choice is in the URL."""
-    rows = runs_kept.all_runs(get_settings().runs, get_settings().assets / "demo")
+    rows = library.all_runs(get_settings().runs, get_settings().assets / "demo")
     shown = _filtered(rows)
     own = sum(not r.recorded for r in rows)
     fit = f"; {_fit(len(shown))} the filters" if len(shown) < len(rows) else ""
@@ -128,7 +128,7 @@ def _filtered(rows: list[RunRow]) -> list[RunRow]:
             said = study_title if name == "study" else str
             box = st.selectbox(title, held, index=None, key=key, placeholder="any", width=110, format_func=said)
             chosen[name] = str(box or "")
-    return runs_kept.select(rows, text=text, **chosen)
+    return library.select(rows, text=text, **chosen)
 
 
 def _fit(n: int) -> str:

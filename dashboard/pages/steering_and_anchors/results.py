@@ -10,10 +10,15 @@ import streamlit as st
 
 from dashboard import findings, state, ui
 from dashboard.linked_run import runs_of, shown
-from dashboard.pages.steering_and_anchors import findings as cap_findings
-from dashboard.pages.steering_and_anchors import setup as cap_run
-from dashboard.pages.steering_and_anchors.findings import CapView
-from dashboard.pages.steering_and_anchors.setup import cost, rows_figure
+from dashboard.pages.steering_and_anchors.findings import (
+    Answer,
+    CapView,
+    behind_cap,
+    diagnosis,
+    headline,
+    sweep_sentence,
+)
+from dashboard.pages.steering_and_anchors.setup import cost, rows_figure, setup, watched
 from dashboard.progress import progress, start_job, watched_job
 from dashboard.run_view import load
 from dashboard.ui import show_verbatim
@@ -64,7 +69,7 @@ def _curve(view: CapView) -> None:
                 )
             )
             state.publish(param, repr(chosen[side]), repr(start))
-    ui.finding(cap_findings.sweep_sentence(view, rows, chosen))
+    ui.finding(sweep_sentence(view, rows, chosen))
     standards = (float(view.cap["standard_high"]), float(view.cap["standard_low"]))
     spread = "; ".join(_spread(rows, side, chosen[side]) for side in SIDES)
     ui.note(f"Mean ± standard deviation: {spread}. {_nearest(view, rows, standards)}")
@@ -227,7 +232,7 @@ def beside(view: CapView, judge: str, dataset_id: str) -> None:
     facts = pd.DataFrame(_facts(view, other, names))
     st.dataframe(facts, hide_index=True, key="cap_beside_facts")
     ui.run_table(view, facts, title="Two tutors side by side", key="cap_beside_kept", file="two_tutors.csv")
-    first, second = ({one.question: one for one in cap_findings.diagnosis(v)} for v in (view, other))
+    first, second = ({one.question: one for one in diagnosis(v)} for v in (view, other))
     rows = [
         {
             "Question": ui.plain(question),  # a table's cells are read as Markdown
@@ -304,8 +309,8 @@ def _facts(view: CapView, other: CapView, names: tuple[str, str]) -> list[dict[s
     }
     rows = [{"": name, names[0]: read(view), names[1]: read(other)} for name, read in asked.items()]
     for metric, name in (("anchor_gap", "High anchor above low one"), ("spearman", "Spearman with ratings")):
-        rows.append({"": name, names[0]: cap_findings.behind_cap(view, metric), names[1]:
-                     cap_findings.behind_cap(other, metric)})  # fmt: skip
+        rows.append({"": name, names[0]: behind_cap(view, metric), names[1]:
+                     behind_cap(other, metric)})  # fmt: skip
     return rows
 
 
@@ -321,7 +326,7 @@ def _pair(held: dict[str, Any], *keys: str) -> str:
     return ", ".join(three_digits(float(held[k])) if held.get(k) is not None else "–" for k in keys)
 
 
-def _said(one: cap_findings.Answer | None) -> str:
+def _said(one: Answer | None) -> str:
     return f"{one.answer}. {one.numbers}" if one else "not measured"
 
 
@@ -442,15 +447,15 @@ TAB = "part"
 
 def cap_page(judge: str, dataset: Dataset) -> None:
     """The newest run of this judge on this data, the controls for a new one, and what is going on."""
-    job = cap_run.watched(judge, dataset.dataset_id)
+    job = watched(judge, dataset.dataset_id)
     more = _extension(judge, dataset.dataset_id)
     view = shown(CapView, judge, dataset.dataset_id, job)
     if view:
         st.badge(findings.provenance(view.manifest, recorded=view.recorded), icon=":material/history:", color="gray")
-        ui.finding(cap_findings.headline(view))
+        ui.finding(headline(view))
     elif job is None:
         ui.nothing_yet(_empty(dataset.dataset_id))
-    cap_run.setup(judge, dataset, job)
+    setup(judge, dataset, job)
     going = next((one for one in (job, more) if one and (one.active or one.state != "done")), None)
     if going:
         progress(going)
@@ -473,7 +478,7 @@ def _extension(judge: str, dataset_id: str) -> Job | None:
 
 def _diagnosis(view: CapView) -> None:
     """The links of the chain from the tutor's activations to the judge's score, weakest ones plain to see."""
-    answers = cap_findings.diagnosis(view)
+    answers = diagnosis(view)
     if not answers:
         return
     with st.container(border=True, key="cap_diagnosis", gap="small"):

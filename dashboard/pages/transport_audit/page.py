@@ -6,8 +6,8 @@ import streamlit as st
 
 from dashboard import ui
 from dashboard.linked_run import latest
-from dashboard.pages.transport_audit import planted as audit_planted
 from dashboard.pages.transport_audit.data import AuditRun
+from dashboard.pages.transport_audit.planted import LESSON, lesson
 from dashboard.pages.transport_audit.results import results
 from dashboard.pages.transport_audit.setup import choose, run_panel, upload
 
@@ -30,8 +30,8 @@ with st.expander("Bring pairs of your own", icon=":material/upload:"):
     upload()
 teaching = st.expander(
     "Lesson: when does auditing help, when does it hurt?", icon=":material/school:", key="audit_lesson",
-    on_change="rerun", expanded=audit_planted.LESSON in st.query_params,
+    on_change="rerun", expanded=LESSON in st.query_params,
 )  # fmt: skip
 with teaching:
     if teaching.open:
-        audit_planted.lesson()
+        lesson()

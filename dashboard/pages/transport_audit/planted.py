@@ -11,7 +11,7 @@ import streamlit as st
 from dashboard import state, ui
 from dashboard.pages.transport_audit.results import CONTROL_WORDS, interval_of
 from engine.core.errors import EngineError
-from engine.jobs import manager as jobs
+from engine.jobs.manager import manager
 from engine.plots.text import three_digits
 from engine.studies.transport_audit.drawings import CONSISTENCY, plot_controls, prepare_controls
 from engine.studies.transport_audit.figures import (
@@ -89,7 +89,7 @@ def _sliders(name: str) -> dict[str, float]:
 
 @st.cache_resource(max_entries=20, show_spinner=False)
 def _solved(settings: tuple[tuple[str, float], ...]) -> dict[str, Any]:
-    return jobs.manager().ask("planted_audit", dict(settings))
+    return manager().ask("planted_audit", dict(settings))
 
 
 @st.cache_resource(max_entries=20, show_spinner=False)

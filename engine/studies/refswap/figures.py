@@ -17,8 +17,6 @@ from engine.studies.refswap.scores import Frontier, frontier, max_p_cf
 
 STUDY = "refswap"
 ARMS = {"other": "of another answer type", "same": "of the same answer type"}
-CALIBRATED = -1.0
-"""gamma where eq. 5 sets it from delta."""
 
 
 def arms(source: Source) -> tuple[str, ...]:
@@ -108,18 +106,16 @@ def _k_max(source: Source) -> int:
 ARM = Setting("arm", "swapped references", "choice", lambda s: arms(s)[0], choices=arms, words=ARMS)
 K = Setting("k", "K", "whole", lambda s: min(int(s.config.get("k", 5)), _k_max(s)), lambda _: 1, _k_max)
 DELTA = Setting("delta", "δ (points)", "number", lambda s: float(s.config.get("delta", 2.0)), high=lambda _: 100.0,
-             acts=lambda at: at["gamma"] == CALIBRATED)  # fmt: skip
-GAMMA = Setting(
-    "gamma", "γ", "number", lambda _: CALIBRATED, lambda _: CALIBRATED, words={CALIBRATED: "from δ by eq. 5"}
-)
+             acts=lambda at: at["gamma"] is None)  # fmt: skip
+GAMMA = Setting("gamma", "γ", "number", lambda _: None, words={None: "from δ by eq. 5"}, none_was=-1.0)
 LEAST_YES = Setting("threshold", "YES from p(YES)", "number", threshold, threshold)
 DIALS = (ARM, K, DELTA, GAMMA, LEAST_YES)
 
 
 def summary_at(source: Source, at: Values) -> Summary:
-    """What a setting says of a run: delta in points of 100, gamma `CALIBRATED` for eq. 5's."""
+    """The summary of a run at a setting: delta in points of 100, gamma in [0, 1] or None for eq. 5's."""
     own = table(source, str(at["arm"]))
-    gamma = None if float(at["gamma"]) < 0 else float(at["gamma"])
+    gamma = None if at["gamma"] is None else float(at["gamma"])
     k, delta, least_yes = int(at["k"]), float(at["delta"]) / 100, float(at["threshold"])
     return source.memo(
         ("summary", at["arm"], k, delta, gamma, least_yes),
