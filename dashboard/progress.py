@@ -153,7 +153,7 @@ def api_cost(judge: str, dataset: Dataset, calls: int, *, texts: int = 1) -> str
 
 
 def mean_bytes(texts: pd.Series) -> float:
-    """How long texts are on average [bytes of UTF-8]; 0 where there is none."""
+    """Mean length of texts [bytes of UTF-8]; 0 where there is none."""
     sizes = texts.fillna("").str.encode("utf-8", "replace").str.len()
     return float(sizes.mean()) if len(sizes) else 0.0
 

@@ -31,7 +31,7 @@ def rail() -> None:
 
 
 def machine() -> None:
-    """What the worker is doing, below the choices; asked for gently while nothing is going on."""
+    """State of the worker, below the choices; asked for gently while nothing is going on."""
     busy = manager().status().state in ("busy", "starting")
     with st.sidebar:
         st.divider()

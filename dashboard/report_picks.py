@@ -70,7 +70,7 @@ def change(step: Callable[[Report], Report]) -> Report:
 
 
 def holds(pick: Pick) -> bool:
-    """Whether this figure of this run at these settings is in the report."""
+    """True where this figure of this run at these settings is in the report."""
     piece = pick.piece
     return any(piece.same(other) for other in report().pieces)
 
@@ -109,7 +109,7 @@ def add_table(title: str, table: pd.DataFrame, about: str) -> str:
 
 
 def keep_word(key: str, word: str) -> None:
-    """What is to be said beside the figure `key` once it is drawn again."""
+    """Keep a word to be said beside the figure `key` once it is drawn again."""
     st.session_state[_SAID] = (key, word)
 
 

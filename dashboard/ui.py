@@ -77,7 +77,7 @@ def facts(pairs: Mapping[str, str]) -> None:
 
 
 def show_error(error: EngineError | str, what: str = "This did not work.") -> None:
-    """What failed in one line, then the engine's text: the thing, the value, the next step."""
+    """An error: one line on what failed, then the engine's text: the thing, the value, the next step."""
     st.html(f'<div class="js-error" role="alert"><strong>{_safe(what)}</strong>{_safe(str(error))}</div>')
 
 

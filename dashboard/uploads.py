@@ -28,7 +28,7 @@ MAX_UPLOAD_MB = 100
 
 
 class Reading(NamedTuple):
-    """How the user wants a file to be read; None leaves it to the reader."""
+    """The user's wishes for reading a file; None leaves it to the reader."""
 
     delimiter: str | None = None
     encoding: str | None = None
@@ -138,7 +138,7 @@ def mapped(
 def recognition(
     name: str, content_digest: str, reading: Reading, _content: bytes
 ) -> tuple[Recognition, RawTable | None]:
-    """Which formats the file has, and its table where the encoding is a guess.
+    """Formats of the file, and its table where the encoding is a guess.
 
     None are recognised where it cannot be read; its reader then says why.
     """

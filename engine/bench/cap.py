@@ -54,7 +54,7 @@ class Spent(NamedTuple):
 
 @dataclass(frozen=True)
 class Material:
-    """What is judged and how its anchors are written.
+    """The responses to judge and the writing of their anchors.
 
     Attributes:
         config: of the recorded study.

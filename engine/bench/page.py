@@ -141,7 +141,7 @@ READ = """() => {
 
 @dataclass(frozen=True)
 class Seen:
-    """What one interaction took, from the release of the pointer [ms].
+    """Time of one interaction, from the release of the pointer [ms].
 
     Attributes:
         first: until the first figure on the screen had its last change; NaN where none changed.
@@ -263,7 +263,7 @@ def opened(page: Any, url: str) -> Seen:
 
 
 def read(page: Any) -> Seen:
-    """What the last interaction took, once nothing moves any more."""
+    """Time of the last interaction, once nothing moves any more."""
     page.wait_for_function(AT_REST, arg=QUIET_MS, timeout=SETTLED_MS)
     found = page.evaluate(READ)
     nan = float("nan")

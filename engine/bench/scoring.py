@@ -117,7 +117,7 @@ SINGLES = 24
 
 
 class Grid(BaseModel):
-    """What is scored."""
+    """Prompts to score."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

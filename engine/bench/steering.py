@@ -199,7 +199,7 @@ def _session(
 
 
 def _generate(loaded: LoadedModel, prompts: Sequence[list[int]], edit: Edit | None, tokens: int) -> list[list[int]]:
-    """What the library writes with the hook in place; no end token, so that every row has its tokens."""
+    """Texts of the library with the hook in place; no end token, so that every row has its tokens."""
     import torch
     from transformers import GenerationConfig
 

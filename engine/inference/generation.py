@@ -25,12 +25,12 @@ _ENDS = ("<|im_end|>", "<|eot_id|>", "<end_of_turn>", "<|end|>", "<|endoftext|>"
 
 @dataclass(frozen=True)
 class Reply:
-    """What a judge wrote.
+    """A text that a judge wrote.
 
     Attributes:
         text: without special tokens.
         tokens: tokens decoded, the end token included: one forward pass each.
-        cut: whether it broke off at the longest length.
+        cut: true where it broke off at the longest length.
     """
 
     text: str
@@ -104,7 +104,7 @@ def generate(
 
 
 def _may_pad(loaded: LoadedModel, longest: int) -> bool:
-    """Whether a gap in the cache is invisible: masked attention over all that was read."""
+    """True where a gap in the cache is invisible: masked attention over all that was read."""
     if loaded.kind == "encoder-decoder":
         return True  # only the encoder's input differs in length, and its mask hides the padding
     config = loaded.model.config.get_text_config()

@@ -68,7 +68,7 @@ def slot_gradients(
         labels: L labels, all of one token.
         values: what each label is worth, prompt by prompt, (N, L).
         after_batch: called with the number of prompts done; may raise to stop.
-        share: whether beginnings may be shared; where the model cannot, they are not.
+        share: true where beginnings may be shared; where the model cannot, they are not.
 
     Returns:
         Array (N, d), float64.

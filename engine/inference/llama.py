@@ -28,7 +28,7 @@ from engine.inference.packed import PackedModel, compiled_threads, pack_all
 SHAPES = frozenset({"llama", "mistral", "qwen2", "qwen3"})
 _MOVING_ROPE = frozenset({"dynamic", "longrope"})
 Way = Literal["kernels", "fused", "products", "packed"]
-"""What lies between the matrix products: our Triton kernels; torch's with its fused attention; plain products. Or
+"""Steps between the matrix products: our Triton kernels; torch's with its fused attention; plain products. Or
 torch's between compiled products of packed weights."""
 FEW_ROWS = 4
 """Rows up to which a product reads the weights once for each row, in one launch with what stands around it."""
@@ -114,7 +114,7 @@ class Llama:
         return pack_all(maps, self.head)
 
     def is_of(self, model: Any) -> bool:
-        """Whether the model's own weights are still views of these."""
+        """True where the model's own weights are still views of these."""
         first = model.model.layers[0].self_attn.q_proj.weight
         return bool(self.layers[0].qkv.data_ptr() == first.data_ptr() and self.layers[0].qkv.dtype == first.dtype)
 
@@ -275,7 +275,7 @@ def _ways(model: Llama) -> tuple[Way, ...]:
 
 @cache
 def _kernels_work(device: str) -> bool:
-    """Whether Triton is there and compiles for this device (it needs a C compiler, too)."""
+    """True where Triton is there and compiles for this device (it needs a C compiler, too)."""
     if device == "cpu" or find_spec("triton") is None:
         return False
     try:
@@ -393,7 +393,7 @@ def slots_for(prompts: Sequence[Sequence[int]], limit: int) -> int:
 
 
 def way_for(model: Llama, limit: int) -> Way:
-    """How `limit` tokens of each row are written on this device, before a GPU's graph is recorded."""
+    """Way of writing `limit` tokens of each row on this device, before a GPU's graph is recorded."""
     return "packed" if model.device == "cpu" and limit >= WORTH_PACKING and model.packed else "fused"
 
 

@@ -389,7 +389,7 @@ def pack(rows: Sequence[Laid], device: str) -> Batch:
 
 
 def visible(batch: Batch, window: int | None = None) -> Any:
-    """Which keys each token sees (B, T, P + T): its path, its ancestors in the row and itself.
+    """Mask of the keys each token sees (B, T, P + T): its path, its ancestors in the row and itself.
 
     Args:
         batch: the rows.
@@ -448,7 +448,7 @@ def unsupported_reason(loaded: LoadedModel) -> str:
 
 
 def can_share(loaded: LoadedModel) -> bool:
-    """Whether `read_shared` may be used; the first time it may not, the reason is logged."""
+    """True where `read_shared` may be used; the first time it may not, the reason is logged."""
     reason = unsupported_reason(loaded)
     if reason and loaded.fingerprint not in _said:
         _said.add(loaded.fingerprint)

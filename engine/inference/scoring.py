@@ -54,7 +54,7 @@ class LabelTokens:
 
     @property
     def beginnings(self) -> tuple[Spelling, ...]:
-        """What must stand after the prompt when the model is asked: nothing, then each proper prefix."""
+        """Tokens after the prompt when the model is asked: none, then each proper prefix."""
         found = {s[:k] for spellings in self.spellings for s in spellings for k in range(len(s))}
         return tuple(sorted(found, key=lambda s: (len(s), s)))
 

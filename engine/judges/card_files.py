@@ -60,7 +60,7 @@ def save_card(folder: Path, card: Card, *, replace: bool = False) -> Path:
     Args:
         folder: `Settings.cards`.
         card: named by its `name`.
-        replace: whether a card of the same name gives way.
+        replace: true where a card of the same name gives way.
 
     Raises:
         InputError: the name cannot be one or is taken, or there are too many cards.
@@ -212,7 +212,7 @@ class Notice(NamedTuple):
         where: the field.
         what: what was found.
         fix: what to do.
-        error: whether the card should not be used as it is.
+        error: true where the card should not be used as it is.
     """
 
     where: str
@@ -228,7 +228,7 @@ def card_notices(card: Card) -> list[Notice]:
 
 
 def prompt_notices(system: str, user: str) -> list[Notice]:
-    """What may be wrong with the braces of a prompt, also of one that is no valid card yet."""
+    """Suspicious braces of a prompt, also of one that is no valid card yet."""
     return [*_system_slots(system), *_braces(system, "System message"), *_braces(user, "User message")]
 
 

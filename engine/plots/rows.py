@@ -98,7 +98,7 @@ _NO_METHOD = ("no data", "no variation", "no interval: one item")
 
 @dataclass(frozen=True)
 class Effect:
-    """How a metric is drawn: factor to the shown unit, its axis title, and the least span of a colour scale."""
+    """Drawing of a metric: factor to the shown unit, its axis title, and the least span of a colour scale."""
 
     factor: float
     unit: str

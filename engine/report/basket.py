@@ -1,4 +1,4 @@
-"""What a report holds, and where it is kept: one JSON file in the user's home, written whole or not at all."""
+"""The pieces of a report and their place: one JSON file in the user's home, written whole or not at all."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Piece(BaseModel):
     text: str = Field(default="", max_length=MOST_TEXT)
 
     def same(self, other: Piece) -> bool:
-        """Whether both are the same figure of the same run at the same settings, or the same table."""
+        """True where both are the same figure of the same run at the same settings, or the same table."""
         if self.kind == "table":
             return (other.kind, other.title, other.drawn) == (self.kind, self.title, self.drawn)
         mine, theirs = ((p.run, p.entry, p.settings) for p in (self, other))

@@ -104,17 +104,17 @@ class Filled:
 
     @property
     def label(self) -> str:
-        """What a text calls it: "Figure 3", "Table 1", "Note"."""
+        """Its name in a text: "Figure 3", "Table 1", "Note"."""
         return f"{self.piece.kind.capitalize()} {self.number}" if self.number else "Note"
 
     @property
     def shows_figure(self) -> bool:
-        """Whether the drawing is shown."""
+        """True where the drawing is shown."""
         return self.figure is not None and self.piece.show != "table"
 
     @property
     def shows_table(self) -> bool:
-        """Whether the table is shown."""
+        """True where the table is shown."""
         return self.table is not None and (self.figure is None or self.piece.show != "figure")
 
 

@@ -1,4 +1,4 @@
-"""How well a judge's scores order responses as people do."""
+"""Agreement of a judge's scores with people's order of responses."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class PairedTest:
 
 
 def paired_test(differences: npt.ArrayLike, clusters: Clusters, *, level: float = 0.95, seed: int = 0) -> PairedTest:
-    """Whether the mean of paired differences is zero.
+    """Test that the mean of paired differences is zero.
 
     The p value is that of t = mean / CR2 error, the two-sided partner of the t interval; from 30 clusters on the
     interval is the bootstrap, so that close to `1 - level` the two can disagree. Where all clusters agree there
@@ -95,7 +95,7 @@ def paired_test(differences: npt.ArrayLike, clusters: Clusters, *, level: float 
 def mcnemar(
     first: npt.ArrayLike, second: npt.ArrayLike, clusters: Clusters, *, level: float = 0.95, seed: int = 0
 ) -> PairedTest:
-    """Whether two arms have an event equally often on the same rows.
+    """Test that two arms have an event equally often on the same rows.
 
     One row a cluster: the exact McNemar test, which asks whether the discordant rows split evenly (binomial
     with 1/2). Otherwise signs of the clusters' net differences are flipped. Without any discordant row the

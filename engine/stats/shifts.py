@@ -1,4 +1,4 @@
-"""How far an attack moves a pointwise judge: paired differences, and their means with intervals."""
+"""Shifts of a pointwise judge under attack: paired differences, and their means with intervals."""
 
 from __future__ import annotations
 

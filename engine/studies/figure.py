@@ -173,7 +173,7 @@ class Source:
         return self.memo(("table", name), lambda: self.folder.table(name))
 
     def memo(self, key: object, make: Callable[[], Made]) -> Made:
-        """What `make` gives, computed once for each key while it is among the latest."""
+        """The result of `make`, computed once for each key while it is among the latest."""
         with self._lock:
             if key in self._held:
                 self._held.move_to_end(key)
@@ -200,7 +200,7 @@ class Setting:
         low, high: ends of a number's range.
         choices: allowed values of a choice, from the run.
         words: what some values are called in a caption.
-        acts: whether it does anything beside the other settings; a caption leaves it out otherwise.
+        acts: true where it does anything beside the other settings; a caption leaves it out otherwise.
         none_was: number that earlier versions wrote in place of None.
     """
 

@@ -53,7 +53,7 @@ def draft_jobs(
     rules: Sequence[RulePrompt],
     written: Sequence[WrittenDialogue],
 ) -> list[DraftJob]:
-    """What is drafted: a summary a document, replies at each point of a dialogue, an answer a rule prompt.
+    """Drafts to write: a summary a document, replies at each point of a dialogue, an answer a rule prompt.
 
     Documents and dialogues of the test side are left out: nothing is made from them.
     """

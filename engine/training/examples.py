@@ -39,7 +39,7 @@ class Example:
 
 
 Unit = tuple[Example, ...]
-"""What stays together in a batch: one example, or the two orders of a pair."""
+"""Examples that stay together in a batch: one, or the two orders of a pair."""
 
 
 @dataclass(frozen=True)

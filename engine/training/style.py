@@ -25,7 +25,7 @@ SPEAKERS: tuple[tuple[str, str], ...] = (("A", "B"), ("A", "B"), ("A", "B"), ("P
 
 
 class Dress(StrEnum):
-    """How a dialogue is written down."""
+    """Written form of a dialogue."""
 
     TOKENISED = "tokenised"
     ORDINARY = "ordinary"

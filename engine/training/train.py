@@ -36,7 +36,7 @@ class TrainingResult:
 
     @property
     def finished(self) -> bool:
-        """Whether the adapter is final."""
+        """True where the adapter is final."""
         return self.done >= self.steps
 
 

@@ -39,7 +39,7 @@ _PAIRED_TASKS = (Task.INSTRUCTION, Task.QUESTION)
 
 
 def white_box(judge: str) -> bool:
-    """Whether gradients of this judge can be read here."""
+    """True where gradients of this judge can be read here."""
     return not judge.startswith(("planted:", "recorded:", "api:"))
 
 
@@ -228,7 +228,7 @@ def best_sentence(search: pd.DataFrame, phrase: dict[str, Any], config: dict[str
 
 
 def held_out_sentence(metrics: pd.DataFrame, phrase: dict[str, Any], manifest: dict[str, Any]) -> str:
-    """What the whole phrase does to responses of other items."""
+    """Effect of the whole phrase on responses of other items, in a sentence."""
     shifts = metrics[(metrics["metric"] == "shift") & (metrics["attack"] != NONE)]
     if shifts.empty:
         return "The phrase has not been measured on other items."

@@ -93,7 +93,7 @@ def _defense() -> tuple[bool, int, float]:
 
 
 def sentence(result: dict[str, Any], key: str | None, gamma: float | None) -> str:
-    """What the verifier says of this text, before and behind RefSwap."""
+    """The verifier's answers to this text before and behind RefSwap."""
     what = "this response" if key is None else f"the master key {catalog.shown_key(key)}"
     base, final = result["base"], result["final"]
     if base["unread_reason"]:

@@ -113,7 +113,7 @@ def _defense_in_one_response() -> str:
 
 
 def _abouts(cards: Sequence[catalog.AttackCard | catalog.DefenseCard]) -> str:
-    """What each choice means, as a list for the question mark beside the label."""
+    """Meaning of each choice, as a list for the question mark beside the label."""
     return "\n".join(f"- **{ui.plain(card.title.partition(':')[0])}** {ui.plain(card.about)}" for card in cards)
 
 
@@ -256,7 +256,7 @@ _TEXT_SHOWN = 300
 
 
 def results(view: GridRun, dataset: Dataset, *, live: bool) -> None:
-    """What the run shows so far; while it is going the records do not open, since the table is redrawn."""
+    """Results so far; while the run is going the records do not open, since the table is redrawn."""
     st.badge(findings.provenance(view.manifest, recorded=view.recorded), color="gray")
     headline, rest = findings.run_sentences(view.metrics, findings.judge_name(view.judge))
     ui.finding(headline)

@@ -1,4 +1,4 @@
-"""Which column of an uploaded file is what: suggested, or taken from a preset, and always the user's choice."""
+"""Roles of an uploaded file's columns: suggested, or taken from a preset, and always the user's choice."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TASKS = {
 
 
 def preset_line(opened: Opened, file_digest: str) -> None:
-    """Which preset is applied, with the way back; or which one could be."""
+    """The preset that is applied, with the way back; or the one that could be."""
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         if opened.preset:
             ui.note(f"The preset “{opened.preset.name}” is applied: it has chosen the columns and the task below.")
@@ -76,7 +76,7 @@ def _column_choice(field: Field, columns: list[str], guess: str, reading: str) -
 
 
 def task_and_title(name: str, file_digest: str, opened: Opened) -> tuple[str, str]:
-    """What the responses were asked to be, and what the data set is called.
+    """Task of the responses and title of the data set.
 
     A column that says correct or incorrect beside a reference is what answers checked against it look like.
     """
@@ -110,7 +110,7 @@ _FAILED = "preset_error"
 
 
 def load_presets() -> list[Preset]:
-    """What is saved; a damaged file is named on the page and counts as none."""
+    """Saved presets; a damaged file is named on the page and counts as none."""
     try:
         return list_presets(get_settings().data_dir)
     except EngineError as error:

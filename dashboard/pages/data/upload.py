@@ -213,7 +213,7 @@ def _understood(found: Imported) -> None:
 
 
 def _parts(found: Imported) -> list[str]:
-    """What saving the file gives, in sentences."""
+    """Outcome of saving the file, in sentences."""
     pairs = len(found.comparisons)
     out = []
     if found.has_texts:
@@ -330,7 +330,7 @@ def uploader() -> None:
 
 
 def _known_formats() -> None:
-    """Which files of other tools need no columns chosen; an Inspect log ends in .eval."""
+    """Help on files of other tools that need no columns chosen; an Inspect log ends in .eval."""
     label = f"{len(FORMATS)} formats of other tools"
     with st.popover(label, type="tertiary", icon=":material/dataset:", on_change="rerun", key="known_list") as panel:
         if panel.open:

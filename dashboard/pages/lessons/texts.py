@@ -21,7 +21,7 @@ PROTOCOLS, AUDIT = "pages/protocols/page.py", "pages/transport_audit/page.py"
 
 @dataclass(frozen=True)
 class Guess:
-    """What the class writes down before the answer: the question, its unit and its range."""
+    """A guess that the class writes down before the answer: the question, its unit and its range."""
 
     label: str
     unit: str

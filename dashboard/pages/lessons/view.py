@@ -156,7 +156,7 @@ def verdict(chosen: Lesson, found: Measured) -> str:
 
 
 def about_guess(guess: float, found: Measured) -> str:
-    """How near the guess came."""
+    """Distance of the guess from the measurement, in a sentence."""
     row = found.row
     off = abs(guess - row.value)
     inside = row.lower <= guess <= row.upper

@@ -60,7 +60,7 @@ def percent(one: Interval) -> str:
 
 
 def headline(run: SwapRun, summary: Summary) -> str:
-    """What the run shows at this setting, in one or two sentences."""
+    """The run's result at this setting, in one or two sentences."""
     name = "This planted verifier" if run.judge.startswith("planted:") else f"The {_title(run.judge)}"
     before = summary.before.fpr
     if np.isnan(before.value):
@@ -95,7 +95,7 @@ def by_answer_type(run: SwapRun, threshold: float) -> str:
 
 
 def left_out_note(run: SwapRun) -> str:
-    """How many items could not be asked about, in a sentence."""
+    """Number of items that could not be asked about, in a sentence."""
     n = int(run.manifest.get("data", {}).get("n_without_reference", 0))
     return f"Left out: {plural(n, 'item')} without a reference." if n else ""
 

@@ -74,7 +74,7 @@ def verifiers() -> list[str]:
 
 
 def verifier_title(spec: str) -> str:
-    """What a verifier is called in the list."""
+    """Title of a verifier in the list."""
     return "None" if spec == NOBODY else REGIMES.get(spec) or catalog.describe_judge(spec).title
 
 

@@ -1,4 +1,4 @@
-"""What a new run of the Reference swap page asks: keys, pool, form of the prompt; and the run while it goes."""
+"""Setup of a new run of the Reference swap page: keys, pool, form of the prompt; and the run while it goes."""
 
 from __future__ import annotations
 

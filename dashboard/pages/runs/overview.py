@@ -46,7 +46,7 @@ def bring_in() -> None:
 
 
 def trash() -> None:
-    """What was deleted, until it is gone."""
+    """Deleted runs, until they are gone."""
     deleted = library.trash(get_settings().runs)
     if not deleted:
         return

@@ -72,7 +72,7 @@ def _cost(result: Mapping[str, Any]) -> str:
 
 
 def _remarks(result: Mapping[str, Any]) -> list[str]:
-    """What a user should know before trusting numbers from this server."""
+    """Cautions about numbers from this server."""
     found = []
     served, model = str(result["served"]), str(result["model"])
     if served and model.casefold() not in served.casefold():

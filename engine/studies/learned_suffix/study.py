@@ -23,7 +23,7 @@ PHRASE = "phrase"
 
 
 class SuffixConfig(BaseModel):
-    """What to search; the run's manifest holds it.
+    """Settings of a search; the run's manifest holds them.
 
     Attributes:
         protocol: pointwise raises the expected score, pairwise the preference over the other response, both orders

@@ -58,7 +58,7 @@ def key_title(name: str) -> str:
 
 
 def key_rows(table: Table, found: Summary) -> pd.DataFrame:
-    """How often each key is accepted, before and behind RefSwap."""
+    """Share of each key that is accepted, before and behind RefSwap."""
     pairs = zip(table.keys, found.before.per_key, found.after.per_key, strict=True)
     return drawings.prepare_keys(
         [(key_title(name), b.n, b.value, b.lower, b.upper, a.value, a.lower, a.upper) for name, b, a in pairs]
@@ -66,7 +66,7 @@ def key_rows(table: Table, found: Summary) -> pd.DataFrame:
 
 
 def unread_note(own: Table, found: Summary) -> str:
-    """What is unread and left out, in a sentence, since a key that leaves the verifier without an answer is no NO.
+    """Unread and left out verdicts in a sentence, since a key that leaves the verifier without an answer is no NO.
 
     Keys of which half or more is unread are named, the worst first: their shares rest on what little was read.
     """
@@ -89,7 +89,7 @@ def unread_note(own: Table, found: Summary) -> str:
 
 
 def fewer_note(found: Summary) -> str:
-    """How many samples were checked against fewer than K references, in a sentence."""
+    """Number of samples checked against fewer than K references, in a sentence."""
     if not found.n_fewer:
         return ""
     of = plural(found.n_right + found.n_fooled, "accepted sample")
