@@ -49,8 +49,8 @@ class Place:
 
     Attributes:
         page: the page's file.
-        must: what must be chosen there for it to be about this run, by session key.
-        also: what is chosen besides, on arrival only.
+        must: choices there that make it be about this run, by session key.
+        also: further choices, on arrival only.
         why: why it is shown on the page Runs, where its study's page cannot show it.
     """
 

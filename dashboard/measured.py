@@ -25,7 +25,7 @@ class Measure:
     """One row of a study's table `metrics`, and the way it is read.
 
     Attributes:
-        name: what is measured, for a row of a figure; {attack} stands for the attack found.
+        name: title of the number, for a row of a figure; {attack} stands for the attack found.
         studies: names of the study in manifests.
         pick: column and value; an empty value for one that is not set.
         unit: `points`; `%` or `pp` (percentage points) for shares, which are stored as fractions.
@@ -33,7 +33,7 @@ class Measure:
         null, null_name: where no effect would stand.
         page: where it is explored.
         meaning: colour by meaning.
-        choose: which of several rows: `last`, or `largest` by size.
+        choose: rule for several rows: `last`, or `largest` by size.
     """
 
     name: str
@@ -146,7 +146,7 @@ def find(
     """The measure in the newest finished run of a judge that has it; the recorded runs come after the user's own.
 
     Args:
-        measure: what to look for.
+        measure: the number to look for.
         judge: the judge's spec.
         data: the data it should be on; empty takes any.
         recorded_only: true where only runs that ship with the project count.

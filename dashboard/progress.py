@@ -58,7 +58,7 @@ def start_job(
     Args:
         kind: of the job.
         params: of the job.
-        problem: what could not be started, as a sentence.
+        problem: sentence that says nothing could be started.
         keep: takes the job's id.
     """
     try:
@@ -134,7 +134,7 @@ def _resume(job_id: str) -> None:
     st.rerun()
 
 
-# What a run would take, beside the button that starts it: its pace, and what an API judge would be sent and cost.
+# Cost of a run, beside the button that starts it: its pace, and the tokens and price of an API judge.
 
 
 def api_cost(judge: str, dataset: Dataset, calls: int, *, texts: int = 1) -> str:

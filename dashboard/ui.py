@@ -158,9 +158,9 @@ def show_figure(
         draw: called with the screen's theme now, and with `print` when a file is asked for.
         prepared: exactly the table the figure draws; it becomes the CSV.
         key: names the element and the files.
-        caption: what to look at, where the figure does not say it itself.
-        alt: what the figure shows; by default what the figure says of itself.
-        pick: how a report makes it again; without it a report keeps it as it is drawn.
+        caption: hint for reading it, where the figure gives none.
+        alt: description of the figure; by default the figure's own.
+        pick: run, figure and settings from which a report makes it again; without it a report keeps it as drawn.
     """
     figure = draw(mode())
     described = alt or str((figure.layout.meta or {}).get("alt", ""))
@@ -196,10 +196,10 @@ def table_bar(
 
     Args:
         table: all its rows, for the file.
-        title: what the report calls it.
+        title: its name in the report.
         about: of which run, what it leaves out: the rest of its caption.
         key: names the buttons.
-        shown: what the report keeps, where that is not the whole table.
+        shown: the rows that the report keeps, where that is not the whole table.
         label: of the download.
         file: its name; by default from the key.
     """

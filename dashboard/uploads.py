@@ -41,7 +41,7 @@ class Opened(NamedTuple):
     Attributes:
         raw: its table.
         reading_id: names its rows; choices about them belong to it.
-        reading: how it was asked to be read, a preset's wishes included.
+        reading: wishes for reading it, a preset's included.
         preset: the preset that is applied.
         fitting: the presets that could be.
         sample: the telling lines, where the preset said which encoding a guess is.

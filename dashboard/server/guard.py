@@ -56,7 +56,7 @@ def check_exposure(address: str, token: str, *, login: bool) -> None:
     """Refuse to be reached from elsewhere without knowing who asks.
 
     Args:
-        address: what the server binds to; empty means every interface.
+        address: the address that the server binds to; empty means every interface.
         token: the shared token, or empty.
         login: true where an OIDC provider is configured.
 
@@ -269,7 +269,7 @@ def _escaped(text: str) -> str:
     return re.sub(r"[&<>\"']", lambda m: f"&#{ord(m[0])};", text)
 
 
-# What the guard asks Streamlit: is an OIDC login configured, is somebody logged in, does the guard stand in front?
+# Questions of the guard to Streamlit: is an OIDC login configured, is somebody logged in, is the guard in front?
 
 
 def login_configured() -> bool:

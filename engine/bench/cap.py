@@ -133,7 +133,7 @@ def measure(judge: CardJudge, tutor: Tutor, made: Material, repeats: int) -> dic
     Args:
         judge: without a cache.
         tutor: without a cache.
-        made: what is judged.
+        made: the responses that are judged.
         repeats: turns; in each the ways alternate.
 
     Returns:

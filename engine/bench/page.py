@@ -324,7 +324,7 @@ class Measured:
 
     Attributes:
         what: the interaction.
-        job: what the worker was doing; empty for nothing.
+        job: the worker's job at that time; empty for none.
         seen: one a repeat.
         load: 1-minute load average of the machine, before and after.
     """

@@ -61,7 +61,7 @@ def last_logits(model: Any, ids: Any, last: Any, **options: Any) -> tuple[Any, A
     return out.logits[torch.arange(len(last), device=ids.device), row_of].float(), out
 
 
-# How much memory a pass takes, from the model's config, and how much there is; what to do when it is not enough.
+# Memory that a pass takes, from the model's config, and that there is; the way out when it is not enough.
 
 Item = TypeVar("Item")
 Count = Any

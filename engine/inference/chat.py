@@ -98,7 +98,7 @@ def encode(tokenizer: Any, text: str, *, split: bool = False, add: bool = False)
 
     Args:
         tokenizer: any Hugging Face tokenizer.
-        text: what to encode.
+        text: the text to encode.
         split: true where a special token's name in the text is spelled out; a text from outside needs it.
         add: true where the tokenizer adds its own special tokens around the text.
     """

@@ -410,7 +410,7 @@ def write(
     Args:
         loaded: a model that `engine.inference.llama.unsupported_reason` has nothing against.
         prompts: token ids of every prompt.
-        rows: what is written.
+        rows: rows that are written.
         limit: tokens of a text, at most.
         ends: tokens that end a text.
         editor: of the rows, in order.
@@ -430,10 +430,10 @@ class Session:
     Args:
         model: the weights.
         prompts: token ids of every prompt.
-        rows: which prompt each row continues, and how it chooses.
+        rows: for each row the prompt it continues, and its way of choosing.
         limit: tokens written for each row, at most.
         editor: of the rows, in order; None steers nothing.
-        way: how a step is computed; by default as `way_for` chooses, and recording a graph chooses the fastest.
+        way: computation of a step; by default as `way_for` chooses, and recording a graph chooses the fastest.
     """
 
     def __init__(

@@ -16,7 +16,7 @@ from engine.core.errors import InputError, ModelError
 from engine.core.settings import Settings
 from engine.inference.weights import base_folder, base_record, sha256_of
 
-# What a model folder can be used for, told from its config.
+# Uses of a model folder, told from its config.
 
 ModelKind = Literal["causal", "encoder-decoder", "reward", "encoder"]
 """causal and encoder-decoder answer prompts; all but encoder-decoder's decoder encode texts."""
@@ -232,8 +232,8 @@ class LoadedModel:
         model: in eval mode, on `device`, adapters merged.
         fingerprint: digest of weights and precision; two models with one fingerprint answer alike.
         max_tokens: longest prompt it takes; longer ones are unread, never cut.
-        kind: what it can be asked; only causal models and encoder-decoders answer prompts.
-        pooling: how its hidden states become one vector.
+        kind: of the architecture; only causal models and encoder-decoders answer prompts.
+        pooling: way of making one vector of its hidden states.
     """
 
     spec: str

@@ -137,7 +137,7 @@ def label_probabilities(
         labels: L labels with their spellings.
         after_batch: called after each pass.
         batch_tokens: most padded tokens in a batch; by default set by the device.
-        way: how the logits are computed; by default `way_for` chooses.
+        way: computation of the logits; by default `way_for` chooses.
 
     Returns:
         Array (N, L) of raw probabilities; a row sums to the coverage, at most 1.

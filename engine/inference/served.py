@@ -22,7 +22,7 @@ import httpx
 from engine.core.errors import InputError, ModelError, OutOfCalls
 from engine.core.settings import PREFIX, ApiSettings
 
-# What is sent to an OpenAI-compatible server, and what is read out of its answer.
+# Requests to an OpenAI-compatible server, and the reading of its answers.
 
 TOP_FEW = 5
 """Alternatives asked for where a server refuses more."""
@@ -51,7 +51,7 @@ class Way:
 
     Attributes:
         top: alternatives asked for at the first token of the answer; 0 asks for text.
-        limit: what the server calls the longest answer.
+        limit: the server's name for the longest answer.
         temperature, seed: true where it takes these fields.
     """
 
@@ -92,7 +92,7 @@ class Question:
         labels: true where the answer is read from the probabilities of its first token.
         max_tokens: longest answer; with `labels` it is 1 whatever this says.
         temperature: of a text answer; probabilities are always asked for at 1, where no server rescales them.
-        sample: which of several answers to one prompt this is; the seed sent with it.
+        sample: number of this answer among several to one prompt; the seed sent with it.
     """
 
     system: str
@@ -141,8 +141,8 @@ class ApiReply:
         prompt_tokens, answer_tokens: as the server counts them; -1 where it does not say.
         cut: true where the answer ended at the longest length; None where the server does not say how it ended.
         withheld: why the server holds the answer back (a content filter, a refusal); empty otherwise.
-        model: what the server calls the model that answered.
-        seconds: how long this answer took.
+        model: the server's name for the model that answered.
+        seconds: time of this answer [s].
     """
 
     text: str
@@ -219,7 +219,7 @@ def _top(logprobs: Any) -> tuple[tuple[str, float], ...] | None:
     """Probabilities of the tokens at the first place; None where the server gives none.
 
     Raises:
-        NoProbabilitiesError: what it gives are none.
+        NoProbabilitiesError: its probabilities are none.
     """
     places = logprobs.get("content") if isinstance(logprobs, dict) else None
     first = places[0] if isinstance(places, list) and places else None
@@ -362,7 +362,7 @@ class ApiClient:
     Args:
         settings: the server and its limits.
         key: sent as a bearer token; empty sends none.
-        sleep: how a wait is done; tests give their own.
+        sleep: waits for so many seconds; tests give their own.
         clock: monotonic seconds.
 
     Raises:

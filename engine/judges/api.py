@@ -164,7 +164,7 @@ class ApiCall:
     """One question and how its answer is read.
 
     Attributes:
-        question: what is asked.
+        question: the question.
         forms: the ways to write each label, where the answer is read from probabilities.
         reads: true where a text, cut off or not, holds a verdict; only such an answer is kept.
     """
@@ -184,9 +184,9 @@ class Got(NamedTuple):
 
     Attributes:
         row: raw label probabilities (L,); None where the answer is text or there is none.
-        text: what the server wrote.
+        text: the server's text.
         prompt_tokens, answer_tokens: by the server's count; -1 where it does not say.
-        seconds: how long it took this time; 0 where it was known.
+        seconds: time it took now [s]; 0 where it was known.
         failed: why there is no usable answer; empty otherwise.
         fault: true where it is the server that failed, at every try.
         cut: true where the answer broke off at its longest length.
@@ -209,7 +209,7 @@ class ApiAsker:
         client: the server.
         model: its name there.
         identity: digest of server and model, part of every key.
-        mode: what the spec says of answers; a way found under one mode says nothing of another.
+        mode: the spec's word on answers; a way found under one mode says nothing of another.
         cache: where answers are kept; None keeps none.
     """
 
@@ -399,10 +399,10 @@ class ApiJudge:
 
     Args:
         spec: as the user wrote it.
-        asked: what the spec says.
+        asked: the parts of the spec.
         client: the server.
         cards: the prompts.
-        readers: how each protocol reads an answer.
+        readers: of an answer, by protocol.
         cache: where answers are kept; None keeps none.
         min_coverage: below this the verdict is unread.
     """
@@ -530,7 +530,7 @@ class ApiJudge:
         """The calls of a request, the way its server is known to answer.
 
         Args:
-            request: what is asked.
+            request: the request.
             card: its prompt.
             most: where that is not known, the way that takes more calls.
         """

@@ -198,7 +198,7 @@ def _lock(folder: Path) -> FileLock:
     return FileLock(folder / ".cards.lock", timeout=10)
 
 
-# What to look at twice in a judge card: mistakes a valid card can still hold, each with what to do about it.
+# Cautions about a judge card: mistakes a valid card can still hold, each with its remedy.
 
 _BRACED = re.compile(r"\{\{\s*([^{}\n]{1,40}?)\s*\}\}|\{([^{}\n]{1,40})\}")
 _PLAIN_SLOT = re.compile(r"[a-z_]+")
@@ -210,8 +210,8 @@ class Notice(NamedTuple):
 
     Attributes:
         where: the field.
-        what: what was found.
-        fix: what to do.
+        what: the mistake.
+        fix: the remedy.
         error: true where the card should not be used as it is.
     """
 

@@ -64,7 +64,7 @@ class Card(BaseModel):
         decimals: true where a score written between two labels counts (text mode).
         max_new_tokens: longest reply (text mode).
         user: user message with `{placeholders}`; `{{name}}` stands for the literal text `{name}`.
-        remark: what a user should know, for example that the judge was not trained on this prompt.
+        remark: caution for users, for example that the judge was not trained on this prompt.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -246,7 +246,7 @@ class CardBook:
         """The card for a request.
 
         Args:
-            key: what the request asks for.
+            key: of the request.
             spec: the judge's spec, for the message.
 
         Raises:

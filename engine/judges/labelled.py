@@ -30,7 +30,7 @@ class Call:
     Attributes:
         ids: token ids of the prompt.
         tokens: the labels to score; None asks for a reply of at most `max_new_tokens`.
-        key: what the cache knows it by.
+        key: its key in the cache.
     """
 
     ids: tuple[int, ...]
@@ -147,7 +147,7 @@ class Reader:
 
     Attributes:
         protocol: the protocol it reads.
-        tokens_are: what the labels are called in a reason.
+        tokens_are: name of the labels in a reason.
     """
 
     protocol: Protocol
@@ -179,7 +179,7 @@ def card_for(book: CardBook, request: Request, spec: str) -> Card:
 
     Args:
         book: the judge's cards.
-        request: what is asked.
+        request: the request.
         spec: the judge's spec, for the message.
 
     Raises:

@@ -80,7 +80,7 @@ def parse_score(
     A reply that names another scale is unread.
 
     Args:
-        reply: what the judge wrote.
+        reply: the judge's text.
         labels: the scores offered, as written.
         values: the number of each label.
         decimals: true where numbers between the lowest and the highest value count.
@@ -117,7 +117,7 @@ def parse_label(
     Single letters must be written as offered: `a` is an article.
 
     Args:
-        reply: what the judge wrote.
+        reply: the judge's text.
         labels: the choices offered.
         spellings: further spellings of each, aligned with `labels`; empty for none.
         cut: true where the reply broke off at its longest length.
@@ -172,7 +172,7 @@ def parse_order(reply: str, letters: Sequence[str], *, cut: bool = False) -> Par
     """The order of a reply, best first: `B > A > C`, `B, A, C`, or a numbered list of letters.
 
     Args:
-        reply: what the judge wrote.
+        reply: the judge's text.
         letters: the candidates offered; an order must name each of them once.
         cut: true where the reply broke off at its longest length.
     """
@@ -274,7 +274,7 @@ class _Menu:
         """The first scale named in a text that is not this one, in words; empty if there is none.
 
         Args:
-            pattern: how scales are named; its groups begin with low and high.
+            pattern: of the names of scales; its groups begin with low and high.
             text: where to look.
             start: true where the name must stand at the beginning.
         """
@@ -344,7 +344,7 @@ def json_score(
     """The score at a path of the reply's JSON.
 
     Args:
-        reply: what the judge wrote; text around the JSON is ignored.
+        reply: the judge's text; text around the JSON is ignored.
         path: where the score stands.
         labels: the scores offered.
         values: the number of each label.
@@ -376,7 +376,7 @@ def json_label(
     """The choice at a path of the reply's JSON: a label or one of its spellings, case aside if unique.
 
     Args:
-        reply: what the judge wrote.
+        reply: the judge's text.
         path: where the choice stands; true and false count as "true" and "false".
         labels: the choices offered.
         spellings: further spellings of each, aligned with `labels`; empty for none.

@@ -121,7 +121,7 @@ class Mention(NamedTuple):
         start, end: of its words, marker included.
         value_end: where the value itself ends, the punctuation behind it aside.
         rank: by its form alone.
-        parsed: what it says.
+        parsed: its content.
     """
 
     start: int

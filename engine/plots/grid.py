@@ -140,7 +140,7 @@ def _cells(
         rows: from `prepare_grid`.
         lines: names down, and the column of `rows` that holds them.
         columns: names across, and theirs.
-        effect: how the number is read.
+        effect: reading of the number.
         wide: true where an interval fits on one line.
         mode: light, dark or print.
     """

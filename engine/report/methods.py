@@ -43,8 +43,8 @@ class Finding(_Strict):
         where: column to value; an empty value means the column is empty there.
         value: columns of the estimate, its interval and its n.
         expects: on which side of `bound` the whole interval lies if the finding holds.
-        beside: what differs in `where` for a second row that is shown and decides nothing; empty where there is none.
-        beside_is: what that second row is.
+        beside: differences in `where` for a second row that is shown and decides nothing; empty where there is none.
+        beside_is: name of that second row.
     """
 
     paper: str

@@ -49,7 +49,7 @@ class Interval:
         value: point estimate; NaN where undefined.
         lower, upper: ends of the interval; NaN where none can be given (`method` says why).
         level: confidence level in (0, 1).
-        method: how the interval was made, in words for a caption.
+        method: of the interval, in words for a caption.
         n: rows that entered.
         n_clusters: clusters that entered.
     """
@@ -315,7 +315,7 @@ def _bootstrap(y_totals: Floats, x_totals: Floats, df: float, level: float, seed
     return percentiles(ratios, level, df)
 
 
-# What a cluster is: the one place that decides which rows of a table may depend on one another.
+# Clusters: the one place that decides which rows of a table may depend on one another.
 
 
 def cluster_codes(frame: pd.DataFrame) -> npt.NDArray[np.int64]:
@@ -356,7 +356,7 @@ class Mean(NamedTuple):
     Attributes:
         n: pairs that entered.
         n_items: items that entered.
-        method: how the interval was made, in words for a caption.
+        method: of the interval, in words for a caption.
     """
 
     value: float

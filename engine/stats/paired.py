@@ -53,7 +53,7 @@ class PairedTest:
     Attributes:
         interval: the mean difference (for proportions: difference of the two shares).
         p_value: two-sided, in [0, 1]; NaN where there are no data or only one cluster.
-        method: how the p value was made, in words for a caption.
+        method: of the p value, in words for a caption.
         only_first, only_second: rows where only the first or only the second arm has the event; 0 for
             differences that are not events.
     """
@@ -195,7 +195,7 @@ def _difference_interval(differences: Floats, groups: npt.NDArray[Any], level: f
     return replace(mean, lower=float(lower), upper=float(upper))
 
 
-# What a study of this size could have found: detectable effects, and the word "underpowered".
+# Power of a study of this size: detectable effects, and the word "underpowered".
 #
 # An interval that covers zero says nothing by itself: it may be narrow around zero or wide around anything. The
 # detectable effect tells the two apart.

@@ -92,7 +92,7 @@ def sources_for(
 
     Args:
         defenses: names of arms.
-        dataset: what is judged.
+        dataset: the data that are judged.
         settings: where weights and replies are kept.
         tutor: spec of the model that writes anchors on request.
 

@@ -169,7 +169,7 @@ def unsupported_reason(ask: Callable[[Request], object], requests: Iterable[Requ
     return "there is nothing to ask"
 
 
-# What a study will cost before it runs, and stopping it at a budget with what is done kept.
+# Cost of a study before it runs, and its stop at a budget with everything done kept.
 
 
 class OutOfBudget(Cancelled):

@@ -118,8 +118,8 @@ class Summary:
     """A finished run for the command line.
 
     Attributes:
-        text: what is printed.
-        record: what the JSON object holds.
+        text: the printed text.
+        record: content of the JSON object.
         exit_code: 0, or what the numbers ask for (3 inconclusive, 4 a threshold failed).
     """
 
@@ -137,8 +137,8 @@ class Study:
 
     Attributes:
         kind: name of its folder; the manifest's `kind`.
-        names: what a study file, the command line and older manifests call it; the first one names new runs.
-        title: what pages call it.
+        names: in study files, on the command line and in older manifests; the first one names new runs.
+        title: on pages.
         config: its settings.
         tables: tables that only this study writes.
         marks: settings that only this study has; they tell runs of versions whose manifest has no `kind`.
@@ -147,7 +147,7 @@ class Study:
         table_shown: the table without which its page has nothing to show.
         shown_when_done: true where its page shows a run only once it is done.
         resumable: a run that broke off can go on, and the unread calls of a finished one can be asked again.
-        inputs: what `--data` is: `responses` or `comparisons`.
+        inputs: kind of `--data`: `responses` or `comparisons`.
         options: options of the command line that only this study reads.
     """
 
@@ -187,7 +187,7 @@ class Study:
         Args:
             config: its settings.
             root: where runs live.
-            name: which of its names the manifest has; by default, and for its kind, the first.
+            name: the one of its names that the manifest has; by default, and for its kind, the first.
         """
         called = name if name in self.names and name != self.kind else self.names[0]
         return create_run(

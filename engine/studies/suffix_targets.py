@@ -40,7 +40,7 @@ def split_requests(
     the next one of its item; `order` is left open.
 
     Args:
-        dataset: what is judged.
+        dataset: the data that are judged.
         protocol: pointwise or pairwise.
         prompts: responses (or pairs) to learn on, at most.
         share: of the items that train, in (0, 1).

@@ -36,7 +36,7 @@ class DraftJob:
 
     Attributes:
         key: names what it answers.
-        prompt: what the base model is shown.
+        prompt: text shown to the base model.
         new_tokens: its longest length.
         next_line: go on with the prompt as plain text up to the end of the line, instead of answering it.
     """

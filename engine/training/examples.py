@@ -24,7 +24,7 @@ class Example:
     """One prompt and what the judge should answer.
 
     Attributes:
-        pool: which pool it is from, for example `dialogue_rated`.
+        pool: its pool, for example `dialogue_rated`.
         cluster: the context it rests on, with its data set, for example `topicalchat:7`.
         card: name of the card whose prompt and labels it has.
         user: the whole user message.

@@ -28,7 +28,7 @@ class SuffixRun(RunView):
     metrics = Stored("metrics")
 
 
-# What a search for a phrase is asked for: protocol, aim, length, effort, the defense it is learned through.
+# Settings of a search for a phrase: protocol, aim, length, effort, the defense it is learned through.
 
 WORDS, CANDIDATES, PROMPTS = "suffix_words", "suffix_candidates", "suffix_prompts"
 PROTOCOL, AIM, DEFENSE, NAME = "suffix_protocol", "suffix_aim", "suffix_defense", "suffix_name"

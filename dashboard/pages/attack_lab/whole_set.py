@@ -22,7 +22,7 @@ from engine.plots.text import count, plural, three_digits
 from engine.studies.figure import upper_first
 from engine.studies.registry import name_of
 
-# What to run over the whole set: attacks, defenses, how many responses, what it will cost.
+# Settings of a run over the whole set: attacks, defenses, number of responses, cost.
 
 DEFAULT_ATTACKS = ("dsi", "bed")
 DEFAULT_DEFENSES = (NONE, "delimiters", "sandwich")

@@ -17,7 +17,7 @@ from engine.jobs.manager import Job
 from engine.studies.checkup.metrics import Size, most_calls
 from engine.studies.figure import upper_first
 
-# What a check-up will take, before its button is pressed: judge calls, time, and an API judge's tokens and price.
+# Cost of a check-up, before its button is pressed: judge calls, time, and an API judge's tokens and price.
 
 
 def cost(judge: str, data_id: str, params: Mapping[str, Any], last: CheckupRun | None) -> tuple[str, str]:

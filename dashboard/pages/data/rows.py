@@ -216,7 +216,7 @@ def _clipped(value: object) -> str | None:
     return value if len(value) <= _CELL_SHOWN else f"{value[:_CELL_SHOWN]}… ({count(len(value))} characters)"
 
 
-# How an uploaded file was read, what the user can change about it, and the question which encoding it has.
+# Reading of an uploaded file, the user's changes of it, and the question which encoding it has.
 
 _AUTO = "Found by itself"
 _DELIMITER_CHOICES: tuple[tuple[str, str | None], ...] = (

@@ -29,7 +29,7 @@ from engine.data.reading import EXTENSIONS
 from engine.data.recordings import SavedRecording, save_recording
 from engine.plots.text import count, plural
 
-# Which known format an uploaded file has: recognised and shown, asked where two are possible, always changeable.
+# Known format of an uploaded file: recognised and shown, asked where two are possible, always changeable.
 
 _PLAIN = "A plain table: I say which column is what"
 

@@ -42,7 +42,7 @@ class Draft:
         card: the card, or None while it cannot be one.
         model: spec of the model it is asked of.
         error: why it cannot be one.
-        notices: what to look at twice.
+        notices: cautions about the card.
     """
 
     card: catalog.Card | None

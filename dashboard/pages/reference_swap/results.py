@@ -28,7 +28,7 @@ from engine.stats.intervals import Interval
 from engine.studies.refswap.figures import fewer_note, summary_at, unread_note
 from engine.studies.refswap.metrics import Summary
 
-# What the Reference swap page is set to: two verifiers, the arm, K, gamma or delta; all in the URL.
+# Settings of the Reference swap page: two verifiers, the arm, K, gamma or delta; all in the URL.
 
 FIRST, SECOND = "verifier", "verifier_b"
 ARM, MODE, K, DELTA, GAMMA, LEAST_YES = "swap_arm", "swap_mode", "swap_k", "swap_delta", "swap_gamma", "swap_yes"

@@ -75,7 +75,7 @@ def _restore(entry: str) -> None:
     st.rerun()
 
 
-# What the columns of a table of metrics are called.
+# Titles of the columns of a table of metrics.
 
 _COLUMNS = {
     "n": "n",

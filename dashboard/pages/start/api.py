@@ -14,7 +14,7 @@ from engine.core.settings import PREFIX, ApiSettings, api_settings, get_settings
 from engine.jobs.manager import manager
 from engine.plots.text import plural, three_digits
 
-# What a test of an API judge found: latency, how its answers are read, the answer, and what it cost.
+# Result of a test of an API judge: latency, reading of its answers, the answer, and its cost.
 
 _READ = {
     "probabilities": "token probabilities are offered",

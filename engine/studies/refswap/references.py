@@ -183,7 +183,7 @@ class ReferencePool:
     """Where counterfactual references come from.
 
     Attributes:
-        name: what a message calls it.
+        name: its name in a message.
         entries: different final answers, sorted, so that a draw does not depend on the order of a file.
     """
 
@@ -204,8 +204,8 @@ class ReferencePool:
 
         Args:
             reference: the true reference.
-            k: how many, from 1 to 10.
-            key: what the draw belongs to, for example the item's id; other keys, other draws.
+            k: number of references, from 1 to 10.
+            key: owner of the draw, for example the item's id; other keys, other draws.
             seed: of the draw.
             same_type: take the same answer type instead of another one (the harder arm).
 

@@ -352,7 +352,7 @@ class Checked:
         base: the verdict under the true reference.
         references: the counterfactual references asked; empty where the base verdict was no YES.
         swapped: the verdicts under those.
-        verdict: what the defended judge says.
+        verdict: the defended judge's.
     """
 
     base: Verdict

@@ -29,7 +29,7 @@ class Samples:
     Attributes:
         p: p_yes under the true reference, (N,) in [0, 1]; NaN unread.
         cf: p_yes under counterfactual references, (N, K) in the order of the nested draw; NaN unread or not asked.
-        asked: which of those were asked, (N, K).
+        asked: true for those that were asked, (N, K).
         right: true where YES is the right verdict, (N,).
         key: number of the master key, (N,); -1 for a clean response.
         item: number of the item, the cluster, (N,).
