@@ -14,7 +14,7 @@ import plotly.io
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from dashboard import findings, report_picks
+from dashboard import findings, report_picks, state
 from dashboard.report_picks import Pick
 from dashboard.run_view import RunView, version_of
 from engine.core.errors import EngineError
@@ -322,21 +322,33 @@ def pick(
     *,
     key: str,
     title: Callable[[str], str],
+    default: str | None = None,
+    publish: bool = False,
     help: str | None = None,
     on_change: Callable[[], None] | None = None,
 ) -> str:
-    """A selectbox over stable values shown by their titles; its value is already seeded in the session."""
-    return str(
+    """A selectbox over stable values shown by their titles.
+
+    Args:
+        label: above it.
+        options: the values.
+        key: of the widget.
+        title: of a value.
+        default: seeds the value as `state.seed` does; None for a box that is seeded already.
+        publish: true for a choice that the address names where it is not the default.
+        help: behind the question mark.
+        on_change: called when the user chooses.
+    """
+    if default is not None:
+        state.seed(key, options, default)
+    chosen = str(
         st.selectbox(
-            label,
-            options,
-            key=key,
-            format_func=title,
-            help=help,
-            on_change=on_change,
-            persist_state="session",
+            label, options, key=key, format_func=title, help=help, on_change=on_change, persist_state="session"
         )
     )
+    if publish:
+        state.publish(key, chosen, default or "")
+    return chosen
 
 
 # A text of the user's with the attack's words marked; nothing in the text can act as markup.

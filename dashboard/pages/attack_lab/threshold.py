@@ -99,8 +99,7 @@ def _curve(view: ReadingsRun) -> None:
     readings, origin = view.readings, findings.origin(view.manifest, recorded=view.recorded)
     st.badge(origin, color="gray")
     families = [f for f in FAMILIES if (readings["family"] == f).any()]
-    state.seed(FAMILY, families, families[0])
-    family = ui.pick("Against", families, key=FAMILY, title=lambda f: FAMILIES[f])
+    family = ui.pick("Against", families, key=FAMILY, default=families[0], title=lambda f: FAMILIES[f])
     st.fragment(_one_family)(view.run_id, view.source, readings, family)
 
 

@@ -33,8 +33,7 @@ def verify_one(dataset: Dataset) -> None:
         text = _text()
     with right:
         defended, k, gamma = _defense()
-        state.seed(FORM, list(FORMS), "reference last")
-        form = ui.pick("Form of the prompt", list(FORMS), key=FORM, title=lambda f: FORMS[f])
+        form = ui.pick("Form of the prompt", list(FORMS), key=FORM, default="reference last", title=lambda f: FORMS[f])
     key = _own() if text == OWN_KEY else None if text == ITSELF else text
     if key == "":
         ui.finding("Type the key you want to try, then leave the field.")
@@ -58,17 +57,13 @@ def _ask(params: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
 
 def _judge() -> str:
     options = verifiers()
-    state.seed(FIRST, options, "bundled:judge")
-    chosen = ui.pick("Verifier", options, key=FIRST, title=verifier_title)
-    state.publish(FIRST, chosen, "bundled:judge")
-    return chosen
+    return ui.pick("Verifier", options, key=FIRST, default="bundled:judge", publish=True, title=verifier_title)
 
 
 def _text() -> str:
     titles = {ITSELF: "The response itself"} | {t: f"Master key: {catalog.shown_key(t)}" for t in catalog.KEY_TEXTS}
     titles[OWN_KEY] = "A key of your own"
-    state.seed(TEXT, list(titles), ITSELF)
-    return ui.pick("What is verified", list(titles), key=TEXT, title=lambda t: titles[t])
+    return ui.pick("What is verified", list(titles), key=TEXT, default=ITSELF, title=lambda t: titles[t])
 
 
 def _own() -> str:

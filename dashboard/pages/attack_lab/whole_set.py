@@ -288,8 +288,13 @@ def _one_arm(view: GridRun, dataset: Dataset, *, live: bool) -> None:
         return
     st.subheader("One arm up close", anchor=False)
     strongest = "|".join(findings.strongest_arm(view.metrics))
-    state.seed(state.ARM, options, strongest)
-    arm = ui.pick("Attack and defense", options, key=state.ARM, title=lambda o: findings.arm_name(*o.split("|", 1)))
+    arm = ui.pick(
+        "Attack and defense",
+        options,
+        key=state.ARM,
+        default=strongest,
+        title=lambda o: findings.arm_name(*o.split("|", 1)),
+    )
     attack, defense = arm.split("|", 1)
     ui.finding(findings.arm_sentence(view.metrics, attack, defense))
     ui.note(findings.arm_details(view.metrics, attack, defense))

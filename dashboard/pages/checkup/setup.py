@@ -97,10 +97,15 @@ def _short(spec: str) -> str:
 
 
 def _pick(name: str, key: str, titles: dict[str, str], about: str) -> str:
-    state.seed(key, list(titles), LEFT)
-    chosen = ui.pick(name, list(titles), key=key, title=lambda value: titles.get(value, value), help=about)
-    state.publish(key, chosen, LEFT)
-    return chosen
+    return ui.pick(
+        name,
+        list(titles),
+        key=key,
+        default=LEFT,
+        publish=True,
+        title=lambda value: titles.get(value, value),
+        help=about,
+    )
 
 
 def setup(judge: str, data_id: str, job: Job | None, thresholds: dict[str, float], last: CheckupRun | None) -> None:

@@ -184,8 +184,9 @@ def pick_board(run: ProtocolRun) -> BoardSetting:
     with one:
         lowest = _lowest(run)
     with two:
-        chosen = ui.pick("Rewritten systems", list(WHOSE), key=_seeded(CHOSEN, list(WHOSE)), title=WHOSE.__getitem__)
-        state.publish(CHOSEN, chosen, "own")
+        chosen = ui.pick(
+            "Rewritten systems", list(WHOSE), key=CHOSEN, default="own", publish=True, title=WHOSE.__getitem__
+        )
     with three:
         elo_k = float(_whole("K of the online Elo", K_ELO, 64, 16))
     return BoardSetting(lowest, "pairwise" if chosen == "pairwise" else "own", elo_k)
@@ -193,9 +194,7 @@ def pick_board(run: ProtocolRun) -> BoardSetting:
 
 def _style(run: ProtocolRun) -> str:
     styles = run.styles
-    style = ui.pick("Distractor", styles, key=_seeded(STYLE, styles), title=title)
-    state.publish(STYLE, style, styles[0])
-    return style
+    return ui.pick("Distractor", styles, key=STYLE, default=styles[0], publish=True, title=title)
 
 
 def _arm(run: ProtocolRun, style: str) -> str:
@@ -218,11 +217,12 @@ def _rule(run: ProtocolRun) -> tuple[str, float]:
     rule = ui.pick(
         "Two scores tie at",
         rules,
-        key=_seeded(RULE, rules),
+        key=RULE,
+        default=rules[0],
+        publish=True,
         title=RULES.__getitem__,
         help="Pointwise scores become comparisons. Paper 004 ties equal modal scores, which suppresses flips.",
     )
-    state.publish(RULE, rule, rules[0])
     if rule != MARGIN:
         return rule, 0.0
     state.seed_number(MARGIN_KEY, 0.0, 1.0, 0.1)
@@ -243,11 +243,6 @@ def _whole(name: str, key: str, high: int, default: int) -> int:
     chosen = int(st.slider(name, 1, high, key=key, persist_state="session"))
     state.publish(key, str(chosen), str(default))
     return chosen
-
-
-def _seeded(key: str, options: list[str]) -> str:
-    state.seed(key, options, options[0])
-    return key
 
 
 # Sentences of the page Protocols and leaderboard, made from the tables its figures draw.

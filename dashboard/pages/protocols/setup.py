@@ -99,8 +99,7 @@ def setup(judge: str, dataset: Dataset, job: Job | None) -> None:
 
 
 def _choice(name: str, key: str, options: dict[str, str]) -> str:
-    state.seed(key, list(options), next(iter(options)))
-    return ui.pick(name, list(options), key=key, title=lambda o: options[o])
+    return ui.pick(name, list(options), key=key, default=next(iter(options)), title=lambda o: options[o])
 
 
 def _calls(dataset: Dataset, arms: int, limit: int) -> int:

@@ -90,10 +90,7 @@ def pick_judges() -> tuple[str, str]:
 
 
 def _pick(name: str, key: str, options: list[str], about: str) -> str:
-    state.seed(key, options, DEFAULTS[key])
-    chosen = ui.pick(name, options, key=key, title=verifier_title, help=about)
-    state.publish(key, chosen, DEFAULTS[key])
-    return chosen
+    return ui.pick(name, options, key=key, default=DEFAULTS[key], publish=True, title=verifier_title, help=about)
 
 
 def pick_setting(arms: tuple[str, ...], k_max: int, floor: float) -> Setting:

@@ -30,8 +30,9 @@ def pick_pool() -> str:
         name: title for name, title in datasets.dataset_titles().items() if _has_references(name)
     }
     titles |= {p.pool_id: f"Your file {p.name} ({plural(p.n, 'reference')})" for p in list_pools(get_settings().pools)}
-    state.seed(POOL, list(titles), OWN_POOL)
-    chosen = ui.pick("Counterfactual references from", list(titles), key=POOL, title=lambda p: titles[p])
+    chosen = ui.pick(
+        "Counterfactual references from", list(titles), key=POOL, default=OWN_POOL, title=lambda p: titles[p]
+    )
     # another key where another pool is chosen: a panel that did its work closes
     add = f"swap_pool_add_{chosen}"
     with st.popover("References of your own", type="tertiary", icon=":material/upload_file:", key=add):
@@ -149,8 +150,7 @@ def own_keys(typed: str) -> list[str]:
 
 
 def _choice(name: str, key: str, options: list[str], title) -> str:  # noqa: ANN001
-    state.seed(key, options, options[0])
-    return ui.pick(name, options, key=key, title=title)
+    return ui.pick(name, options, key=key, default=options[0], title=title)
 
 
 def _cost(calls: int, keys: int, checks: int, *, busy: bool) -> str:

@@ -224,8 +224,13 @@ def beside(view: CapView, judge: str, dataset_id: str) -> None:
             "study on this data”, and both stand here side by side (the paper's CAP_L and CAP_M)."
         )
         return
-    state.seed(BESIDE, list(others), next(iter(others)))
-    chosen = ui.pick("The other tutor", list(others), key=BESIDE, title=lambda run_id: _title(others[run_id]))
+    chosen = ui.pick(
+        "The other tutor",
+        list(others),
+        key=BESIDE,
+        default=next(iter(others)),
+        title=lambda run_id: _title(others[run_id]),
+    )
     other = others[chosen]
     names = _names(view, other)
     _shifts(view, other, names)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from dashboard import state, ui
+from dashboard import ui
 from dashboard.pages.transport_audit.results import CONTROL_WORDS, interval_of
 from engine.core.errors import EngineError
 from engine.jobs.manager import manager
@@ -55,9 +55,7 @@ MASSES = [round(m / 50, 2) for m in range(1, 51)]
 @st.fragment
 def lesson() -> None:
     """The choice of a lesson, its settings, the mass, and the audit there."""
-    state.seed(LESSON, list(PRESETS), CLEAR)
-    name = ui.pick("Lesson", list(PRESETS), key=LESSON, title=lambda n: PRESETS[n][0])
-    state.publish(LESSON, name, CLEAR)
+    name = ui.pick("Lesson", list(PRESETS), key=LESSON, default=CLEAR, publish=True, title=lambda n: PRESETS[n][0])
     left, right = st.columns([1, 2], gap="large")
     with left:
         settings = _sliders(name)

@@ -188,9 +188,7 @@ def _with_settings(run: AuditRun, pairs: Comparisons) -> None:
             mass = _mass(run, attack)
         with right:
             kinds = [ALL_TYPES, *sorted(audit.pairs["type"].unique())]
-            state.seed(TYPE, kinds, ALL_TYPES)
-            kind = ui.pick("Question type", kinds, key=TYPE, title=ui.plain)
-            state.publish(TYPE, kind, ALL_TYPES)
+            kind = ui.pick("Question type", kinds, key=TYPE, default=ALL_TYPES, publish=True, title=ui.plain)
     table, rows = table_at(run.source, attack, mass), rows_at(run.source, attack, mass)
     shown = rows if kind == ALL_TYPES else rows[rows["type"] == kind]
     with answer:
