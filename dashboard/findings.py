@@ -46,7 +46,7 @@ _MOST_DEFENDED = 3
 
 
 def run_sentences(metrics: pd.DataFrame, judge: str) -> tuple[str, str]:
-    """What attacks do to the mean score: the strongest undefended arm; then the others and what defenses do."""
+    """Effects of attacks on the mean score in words: the strongest undefended arm; then the others and the defenses."""
     pool = shifts_by_size(metrics)
     if not len(pool):
         return "No response has been read with and without an attack yet.", ""
@@ -60,7 +60,7 @@ def run_sentences(metrics: pd.DataFrame, judge: str) -> tuple[str, str]:
 
 
 def _unclear(row: pd.Series) -> bool:
-    """Whether the interval covers no change at all."""
+    """True where the interval covers no change at all."""
     return bool(row["lower"] <= 0 <= row["upper"])
 
 
@@ -106,7 +106,7 @@ def _left_out(row: pd.Series) -> str:
 
 
 def _defended(metrics: pd.DataFrame, worst: pd.Series) -> list[str]:
-    """What defenses leave of the strongest attack, and where one makes an attack stronger instead."""
+    """Sentences on what defenses leave of the strongest attack, and where one makes an attack stronger instead."""
     shifts = metrics[(metrics["metric"] == "shift") & metrics["value"].notna()]
     behind = shifts[(shifts["attack"] == worst["attack"]) & (shifts["defense"] != NONE)]
     if worst["defense"] != NONE or not len(behind):
@@ -125,7 +125,7 @@ def _defended(metrics: pd.DataFrame, worst: pd.Series) -> list[str]:
 
 
 def arm_details(metrics: pd.DataFrame, attack: str, defense: str) -> str:
-    """How sure the arm's number is: against chance over the whole grid, its power, and what the defense changed."""
+    """Certainty of the arm's number: against chance over the whole grid, its power, and the change by the defense."""
     own = metrics[(metrics["attack"] == attack) & (metrics["defense"] == defense)].set_index("metric")
     parts: list[str] = []
     if SHIFT_CHANGE in own.index and math.isfinite(own.loc[SHIFT_CHANGE, "value"]):
@@ -157,7 +157,7 @@ def arm_sentence(metrics: pd.DataFrame, attack: str, defense: str) -> str:
 
 
 def one_sentence(result: dict[str, Any], attack: str, defense: str) -> str:
-    """What the judge says of one response, without and with the attack."""
+    """The judge's answer to one response without and with the attack, in a sentence."""
     clean, attacked = result["clean"], result["attacked"]
     behind = "" if defense == NONE else f"Behind {defense_name(defense)}: "
     for verdict, when in ((clean, "without the attack"), (attacked, "with the attack")):

@@ -1,25 +1,43 @@
-"""The run a link asks for (`?run=ID`): which page shows it, and that this page shows it and not the newest one."""
+"""The run a page shows: the one a link asks for (`?run=ID`), else that of its job, else the newest."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import streamlit as st
 
 from dashboard import state
+from dashboard.datasets import pair_sets
+from dashboard.run_view import RunView, View, first_readable, load, load_or_none, read
 from engine.core.errors import EngineError
 from engine.core.settings import get_settings
-from engine.data.comparisons import DEMO_PAIRS, list_comparisons
 from engine.data.store import DEMO_NAMES, list_datasets
-from engine.jobs import manager as jobs
-from engine.runs import library as runs_kept
-from engine.runs.folder import RunFolder, state_of
-from engine.studies.registry import find_study, study_of_manifest
-from engine.studies.study import Study
+from engine.jobs.manager import Job, manager
+from engine.runs.folder import list_runs, state_of
+from engine.runs.library import RECORDED
+from engine.studies.registry import find_study, study_named, study_of_manifest
 
 RUN, SELECTED = "run", "selected"
+PAGES = {
+    "pages/start/page.py": ("Start", "home", ""),
+    "pages/lessons/page.py": ("Lessons", "school", "lessons"),
+    "pages/judge_card/page.py": ("Judge card", "edit_note", "judge-card"),
+    "pages/data/page.py": ("Data", "table", "data"),
+    "pages/checkup/page.py": ("Check-up", "stethoscope", "check-up"),
+    "pages/attack_lab/page.py": ("Attack lab", "bolt", "attack-lab"),
+    "pages/steering_and_anchors/page.py": ("Steering and anchors", "explore", "steering-and-anchors"),
+    "pages/reference_swap/page.py": ("Reference swap", "swap_horiz", "reference-swap"),
+    "pages/transport_audit/page.py": ("Transport audit", "balance", "transport-audit"),
+    "pages/protocols/page.py": ("Protocols and leaderboard", "leaderboard", "protocols"),
+    "pages/runs/page.py": ("Runs", "folder_open", "runs"),
+    "pages/report/page.py": ("Report", "description", "report"),
+    "pages/methods/page.py": ("Methods", "functions", "methods"),
+}
+"""Every page's file, in the order of the navigation: title, icon, end of its address."""
+TITLES = {file: title for file, (title, *_) in PAGES.items()}
 RUNS_PAGE = "pages/runs/page.py"
 _PIN, _HANDLED, _MISSING, _SINCE = "run_pinned", "run_handled", "run_missing", "run_since"
 _LATELY = 20
@@ -31,8 +49,8 @@ class Place:
 
     Attributes:
         page: the page's file.
-        must: what must be chosen there for it to be about this run, by session key.
-        also: what is chosen besides, on arrival only.
+        must: choices there that make it be about this run, by session key.
+        also: further choices, on arrival only.
         why: why it is shown on the page Runs, where its study's page cannot show it.
     """
 
@@ -42,71 +60,21 @@ class Place:
     why: str = ""
 
 
-@dataclass(frozen=True)
-class Pin:
-    """A run that is shown because a link asked for it."""
-
-    run_id: str
-    folder: RunFolder
-    manifest: dict[str, Any]
-    title: str
-
-    @property
-    def recorded(self) -> bool:
-        """Whether it ships with the project."""
-        return runs_kept.is_recorded(self.run_id)
-
-    @property
-    def study(self) -> Study | None:
-        """Its study; None where this version knows none."""
-        return study_of_manifest(self.manifest)
-
-    @property
-    def judge(self) -> str:
-        """The judge's spec as its settings name it."""
-        return str(self.manifest.get("config", {}).get("judge", ""))
-
-    @property
-    def data(self) -> str:
-        """Id of its data."""
-        return str(self.manifest.get("config", {}).get("data", ""))
-
-    def answers(self, manifest: dict[str, Any]) -> bool:
-        """True where another run is of the same study."""
-        return self.study is not None and study_of_manifest(manifest) is self.study
-
-    @property
-    def imported(self) -> bool:
-        """Whether it came from a file; its judge is then only a name that somebody wrote."""
-        return bool(self.folder.notes().get("imported"))
-
-
-def read(run_id: str) -> Pin:
-    """A run by its id.
-
-    Raises:
-        RunError: there is none, or it is damaged.
-    """
-    settings = get_settings()
-    folder = runs_kept.find_run(settings.runs, settings.assets / "demo", run_id)
-    return Pin(run_id, folder, folder.manifest(), str(folder.notes().get("title") or ""))
-
-
-def place_of(pin: Pin) -> Place:
+def place_of(run: RunView) -> Place:
     """The page of its study, or the page Runs: with the reason where the study has a page."""
-    study = pin.study
-    place = _pages(pin.judge, pin.data).get(study.kind) if study else None
-    here = Place(RUNS_PAGE, also={SELECTED: pin.run_id})
+    study = run.study
+    place = _pages(run.judge, run.data).get(study.kind) if study else None
+    here = Place(RUNS_PAGE, also={SELECTED: run.run_id})
     if study is None or place is None:
         return here
     why = ""
-    if not (pin.folder.path / f"{study.table_shown}.parquet").is_file():
+    if not (run.folder.path / f"{study.table_shown}.parquet").is_file():
         why = "It has not written what its page shows; resume it first."
-    elif study.shown_when_done and state_of(pin.manifest) != "done":
+    elif study.shown_when_done and state_of(run.manifest) != "done":
         why = "It did not come to its end, and its page shows finished runs."
-    elif pin.data not in _responses() | _pairs():
+    elif run.data not in _responses() | set(pair_sets()):
         why = "Its data are not on this machine, so its own page cannot show the texts. Upload the same file again."
-    elif pin.imported and pin.judge.partition(":")[0] not in ("bundled", "planted", "recorded", ""):
+    elif run.imported and run.judge.partition(":")[0] not in ("bundled", "planted", "recorded", ""):
         why = "It was imported and names a judge of its own; choose that judge yourself if you want its page."
     return replace(here, why=why) if why else place
 
@@ -114,7 +82,7 @@ def place_of(pin: Pin) -> Place:
 def _pages(judge: str, data: str) -> dict[str, Place]:
     """Kinds of studies that have a page, and what shows a run of this judge on these data there."""
     both = {state.JUDGE: judge, state.DATA: data}
-    checked = {"check_data": data} if data in _pairs() else {"check_data": "left", state.DATA: data}
+    checked = {"check_data": data} if data in pair_sets() else {"check_data": "left", state.DATA: data}
     return {
         "attack_grid": Place("pages/attack_lab/page.py", both, {state.TAB: state.TAB_SET}),
         "learned_suffix": Place("pages/attack_lab/page.py", both, {state.TAB: state.TAB_SUFFIX}),
@@ -125,10 +93,6 @@ def _pages(judge: str, data: str) -> dict[str, Place]:
         "transport_audit": Place("pages/transport_audit/page.py", {"pairs": data, "audit_judge": judge}),
         "checkup": Place("pages/checkup/page.py", {state.JUDGE: judge, "check_judge": "left", **checked}),
     }
-
-
-def _pairs() -> set[str]:
-    return {DEMO_PAIRS, *list_comparisons(get_settings().comparisons)}
 
 
 def _responses() -> set[str]:
@@ -155,14 +119,13 @@ def open_run(run_id: str, page: str = "") -> None:
     """Show a run on its page.
 
     Args:
-        run_id: as in `runs_kept.all_runs`.
+        run_id: as in `RunView`.
         page: title of the page that is open.
 
     Raises:
         RunError: there is none, or it is damaged.
     """
-    pin = read(run_id)
-    place = place_of(pin)
+    place = place_of(read(run_id))
     for key, value in (place.must | place.also).items():
         st.session_state[key] = value
     for key, held in ((_PIN, run_id), (_HANDLED, run_id), (_SINCE, time.time())):
@@ -172,43 +135,31 @@ def open_run(run_id: str, page: str = "") -> None:
         st.switch_page(place.page)
 
 
-TITLES = {
-    "pages/attack_lab/page.py": "Attack lab",
-    "pages/steering_and_anchors/page.py": "Steering and anchors",
-    "pages/protocols/page.py": "Protocols and leaderboard",
-    "pages/reference_swap/page.py": "Reference swap",
-    "pages/transport_audit/page.py": "Transport audit",
-    "pages/checkup/page.py": "Check-up",
-    RUNS_PAGE: "Runs",
-}
-"""Pages that show runs, and their titles."""
-
-
-def pin() -> Pin | None:
+def pin() -> RunView | None:
     """The run asked for, as long as its judge and data are the ones chosen and no newer run of them was started."""
     run_id = str(st.session_state.get(_PIN) or "")
     if not run_id:
         return None
     try:
-        found = read(run_id)
+        run = read(run_id)
     except EngineError:
         return None
-    must = place_of(found).must
-    if any(st.session_state.get(key, value) != value for key, value in must.items()) or _newer(found):
+    must = place_of(run).must
+    if any(st.session_state.get(key, value) != value for key, value in must.items()) or _newer(run):
         drop()
         return None
-    return found
+    return run
 
 
-def _newer(pin: Pin) -> bool:
+def _newer(run: RunView) -> bool:
     since = float(st.session_state.get(_SINCE, 0.0))
     return any(
         job.created > since
-        and pin.study is not None
-        and find_study(job.kind) is pin.study
-        and job.params.get("run_id") != pin.run_id
-        and (job.params.get("judge", pin.judge), job.params.get("data")) == (pin.judge, pin.data)
-        for job in jobs.manager().recent(_LATELY)
+        and run.study is not None
+        and find_study(job.kind) is run.study
+        and job.params.get("run_id") != run.run_id
+        and (job.params.get("judge", run.judge), job.params.get("data")) == (run.judge, run.data)
+        for job in manager().recent(_LATELY)
     )
 
 
@@ -223,7 +174,7 @@ def missing() -> str:
     return str(st.session_state.pop(_MISSING, ""))
 
 
-def about(study: str, judge: str, data: str) -> Pin | None:
+def about(study: str, judge: str, data: str) -> RunView | None:
     """The pinned run if it answers this study's question about this judge and data.
 
     Args:
@@ -234,6 +185,8 @@ def about(study: str, judge: str, data: str) -> Pin | None:
     asked = pin()
     if asked is None or asked.study is None or asked.study is not find_study(study):
         return None
+    if asked.study.shown_when_done and asked.manifest.get("state") != "done":
+        return None
     return asked if asked.data == data and judge in (asked.judge, "") else None
 
 
@@ -243,8 +196,48 @@ def judges() -> list[str]:
     Never that of an imported run: a file must not name a model that this machine would load.
     """
     run_id = str(st.session_state.get(_PIN) or "")
-    try:
-        found = read(run_id) if run_id else None
-    except EngineError:
-        return []
-    return [found.judge] if found and found.judge and not found.imported else []
+    run = load_or_none(RunView, run_id) if run_id else None
+    return [run.judge] if run and run.judge and not run.imported else []
+
+
+def runs_of(kind: str, judge: str, data: str) -> Iterator[str]:
+    """Ids of a study's runs that its page can show: the one a link asks for, the user's newest first, the recorded.
+
+    Args:
+        kind: of the study.
+        judge: its spec; empty takes any.
+        data: id of the data; empty takes any.
+    """
+    study, asked = study_named(kind), about(kind, judge, data)
+    if asked:
+        yield asked.run_id
+    for run_id, manifest in _listed():
+        config = manifest.get("config", {})
+        if study_of_manifest(manifest) is not study or run_id == (asked and asked.run_id):
+            continue
+        if judge not in ("", config.get("judge")) or data not in ("", config.get("data")):
+            continue
+        if manifest.get("state") == "done" or not study.shown_when_done:
+            yield run_id
+
+
+def _listed() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Id and manifest of the user's runs, then of those that ship with the project."""
+    settings = get_settings()
+    for manifest in list_runs(settings.runs):
+        yield str(manifest["run_id"]), manifest
+    for place in sorted((settings.assets / "demo").iterdir()):
+        for manifest in list_runs(place):
+            yield f"{RECORDED}{place.name}/{manifest['run_id']}", manifest
+
+
+def latest(view: type[View], judge: str, data: str) -> View | None:
+    """The first of `runs_of` that can be read and has something to show."""
+    return first_readable(runs_of(view.kind, judge, data), lambda run_id: load(view, run_id))
+
+
+def shown(view: type[View], judge: str, data: str, job: Job | None) -> View | None:
+    """The run a link asks for, else that of the job, else the latest; None where it has written nothing yet."""
+    if job is None or about(view.kind, judge, data):
+        return latest(view, judge, data)
+    return load_or_none(view, str(job.params.get("run_id", "")))

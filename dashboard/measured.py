@@ -22,10 +22,10 @@ from engine.runs import folder as runs
 
 @dataclass(frozen=True)
 class Measure:
-    """Which row of which study's table `metrics`, and how it is read.
+    """One row of a study's table `metrics`, and the way it is read.
 
     Attributes:
-        name: what is measured, for a row of a figure; {attack} stands for the attack found.
+        name: title of the number, for a row of a figure; {attack} stands for the attack found.
         studies: names of the study in manifests.
         pick: column and value; an empty value for one that is not set.
         unit: `points`; `%` or `pp` (percentage points) for shares, which are stored as fractions.
@@ -33,7 +33,7 @@ class Measure:
         null, null_name: where no effect would stand.
         page: where it is explored.
         meaning: colour by meaning.
-        choose: which of several rows: `last`, or `largest` by size.
+        choose: rule for several rows: `last`, or `largest` by size.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Measure:
 
 @dataclass(frozen=True)
 class Measured:
-    """What was found.
+    """A number with its run.
 
     Attributes:
         row: the number, ready for the figure.
@@ -63,7 +63,7 @@ class Measured:
 
     @property
     def recorded(self) -> bool:
-        """Whether it shipped with the project."""
+        """True where it shipped with the project."""
         return bool(self.manifest.get("recorded", False))
 
     @property
@@ -78,7 +78,7 @@ class Measured:
 
     @property
     def sizes(self) -> str:
-        """What it rests on."""
+        """Its n, items and unread verdicts."""
         unread = f", {self.row.n_unread:,} left out as unread" if self.row.n_unread else ""
         return f"n = {self.row.n:,} of {plural(self.row.n_clusters, 'item')}{unread}"
 
@@ -120,7 +120,7 @@ GAIN = Measure(
 
 
 def flips(protocol: str, attack: str, name: str, *, net: bool = False) -> Measure:
-    """How often a distracted loser now wins; net of the placebo's share where asked for."""
+    """Share of distracted losers that now win; net of the placebo's share where asked for."""
     group = "equal modal score" if protocol == "pointwise" else ""
     low = -50 if net else 0
     return Measure(
@@ -146,10 +146,10 @@ def find(
     """The measure in the newest finished run of a judge that has it; the recorded runs come after the user's own.
 
     Args:
-        measure: what to look for.
+        measure: the number to look for.
         judge: the judge's spec.
         data: the data it should be on; empty takes any.
-        recorded_only: whether only runs that ship with the project count.
+        recorded_only: true where only runs that ship with the project count.
         own: from `own_runs`, where several measures are looked for.
     """
 
@@ -212,7 +212,7 @@ def missing(measure: Measure) -> GlanceRow:
 
 
 def elsewhere() -> list[GlanceRow]:
-    """What the audit gains where it helps most and least, of other judges' verdicts; from the shipped table of results.
+    """Gains of the audit where it helps most and least, of other judges' verdicts; from the shipped table of results.
 
     The name says in brackets how often the judge agreed with people before.
     """

@@ -8,14 +8,46 @@ from collections.abc import Callable, Mapping
 import pandas as pd
 import streamlit as st
 
-from dashboard import findings, ui
+from dashboard import findings, state, ui
 from engine import catalog
 from engine.core.errors import EngineError, InputError
 from engine.data.dataset import Dataset
-from engine.jobs import manager as jobs
-from engine.jobs.manager import Job
+from engine.jobs.manager import Job, manager
 
 POLL_S = 1.0
+BUSY = "A run is going; stop it or let it finish before you start another."
+_LATELY = 50
+"""Newest jobs that are looked through."""
+
+
+def _jobs(kind: str, params: Mapping[str, str]) -> list[Job]:
+    """The newest jobs of a kind with these parameters, newest first."""
+    return [j for j in manager().recent(_LATELY) if _concerns(j, kind, params)]
+
+
+def _concerns(job: Job, kind: str, params: Mapping[str, str]) -> bool:
+    return job.kind == kind and all(job.params.get(name) == value for name, value in params.items())
+
+
+def newest_job(kind: str, **params: str) -> Job | None:
+    """The newest job of a kind with these parameters; one that is going comes first."""
+    mine = _jobs(kind, params)
+    return next((j for j in mine if j.active), mine[0] if mine else None)
+
+
+def watched_job(kind: str, *, key: str = state.JOB, **params: str) -> Job | None:
+    """The job that this session or its link names, if it is of a kind with these parameters; else one going now.
+
+    Args:
+        kind: of the job.
+        key: under which the session and the address keep its id.
+        params: settings of the job.
+    """
+    held = str(st.session_state.get(key) or st.query_params.get(key, ""))
+    job = manager().get(held) if held else None
+    if job and _concerns(job, kind, params):
+        return job
+    return next((j for j in _jobs(kind, params) if j.active), None)
 
 
 def start_job(
@@ -26,11 +58,11 @@ def start_job(
     Args:
         kind: of the job.
         params: of the job.
-        problem: what could not be started, as a sentence.
+        problem: sentence that says nothing could be started.
         keep: takes the job's id.
     """
     try:
-        job = jobs.manager().submit(kind, dict(params))
+        job = manager().submit(kind, dict(params))
     except EngineError as error:
         ui.show_error(error, problem)
         return
@@ -44,7 +76,7 @@ def progress(job: Job) -> None:
 
 
 def _progress(job_id: str, was_active: bool) -> None:
-    job = jobs.manager().get(job_id)
+    job = manager().get(job_id)
     if job is None:
         return
     if was_active and not job.active:
@@ -68,7 +100,7 @@ def _going(job: Job) -> None:
         key="stop_job",
         disabled=job.state == "cancelling",
         help="What is done is kept, and the run can be resumed.",
-        on_click=jobs.manager().cancel,
+        on_click=manager().cancel,
         args=(job.job_id,),
     )
 
@@ -95,14 +127,14 @@ def _ended(job: Job) -> None:
 
 def _resume(job_id: str) -> None:
     try:
-        jobs.manager().resume(job_id)
+        manager().resume(job_id)
     except EngineError as error:
         ui.show_error(error, "The run could not be resumed.")
         return
     st.rerun()
 
 
-# What a run would take, beside the button that starts it: its pace, and what an API judge would be sent and cost.
+# Cost of a run, beside the button that starts it: its pace, and the tokens and price of an API judge.
 
 
 def api_cost(judge: str, dataset: Dataset, calls: int, *, texts: int = 1) -> str:
@@ -121,7 +153,7 @@ def api_cost(judge: str, dataset: Dataset, calls: int, *, texts: int = 1) -> str
 
 
 def mean_bytes(texts: pd.Series) -> float:
-    """How long texts are on average [bytes of UTF-8]; 0 where there is none."""
+    """Mean length of texts [bytes of UTF-8]; 0 where there is none."""
     sizes = texts.fillna("").str.encode("utf-8", "replace").str.len()
     return float(sizes.mean()) if len(sizes) else 0.0
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import streamlit as st
 from streamlit import config
 
-from dashboard import linked_run as pinned
-from dashboard import run_view as data
-from dashboard import state, ui
+from dashboard import datasets, linked_run, state, ui
 from dashboard.server.guard import guarded, is_loopback, login_configured
 from engine import catalog
 from engine.core.schema import Protocol
 from engine.core.settings import get_settings
-from engine.jobs import manager as jobs
+from engine.jobs.manager import manager
 
 BUSY_POLL_S = 2.0
 IDLE_POLL_S = 15.0
@@ -33,8 +31,8 @@ def rail() -> None:
 
 
 def machine() -> None:
-    """What the worker is doing, below the choices; asked for gently while nothing is going on."""
-    busy = jobs.manager().status().state in ("busy", "starting")
+    """State of the worker, below the choices; asked for gently while nothing is going on."""
+    busy = manager().status().state in ("busy", "starting")
     with st.sidebar:
         st.divider()
         st.fragment(_machine, run_every=BUSY_POLL_S if busy else IDLE_POLL_S)()
@@ -68,7 +66,7 @@ def _judge_options() -> list[str]:
     options = list(dict.fromkeys([*listed, *saved]))
     named = str(st.session_state.get(state.JUDGE) or st.query_params.get(state.JUDGE, ""))
     known = [] if catalog.planted_problem(named) else [named]
-    return list(dict.fromkeys([*options, *known, *pinned.judges()]))  # that of a run which was made here
+    return list(dict.fromkeys([*options, *known, *linked_run.judges()]))  # that of a run which was made here
 
 
 def _renew_card(options: list[str]) -> None:
@@ -85,7 +83,7 @@ def _renew_card(options: list[str]) -> None:
 
 
 def _data() -> None:
-    titles = data.dataset_titles()
+    titles = datasets.dataset_titles()
     state.seed(state.DATA, list(titles), state.DEFAULT_DATA)
     chosen = ui.pick(
         "Data",
@@ -96,7 +94,7 @@ def _data() -> None:
         on_change=_forget_response,
     )
     state.publish(state.DATA, chosen, state.DEFAULT_DATA)
-    ui.note(data.count_line(chosen))
+    ui.note(datasets.count_line(chosen))
     _mention_unknown(state.DATA, "data set")
 
 
@@ -114,9 +112,9 @@ def _mention_unknown(key: str, noun: str) -> None:
 
 
 def _machine() -> None:
-    status = jobs.manager().status()
+    status = manager().status()
     facts = {"Device": status.device or "not in use yet", "Judge": _WORDS[status.state]}
-    if job := jobs.manager().get(status.running):
+    if job := manager().get(status.running):
         facts["Run"] = f"{job.fraction:.0%}"
     if status.queued:
         facts["Waiting"] = str(status.queued)
@@ -132,19 +130,23 @@ def pinned_bar(page: str) -> None:
     Args:
         page: title of the page that is open.
     """
-    if reason := pinned.missing():
+    if reason := linked_run.missing():
         ui.show_error(reason, "The link's run cannot be shown.")
-    found = pinned.pin()
-    if found is None or page == pinned.TITLES[pinned.RUNS_PAGE] or pinned.TITLES[pinned.place_of(found).page] != page:
+    run = linked_run.pin()
+    if (
+        run is None
+        or page == linked_run.TITLES[linked_run.RUNS_PAGE]
+        or linked_run.TITLES[linked_run.place_of(run).page] != page
+    ):
         return
-    state.publish(pinned.RUN, found.run_id)
-    when = str(found.manifest.get("created", ""))[:16].replace("T", " ")
+    state.publish(linked_run.RUN, run.run_id)
+    when = str(run.manifest.get("created", ""))[:16].replace("T", " ")
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="pinned_run"):
-        ui.note(f"Shown is the run {found.title or found.run_id}, begun {when} UTC.")
-        st.button("Show the newest instead", key="unpin", on_click=pinned.drop)
+        ui.note(f"Shown is the run {run.title or run.run_id}, begun {when} UTC.")
+        st.button("Show the newest instead", key="unpin", on_click=linked_run.drop)
         if st.button("All runs", key="to_runs", icon=":material/list:"):
-            state.put(pinned.SELECTED, found.run_id)
-            st.switch_page(pinned.RUNS_PAGE)
+            state.put(linked_run.SELECTED, run.run_id)
+            st.switch_page(linked_run.RUNS_PAGE)
 
 
 # Who may see a page: what the guard in front cannot decide, since only a script run can show a login.

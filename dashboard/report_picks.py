@@ -9,11 +9,10 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from dashboard.run_view import version_of
 from engine.core.settings import get_settings
 from engine.report.basket import Piece, Report, changing, keep_drawn, load_report, table_piece
 from engine.studies.figure import FigureSpec, Source
-from engine.studies.registry import find_run, name_of
+from engine.studies.registry import name_of
 
 _SAID = "report_said"
 
@@ -71,7 +70,7 @@ def change(step: Callable[[Report], Report]) -> Report:
 
 
 def holds(pick: Pick) -> bool:
-    """Whether this figure of this run at these settings is in the report."""
+    """True where this figure of this run at these settings is in the report."""
     piece = pick.piece
     return any(piece.same(other) for other in report().pieces)
 
@@ -110,7 +109,7 @@ def add_table(title: str, table: pd.DataFrame, about: str) -> str:
 
 
 def keep_word(key: str, word: str) -> None:
-    """What is to be said beside the figure `key` once it is drawn again."""
+    """Keep a word to be said beside the figure `key` once it is drawn again."""
     st.session_state[_SAID] = (key, word)
 
 
@@ -121,27 +120,3 @@ def take_word(key: str) -> str:
         return ""
     del st.session_state[_SAID]
     return str(held[1])
-
-
-def source_of(run: str) -> Source:
-    """A run by its name, kept in memory while nothing is written to it.
-
-    Raises:
-        RunError: there is none.
-    """
-    return _source(run, version(run), str(get_settings().data_dir))
-
-
-def version(run: str) -> str:
-    """Changes whenever a run's tables may have; part of a cache key.
-
-    Raises:
-        RunError: there is no such run.
-    """
-    return version_of(find_run(run).manifest())
-
-
-@st.cache_resource(max_entries=16, show_spinner=False)
-def _source(run: str, version: str, root: str) -> Source:
-    del version, root  # part of the cache key only
-    return Source(find_run(run))

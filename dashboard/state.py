@@ -1,4 +1,4 @@
-"""What a session remembers, and what its URL says: every key in one place, with typed access.
+"""Memory of a session and its address: every key in one place, with typed access.
 
 Choices are linked to the URL by hand and not with `bind="query-params"`: a bound selectbox writes its label
 into the URL, so renaming a label would break every shared link; here the URL has the value (`?attack=dsi`).
@@ -26,7 +26,7 @@ _RANGE = re.compile(r"(\d{1,7})(?:\s*[-–]\s*(\d{1,7}))?")
 
 @dataclass(frozen=True)
 class History:
-    """What is left out now, and the states before and after it.
+    """Rows left out now, and the states before and after.
 
     Attributes:
         now: rows (1-based) and why each is left out.

@@ -14,15 +14,15 @@ import plotly.io
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from dashboard import report_picks as picking
+from dashboard import findings, report_picks, state
 from dashboard.report_picks import Pick
-from dashboard.run_view import version_of
+from dashboard.run_view import RunView, version_of
 from engine.core.errors import EngineError
 from engine.core.files import safe_csv
 from engine.plots import export
 from engine.plots.theme import Mode
-from engine.studies.figure import Source
-from engine.studies.registry import entry_of
+from engine.studies.figure import Source, upper_first
+from engine.studies.registry import entry_of, name_of
 
 Draw = Callable[[Mode], go.Figure]
 """Draws one figure for a screen theme or for print."""
@@ -77,7 +77,7 @@ def facts(pairs: Mapping[str, str]) -> None:
 
 
 def show_error(error: EngineError | str, what: str = "This did not work.") -> None:
-    """What failed in one line, then the engine's text: the thing, the value, the next step."""
+    """An error: one line on what failed, then the engine's text: the thing, the value, the next step."""
     st.html(f'<div class="js-error" role="alert"><strong>{_safe(what)}</strong>{_safe(str(error))}</div>')
 
 
@@ -158,9 +158,9 @@ def show_figure(
         draw: called with the screen's theme now, and with `print` when a file is asked for.
         prepared: exactly the table the figure draws; it becomes the CSV.
         key: names the element and the files.
-        caption: what to look at, where the figure does not say it itself.
-        alt: what the figure shows; by default what the figure says of itself.
-        pick: how a report makes it again; without it a report keeps it as it is drawn.
+        caption: hint for reading it, where the figure gives none.
+        alt: description of the figure; by default the figure's own.
+        pick: run, figure and settings from which a report makes it again; without it a report keeps it as drawn.
     """
     figure = draw(mode())
     described = alt or str((figure.layout.meta or {}).get("alt", ""))
@@ -196,10 +196,10 @@ def table_bar(
 
     Args:
         table: all its rows, for the file.
-        title: what the report calls it.
+        title: its name in the report.
         about: of which run, what it leaves out: the rest of its caption.
         key: names the buttons.
-        shown: what the report keeps, where that is not the whole table.
+        shown: the rows that the report keeps, where that is not the whole table.
         label: of the download.
         file: its name; by default from the key.
     """
@@ -214,22 +214,53 @@ def table_bar(
             on_click=_add_table,
             args=(title, table if shown is None else shown, about, key),
         )
-        if said := picking.take_word(key):
+        if said := report_picks.take_word(key):
             st.toast(plain(said), icon=":material/description:", duration="long")
         download(label, lambda: safe_csv(table), file or f"{key}.csv", "text/csv", key=f"{key}_csv")
     return row
 
 
+MOST = 200
+"""Rows of a run's table that the report keeps; the file has them all."""
+
+
+def run_table(
+    run: RunView,
+    table: pd.DataFrame,
+    *,
+    title: str,
+    key: str,
+    said: str = "",
+    label: str = "Data (CSV)",
+    file: str = "",
+) -> None:
+    """As `table_bar`, for a table of a run: its caption says where the numbers come from.
+
+    Args:
+        run: whose table it is.
+        table: all its rows.
+        title: as there.
+        key: as there.
+        said: the rest of its caption: settings, what is left out; a sentence.
+        label: as there.
+        file: as there.
+    """
+    origin = upper_first(findings.provenance(run.manifest, recorded=run.recorded))
+    first = f" The first {MOST} of {len(table):,} rows." if len(table) > MOST else ""
+    about = f"{said} {origin}. Run {name_of(run.source.folder)}.{first}".strip()
+    table_bar(table, title=title, about=about, key=key, shown=table.head(MOST), label=label, file=file)
+
+
 def _add_table(title: str, table: pd.DataFrame, about: str, key: str) -> None:
     try:
-        picking.keep_word(key, f"Added to the report: {picking.add_table(title, table, about)}")
+        report_picks.keep_word(key, f"Added to the report: {report_picks.add_table(title, table, about)}")
     except EngineError as error:
-        picking.keep_word(key, str(error))
+        report_picks.keep_word(key, str(error))
 
 
 def _report_button(draw: Draw, prepared: pd.DataFrame, key: str, pick: Pick | None) -> None:
     try:
-        held = pick is not None and picking.holds(pick)
+        held = pick is not None and report_picks.holds(pick)
     except EngineError:
         held = False  # a damaged report says so where something is added to it
     about = pick.said if pick else "Kept as it is drawn now."
@@ -243,16 +274,16 @@ def _report_button(draw: Draw, prepared: pd.DataFrame, key: str, pick: Pick | No
         on_click=_add_to_report,
         args=(draw, prepared, key, pick),
     )
-    if said := picking.take_word(key):
+    if said := report_picks.take_word(key):
         st.toast(plain(said), icon=":material/description:", duration="long")
 
 
 def _add_to_report(draw: Draw, prepared: pd.DataFrame, key: str, pick: Pick | None) -> None:
     """Called before the page is drawn; a toast from here would take the place of the style sheet in a fragment."""
     try:
-        picking.keep_word(key, f"Added to the report: {picking.add(pick, lambda: draw('light'), prepared)}")
+        report_picks.keep_word(key, f"Added to the report: {report_picks.add(pick, lambda: draw('light'), prepared)}")
     except EngineError as error:
-        picking.keep_word(key, str(error))
+        report_picks.keep_word(key, str(error))
 
 
 @st.cache_data(ttl=300, show_spinner=False)
@@ -291,21 +322,33 @@ def pick(
     *,
     key: str,
     title: Callable[[str], str],
+    default: str | None = None,
+    publish: bool = False,
     help: str | None = None,
     on_change: Callable[[], None] | None = None,
 ) -> str:
-    """A selectbox over stable values shown by their titles; its value is already seeded in the session."""
-    return str(
+    """A selectbox over stable values shown by their titles.
+
+    Args:
+        label: above it.
+        options: the values.
+        key: of the widget.
+        title: of a value.
+        default: seeds the value as `state.seed` does; None for a box that is seeded already.
+        publish: true for a choice that the address names where it is not the default.
+        help: behind the question mark.
+        on_change: called when the user chooses.
+    """
+    if default is not None:
+        state.seed(key, options, default)
+    chosen = str(
         st.selectbox(
-            label,
-            options,
-            key=key,
-            format_func=title,
-            help=help,
-            on_change=on_change,
-            persist_state="session",
+            label, options, key=key, format_func=title, help=help, on_change=on_change, persist_state="session"
         )
     )
+    if publish:
+        state.publish(key, chosen, default or "")
+    return chosen
 
 
 # A text of the user's with the attack's words marked; nothing in the text can act as markup.

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pandas as pd
 import streamlit as st
 
-from dashboard.run_view import digest
+from dashboard.datasets import digest
 from engine.core.errors import EngineError
 from engine.data.dataset import Dataset, build_dataset
 from engine.data.formats.base import Imported
@@ -28,7 +28,7 @@ MAX_UPLOAD_MB = 100
 
 
 class Reading(NamedTuple):
-    """How the user wants a file to be read; None leaves it to the reader."""
+    """The user's wishes for reading a file; None leaves it to the reader."""
 
     delimiter: str | None = None
     encoding: str | None = None
@@ -41,7 +41,7 @@ class Opened(NamedTuple):
     Attributes:
         raw: its table.
         reading_id: names its rows; choices about them belong to it.
-        reading: how it was asked to be read, a preset's wishes included.
+        reading: wishes for reading it, a preset's included.
         preset: the preset that is applied.
         fitting: the presets that could be.
         sample: the telling lines, where the preset said which encoding a guess is.
@@ -138,7 +138,7 @@ def mapped(
 def recognition(
     name: str, content_digest: str, reading: Reading, _content: bytes
 ) -> tuple[Recognition, RawTable | None]:
-    """Which formats the file has, and its table where the encoding is a guess.
+    """Formats of the file, and its table where the encoding is a guess.
 
     None are recognised where it cannot be read; its reader then says why.
     """

@@ -1,4 +1,4 @@
-"""What a user can choose: names, titles and sources of attacks, defenses and judges, without loading anything.
+"""Catalogue of the user's choices: names, titles and sources of attacks, defenses and judges; nothing is loaded.
 
 The dashboard and the command line read this; it is the one module besides `studies` that knows several stages.
 """

@@ -1,4 +1,4 @@
-"""What stands before every request, the websocket included: allowed hosts, the shared token, the response headers.
+"""Guard before every request, the websocket included: allowed hosts, the shared token, the response headers.
 
 Plain ASGI, so that static files, uploads, downloads and the websocket pass through the same door as the pages.
 """
@@ -42,7 +42,7 @@ _LOGIN_PAGE = Path(__file__).with_name("login.html")
 
 
 def is_loopback(address: str) -> bool:
-    """Whether only this machine can reach the address: 127.0.0.0/8, ::1 or localhost."""
+    """True where only this machine can reach the address: 127.0.0.0/8, ::1 or localhost."""
     bare = address.strip().strip("[]").lower()
     if bare == "localhost":
         return True
@@ -56,9 +56,9 @@ def check_exposure(address: str, token: str, *, login: bool) -> None:
     """Refuse to be reached from elsewhere without knowing who asks.
 
     Args:
-        address: what the server binds to; empty means every interface.
+        address: the address that the server binds to; empty means every interface.
         token: the shared token, or empty.
-        login: whether an OIDC provider is configured.
+        login: true where an OIDC provider is configured.
 
     Raises:
         InputError: the token is too short, or the address needs one and there is none.
@@ -101,7 +101,7 @@ def content_policy() -> str:
 
 
 def host_allowed(host: str, allowed: Iterable[str]) -> bool:
-    """Whether a Host header names one of the allowed hosts; `*.example.org` allows what stands before the dot."""
+    """True where a Host header names one of the allowed hosts; `*.example.org` allows what stands before the dot."""
     if not host or any(c in host for c in "/?#@\\ \t"):
         return False
     try:
@@ -115,13 +115,13 @@ def host_allowed(host: str, allowed: Iterable[str]) -> bool:
 
 
 def login_cookie(token: str, expires: int) -> str:
-    """What a browser keeps after login: a seal that only the token's holder can make, never the token itself."""
+    """Cookie of a browser after login: a seal that only the token's holder can make, never the token itself."""
     seal = hmac.new(token.encode(), f"login until {expires}".encode(), hashlib.sha256).hexdigest()
     return f"{expires}.{seal}"
 
 
 def cookie_valid(value: str, token: str, now: float) -> bool:
-    """Whether a cookie was made by `login_cookie` with this token and has not run out."""
+    """True where a cookie was made by `login_cookie` with this token and has not run out."""
     expires, _, _ = value.partition(".")
     if not (expires.isascii() and expires.isdigit() and len(expires) < 16):
         return False
@@ -269,16 +269,16 @@ def _escaped(text: str) -> str:
     return re.sub(r"[&<>\"']", lambda m: f"&#{ord(m[0])};", text)
 
 
-# What the guard asks Streamlit: is an OIDC login configured, is somebody logged in, does the guard stand in front?
+# Questions of the guard to Streamlit: is an OIDC login configured, is somebody logged in, is the guard in front?
 
 
 def login_configured() -> bool:
-    """Whether an OIDC provider is configured, in `[auth]` of `.streamlit/secrets.toml`."""
+    """True where an OIDC provider is configured, in `[auth]` of `.streamlit/secrets.toml`."""
     return st.secrets.load_if_toml_exists() and "auth" in st.secrets
 
 
 def signed_in(cookies: Mapping[str, str]) -> bool:
-    """Whether the cookies hold a login that Streamlit signed; the name and age of it are checked by the signature."""
+    """True where the cookies hold a login that Streamlit signed; its name and age are checked by the signature."""
     secret = get_cookie_secret()
 
     def opened(name: str) -> bytes | None:
@@ -297,5 +297,5 @@ def mark_guarded() -> None:
 
 
 def guarded() -> bool:
-    """Whether the guard stands in front of this process's pages."""
+    """True where the guard stands in front of this process's pages."""
     return bool(_GUARDED)

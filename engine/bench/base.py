@@ -93,7 +93,7 @@ class Bench:
         return frozenset(every[: self.limit])
 
 
-# What benchmarks share: the floor (arithmetic that must be done, over this machine's rate), memory, clock, notes.
+# Common parts of benchmarks: the floor (arithmetic that must be done, over this machine's rate), memory, clock, notes.
 
 
 def matmul_rate(loaded: LoadedModel, seconds: float = 0.5) -> float:

@@ -24,7 +24,7 @@ from engine.core.settings import Settings, get_settings
 from engine.data.store import DEMO_DIALOGUE, load_dataset
 from engine.defenses.anchors import AnchoredJudge, Anchors, GivenAnchors
 from engine.defenses.writing import TUTOR
-from engine.inference.llama import why_not
+from engine.inference.llama import unsupported_reason
 from engine.inference.prefix import trie_tokens
 from engine.judges.base import Request, no_checkpoint
 from engine.judges.labelled import CardJudge
@@ -54,7 +54,7 @@ class Spent(NamedTuple):
 
 @dataclass(frozen=True)
 class Material:
-    """What is judged and how its anchors are written.
+    """The responses to judge and the writing of their anchors.
 
     Attributes:
         config: of the recorded study.
@@ -133,7 +133,7 @@ def measure(judge: CardJudge, tutor: Tutor, made: Material, repeats: int) -> dic
     Args:
         judge: without a cache.
         tutor: without a cache.
-        made: what is judged.
+        made: the responses that are judged.
         repeats: turns; in each the ways alternate.
 
     Returns:
@@ -247,7 +247,7 @@ def _floors(
     written = [draft.tokens for draft in drafts]
     prompt = len(tutor.ids(plain_prompt(asked[0])))
     steps = max(written) - prompt
-    packed = floor_bytes(tutor.loaded, 0, steps) if not why_not(tutor.loaded) else 0
+    packed = floor_bytes(tutor.loaded, 0, steps) if not unsupported_reason(tutor.loaded) else 0
     writing = causal_flops(tutor.loaded, prompt, 1) / flops + steps * packed / bytes_per_second
     return {
         "tokens_undefended": tokens["undefended"],

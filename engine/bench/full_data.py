@@ -46,8 +46,8 @@ def cap_data(name: str, task: Task, rated: Sequence[Rated], per_context: int | N
     is kept, since only the context is used.
 
     Args:
-        name: what the set is called.
-        task: what the contexts ask for.
+        name: of the set.
+        task: of the contexts.
         rated: all responses of the public set.
         per_context: responses judged of a context, in the file's order; None takes all.
         limit: contexts of each side, and responses judged of each, for a try; at least `CAP_TRIED` train.

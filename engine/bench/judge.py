@@ -170,7 +170,7 @@ def _rules(bench: Bench, drafts: dict[str, str]) -> None:
     )
 
 
-# What the bundled judge can do, measured on one side of the public data: the figures of its model card.
+# Abilities of the bundled judge, measured on one side of the public data: the figures of its model card.
 #
 # Every number comes from prompts made with the project's cards and read as label probabilities, as the judges do.
 

@@ -141,7 +141,7 @@ READ = """() => {
 
 @dataclass(frozen=True)
 class Seen:
-    """What one interaction took, from the release of the pointer [ms].
+    """Time of one interaction, from the release of the pointer [ms].
 
     Attributes:
         first: until the first figure on the screen had its last change; NaN where none changed.
@@ -263,7 +263,7 @@ def opened(page: Any, url: str) -> Seen:
 
 
 def read(page: Any) -> Seen:
-    """What the last interaction took, once nothing moves any more."""
+    """Time of the last interaction, once nothing moves any more."""
     page.wait_for_function(AT_REST, arg=QUIET_MS, timeout=SETTLED_MS)
     found = page.evaluate(READ)
     nan = float("nan")
@@ -324,7 +324,7 @@ class Measured:
 
     Attributes:
         what: the interaction.
-        job: what the worker was doing; empty for nothing.
+        job: the worker's job at that time; empty for none.
         seen: one a repeat.
         load: 1-minute load average of the machine, before and after.
     """

@@ -82,7 +82,7 @@ def model_growth(
     """Seconds of the grid by model size, with shared prefixes and in padded batches.
 
     Args:
-        prompts: what is scored.
+        prompts: that are scored.
         loaded: the bundled judge; the first size.
         labels: the answers.
         shapes: names of `SHAPES`.
@@ -117,7 +117,7 @@ SINGLES = 24
 
 
 class Grid(BaseModel):
-    """What is scored."""
+    """Prompts to score."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -20,7 +20,7 @@ from engine.core.errors import InputError
 from engine.core.settings import Settings, get_settings
 from engine.data.store import DEMO_NAMES, load_dataset
 from engine.inference.chat import encode_text
-from engine.inference.llama import Row, Session, slots_for, way_for, why_not, written_out
+from engine.inference.llama import Row, Session, fused_forward, slots_for, unsupported_reason, way_for
 from engine.inference.loading import LoadedModel, load_model
 from engine.steering.activations import blocks, steered
 from engine.steering.vectors import Edit, Editor, Side, Standards, edit_of
@@ -54,7 +54,7 @@ def run_steering(args: argparse.Namespace) -> dict[str, Any]:
     """
     settings = get_settings()
     loaded = load_model(args.tutor, settings)
-    if reason := why_not(loaded):
+    if reason := unsupported_reason(loaded):
         raise InputError(f"{args.tutor} is decoded through its own modules ({reason}), so there is nothing to compare.")
     gpu = loaded.device != "cpu"
     sizes = {
@@ -192,14 +192,14 @@ def _session(
     import torch
 
     with torch.inference_mode():
-        session = Session(written_out(loaded), prompts, rows, tokens, Editor(edit, loaded.device))
+        session = Session(fused_forward(loaded), prompts, rows, tokens, Editor(edit, loaded.device))
         if loaded.device != "cpu":
             session.capture()
     return session
 
 
 def _generate(loaded: LoadedModel, prompts: Sequence[list[int]], edit: Edit | None, tokens: int) -> list[list[int]]:
-    """What the library writes with the hook in place; no end token, so that every row has its tokens."""
+    """Texts of the library with the hook in place; no end token, so that every row has its tokens."""
     import torch
     from transformers import GenerationConfig
 
@@ -221,7 +221,7 @@ def bandwidth(loaded: LoadedModel) -> float:
 
 def floor_bytes(loaded: LoadedModel, rows: int, tokens: int) -> int:
     """Bytes a step must read: every weight once (the input embedding is only looked up), and the rows' cache."""
-    model = written_out(loaded)
+    model = fused_forward(loaded)
     embedded = 0 if model.head is model.embedding else model.embedding.nbytes
     weights = sum(p.nbytes for p in loaded.model.parameters()) - embedded
     if way_for(model, tokens) == "packed" and model.packed:

@@ -33,7 +33,7 @@ from engine.data.store import load_dataset, save_dataset
 
 
 def add_file_options(parser: argparse.ArgumentParser) -> None:
-    """How a file is read."""
+    """Options for reading a file."""
     parser.add_argument("--task", default=Task.DIALOGUE.value, choices=[t.value for t in Task])
     parser.add_argument("--encoding", metavar="NAME", help=f"of a text file: {', '.join(CHOICES)}")
     parser.add_argument("--delimiter", metavar="NAME", help=f"of a csv or tsv file: {', '.join(DELIMITERS.values())}")
@@ -43,7 +43,7 @@ def add_file_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_format_options(parser: argparse.ArgumentParser) -> None:
-    """Which known format a file has."""
+    """Option for the known format of a file."""
     parser.add_argument(
         "--format", metavar="NAME", help=f"a known format, or {TABLE}; found by itself where it is certain: "
         f"{', '.join(FORMATS)}"
@@ -89,7 +89,7 @@ def known_of(data: str, args: argparse.Namespace) -> Imported | None:
 
 
 def understood(found: Imported) -> list[str]:
-    """What was read and how, and what is wrong with it, in lines."""
+    """Lines on a reading: data, way of reading, problems."""
     labels = ", ".join(f"{label} is {side}" for label, side in found.labels.items())
     lines = [f"{found.how_read} Format {found.format}: {found.counts()}.", *found.notes]
     lines += [f"Labels: {labels}."] if labels else []
@@ -154,7 +154,7 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:
-    """How much is run, where it goes, and what is said before."""
+    """Options for the size of a run, its place, and the words before it."""
     parser.add_argument(
         "--judge-card", type=Path, metavar="NAME|FILE", help="a saved card or a TOML file that replaces the prompts"
     )

@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def context_of(args: argparse.Namespace, extra: Mapping[str, Any] | None = None) -> Context:
-    """What a command gives its study: it may read files, and shows progress on a terminal.
+    """Context that a command gives its study: it may read files, and shows progress on a terminal.
 
     Args:
         args: options of the command.

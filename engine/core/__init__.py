@@ -1,1 +1,1 @@
-"""What every part rests on: errors, settings, tables, JSON, files, the call cache."""
+"""Base of every part: errors, settings, tables, JSON, files, the call cache."""

@@ -19,7 +19,7 @@ Kind = Literal["str", "float", "int", "list"]
 
 
 class Task(StrEnum):
-    """What an item asks of the system whose response is judged."""
+    """Task of an item for the system whose response is judged."""
 
     SUMMARY = "summary"
     DIALOGUE = "dialogue"
@@ -29,7 +29,7 @@ class Task(StrEnum):
 
 
 class Protocol(StrEnum):
-    """How the judge is asked."""
+    """Form of the question to the judge."""
 
     POINTWISE = "pointwise"
     PAIRWISE = "pairwise"
@@ -38,7 +38,7 @@ class Protocol(StrEnum):
 
 
 class Order(StrEnum):
-    """Which response of a pair stands first in the prompt."""
+    """The response of a pair that stands first in the prompt."""
 
     AB = "ab"
     BA = "ba"

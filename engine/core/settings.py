@@ -102,7 +102,7 @@ class Settings:
 
 
 def environment() -> dict[str, str]:
-    """What the environment says of an API judge's server and key, and where secrets lie; for `settings_api` alone."""
+    """The environment's settings of an API judge's server, key and secrets file; for `settings_api` alone."""
     wanted = ("JUDGESCOPE_API_", "JUDGESCOPE_SECRETS", "OPENAI_API_KEY", "OPENAI_BASE_URL")
     return {name: value for name, value in os.environ.items() if name.startswith(wanted) and value.strip()}
 
@@ -156,7 +156,7 @@ _RANGES: Mapping[str, tuple[float, float]] = {
 
 @dataclass(frozen=True)
 class ApiSettings:
-    """How the server is asked; `JUDGESCOPE_API_<NAME>` in the environment comes before the secrets file.
+    """Settings of calls to the server; `JUDGESCOPE_API_<NAME>` in the environment comes before the secrets file.
 
     Attributes:
         base_url: where `/chat/completions` lies, for example `http://127.0.0.1:8000/v1`; empty where none is set.
@@ -194,16 +194,16 @@ class ApiSettings:
 
     @property
     def loopback(self) -> bool:
-        """Whether the server is this machine."""
+        """True where the server is this machine."""
         return urlsplit(self.base_url).hostname in _LOOPBACK
 
     @property
     def priced(self) -> bool:
-        """Whether a cost can be estimated."""
+        """True where a cost can be estimated."""
         return self.price_prompt > 0 or self.price_completion > 0
 
     def money(self, prompt_tokens: float, completion_tokens: float) -> float:
-        """What so many tokens cost."""
+        """Cost of so many tokens."""
         return (prompt_tokens * self.price_prompt + completion_tokens * self.price_completion) / 1e6
 
 
@@ -211,7 +211,7 @@ class KeyState(NamedTuple):
     """Where the key comes from, for people; never the key.
 
     Attributes:
-        there: whether there is one.
+        there: true where there is one.
         source: for example "environment variable JUDGESCOPE_API_KEY".
         warning: what is wrong with where it is kept; empty if nothing is.
     """
@@ -262,7 +262,7 @@ def api_key(settings: Settings | None = None) -> str:
 
 
 def key_state(settings: Settings | None = None) -> KeyState:
-    """Whether there is a key and where it comes from."""
+    """Presence of a key and its origin."""
     settings = settings or get_settings()
     key, source = _found_key(settings)
     path = secrets_file(settings)

@@ -71,7 +71,7 @@ class Comparisons:
 
     @property
     def has_verdicts(self) -> bool:
-        """Whether a judge's verdicts came with the pairs."""
+        """True where a judge's verdicts came with the pairs."""
         return bool(self.comparisons["verdict"].notna().any())
 
     def counts(self) -> str:

@@ -19,7 +19,7 @@ from engine.data.raw import Problem, RawTable, Severity, place
 # Mapped records -> rows of the items and responses tables, with every problem found on the way.
 
 CELLS_COMPARED = ("text", "item_id", "system", "human_score", "quality")
-"""What must agree when two rows carry the same response id."""
+"""Columns that must agree when two rows carry the same response id."""
 
 
 @dataclass

@@ -40,10 +40,10 @@ RULES = {
         "of the second ...), or of shape (pairs, 2, dimensions)"
     ),
 }
-"""How rows are matched to responses, for the user."""
+"""Rules for matching rows to responses, in words for the user."""
 EMBEDDING = "embedding"
 SPEC = "given:"
-"""What an encoder's spec begins with when it names embeddings kept on disk."""
+"""Prefix of an encoder's spec that names embeddings kept on disk."""
 _MAX_NPY_BYTES = 2 << 30
 
 
@@ -86,7 +86,7 @@ class Embeddings:
         return f"{SPEC}{self.digest}"
 
     def counts(self) -> str:
-        """What was matched, in one line."""
+        """Matches in one line."""
         parts = [
             f"{len(self.ids):,} vectors of {self.vectors.shape[1]:,} dimensions, matched by {self.rule}",
             f"{self.n_pairs:,} of {self.n_pairs + self.n_missing:,} pairs have both",

@@ -27,7 +27,7 @@ TITLES = {
 """The encodings that are read, and their names for people."""
 
 CHOICES = tuple(name for name in TITLES if name != "utf-8-sig")
-"""What a user can ask for; a byte order mark is taken off whatever is asked."""
+"""Encodings that a user can ask for; a byte order mark is taken off whatever is asked."""
 
 _MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 _MARKS_UTF32 = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
@@ -130,7 +130,7 @@ def decode(filename: str, content: bytes, encoding: str | None = None) -> Decode
 
 
 def _meant(encoding: str, mark: bytes) -> str:
-    """What an asked encoding is for a file that starts with this byte order mark."""
+    """The asked encoding as it is used for a file that starts with this byte order mark."""
     marked = _MARKS.get(mark, "")
     if encoding.strip().lower().replace("_", "-") in ("utf-16", "utf16") and marked.startswith("utf-16"):
         return marked

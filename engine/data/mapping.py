@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # which reads files by the mapping, which asks here
 
 RIGHT, WRONG = "correct", "incorrect"
-"""What our own files and imports write."""
+"""Labels that our own files and imports write."""
 SPELLINGS = "correct or incorrect, true or false, yes or no, right or wrong, 1 or 0"
 _YES = frozenset({RIGHT, "true", "yes", "right", "1", "1.0"})
 _NO = frozenset({WRONG, "false", "no", "wrong", "0", "0.0"})
@@ -30,13 +30,13 @@ _NO = frozenset({WRONG, "false", "no", "wrong", "0", "0.0"})
 
 
 def says_correct(label: object) -> bool | None:
-    """What a label says of its response, in any case; None where it says neither."""
+    """Meaning of a label for its response, in any case; None where it says neither."""
     text = str(label).strip().casefold()
     return True if text in _YES else False if text in _NO else None
 
 
 def all_say_correctness(labels: Iterable[object]) -> bool:
-    """Whether there are labels and each says correct or incorrect; missing and blank ones are passed over."""
+    """True where there are labels and each says correct or incorrect; missing and blank ones are passed over."""
     filled = [label for label in labels if isinstance(label, str) and label.strip()]
     return bool(filled) and all(says_correct(label) is not None for label in filled)
 
@@ -84,7 +84,7 @@ class Field:
         name: its name in our tables.
         label: its name on the page.
         hint: one sentence on what it is used for.
-        required: whether a data set can be made without it.
+        required: true where no data set can be made without it.
         aliases: other names it goes by, normalised, most telling first.
     """
 
@@ -229,7 +229,7 @@ FIELDS: tuple[Field, ...] = (
         aliases=("topic", "category", "question_type", "subset", "domain", "type"),
     ),
 )
-"""What a user can map; only the response is required."""
+"""Fields that a user can map; only the response is required."""
 
 QUALITY = Field(
     "quality",
@@ -242,14 +242,14 @@ QUALITY = Field(
 this name is a human rating."""
 
 OFFERED = (*FIELDS, QUALITY)
-"""What the page offers to map."""
+"""Fields that the page offers to map."""
 
 RULES = Field("rules", "Rules", "Format rules of the item that a program checks, as a JSON list of {rule, arguments}.")
 """Accepted by `check_mapping`, never suggested."""
 
 _KNOWN = {f.name: f for f in (*OFFERED, RULES)}
 _TAIL = re.compile(r"(_(\d+|text|content|body|string|value))+$")
-"""What may follow the telling word of a column's name: a scale, or that it is text."""
+"""Allowed ends of a column's name after its telling word: a scale, or that it is text."""
 _TOO_COMMON = frozenset({"id", "text", "input", "label", "type", "human", "quality", "annotation", "overall"})
 """Aliases that say too little at the end of a longer name."""
 _REFERENCES = frozenset({"reference", "gold", "golden", "expected", "ideal", "correct", "truth", "target"})
@@ -295,7 +295,7 @@ def suggest_mapping(frame: pd.DataFrame, *, by_last_word: bool = False) -> dict[
 
 
 def _with_quality(frame: pd.DataFrame, by_name: Mapping[str, str], found: Mapping[str, str]) -> dict[str, str]:
-    """Which column says correct or incorrect, where there is a reference; a guess that it is a rating gives way."""
+    """Column that says correct or incorrect, where there is a reference; a guess that it is a rating gives way."""
     column = next((by_name[name] for name in (QUALITY.name, *QUALITY.aliases) if name in by_name), "")
     taken = any(c == column and field != "human_score" for field, c in found.items())
     if "reference" not in found or not column or taken or not all_say_correctness(frame[column]):
@@ -304,7 +304,7 @@ def _with_quality(frame: pd.DataFrame, by_name: Mapping[str, str], found: Mappin
 
 
 def _with_last_words(frame: pd.DataFrame, by_name: Mapping[str, str], found: Mapping[str, str]) -> dict[str, str]:
-    """What is left to find, by the last words of a column's name: "customer question", "agent rating (1-5)"."""
+    """Remaining fields, by the last words of a column's name: "customer question", "agent rating (1-5)"."""
     out = dict(found)
     for field in FIELDS:
         if field.name in out or field.name in _NEVER_BY_LAST_WORD:

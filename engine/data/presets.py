@@ -50,7 +50,7 @@ class Preset:
     encoding: str = ""
 
     def fits(self, columns: Collection[str]) -> bool:
-        """Whether a file with these columns has all that the preset names."""
+        """True where a file with these columns has all that the preset names."""
         return set(self.mapping.values()) <= set(columns)
 
 

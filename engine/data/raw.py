@@ -167,7 +167,7 @@ class RawTable:
 
     @property
     def is_guess(self) -> bool:
-        """Whether the user has to say first which encoding is meant."""
+        """True where the user has to say first which encoding is meant."""
         return bool(self.candidates)
 
     def how_read(self) -> str:
@@ -226,7 +226,7 @@ def cell_text(value: object) -> str | None:
 
 
 def unwritable(text: str) -> bool:
-    """Whether it holds what no text file can: NUL, or half of a surrogate pair."""
+    """True where it holds what no text file can: NUL, or half of a surrogate pair."""
     return _UNWRITABLE.search(text) is not None
 
 

@@ -84,7 +84,7 @@ def read_table(
 
 
 def list_parts(filename: str, content: bytes, encoding: str | None = None) -> list[str]:
-    """What `sheet` could be, for a file that could not be read as asked; empty where there is no choice."""
+    """Values of `sheet`, for a file that could not be read as asked; empty where there is no choice."""
     ending = PurePath(filename).suffix.lower()
     try:
         if ending == ".xlsx":

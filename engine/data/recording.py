@@ -55,7 +55,7 @@ class _LeftOutError(Exception):
 
 @dataclass(frozen=True)
 class Answer:
-    """What the judge answered, in the pair's own names; missing numbers are None, so that answers compare."""
+    """Answer of the judge, in the pair's own names; missing numbers are None, so that answers compare."""
 
     score: float | None = None
     p_a: float | None = None
@@ -95,7 +95,7 @@ class RecordedRow:
 
     @property
     def call(self) -> tuple[str, ...]:
-        """What makes this call the same call as another: judge, arm, and the responses as they were shown."""
+        """Key of this call, equal for equal calls: judge, arm, and the responses as they were shown."""
         shown = (self.response_id, self.response_b)
         return (self.judge, self.attack, self.defense, *(shown[::-1] if self.order is Order.BA else shown))
 
@@ -385,7 +385,7 @@ _SHOWN = 12
 
 @dataclass(frozen=True)
 class Selection:
-    """Which part of a file is the recording, and how its columns and labels are to be read.
+    """Choice of the part of a file that is the recording, and the reading of its columns and labels.
 
     Attributes:
         where: column of the file -> the value its rows must have.
@@ -405,7 +405,7 @@ class Selection:
 
 @dataclass(frozen=True)
 class Recording:
-    """What a file of verdicts holds; `n_read + n_unread + n_left_out == n_calls`.
+    """Content of a file of verdicts; `n_read + n_unread + n_left_out == n_calls`.
 
     Attributes:
         verdicts: table `verdicts`, one row per judge call, read or unread.
@@ -540,7 +540,7 @@ def recorded_rows(
 
 
 def _only_votes(found: Imported, source: Source) -> bool:
-    """Whether the file has people's votes on pairs and no column beside the format's own that holds a verdict."""
+    """True where the file has people's votes on pairs and no column beside the format's own that holds a verdict."""
     form = FORMATS[found.format.partition(":")[0]]
     own = {*form.telling, *(column for columns in form.needs for column in columns)}
     fields = name_fields(sorted(source.columns), {})

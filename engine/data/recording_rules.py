@@ -1,4 +1,4 @@
-"""What a file of recorded verdicts may look like: its columns, their other names, and how labels are spelled.
+"""Layouts of a file of recorded verdicts: its columns, their other names, and the spelling of labels.
 
 Everything here is shown to the user as it is: a spelling that is not in the rule is never taken for a verdict.
 """
@@ -41,7 +41,7 @@ class Layout:
     without: tuple[str, ...] = ()
 
     def missing(self, fields: Mapping[str, str]) -> str:
-        """What the file lacks for this layout, in words; empty where it lacks nothing."""
+        """Columns that the file lacks for this layout, in words; empty where there is none."""
         if there := [name for name in self.without if name in fields]:
             return f"nothing, but has {', '.join(there)}"
         lacks = [m for m in self.more if m not in fields]
@@ -165,7 +165,7 @@ def rule_of(layout: Layout, extra: Mapping[str, str]) -> dict[str, Outcome]:
 
 
 def read_as(label: str, layout: Layout, rule: Mapping[str, Outcome]) -> str:
-    """What a label of the file is taken for, in words; empty where the rule does not know it."""
+    """Meaning of a label of the file, in words; empty where the rule does not know it."""
     outcome = rule.get(normalised(label))
     if layout.name == "pairwise-slots":
         return {Outcome.A: "first slot", Outcome.B: "second slot"}.get(outcome, str(outcome or "")) if outcome else ""

@@ -61,7 +61,7 @@ _DAMAGE = (
     NotImplementedError,
     RuntimeError,
 )
-"""What the zip, XML and workbook code raises on a file that is not what it says."""
+"""Errors of the zip, XML and workbook code on a file that is not what it says."""
 
 
 @dataclass(frozen=True)

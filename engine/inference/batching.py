@@ -25,7 +25,7 @@ def batches(lengths: Sequence[int], budget: int, *, equal: bool = False) -> list
     Args:
         lengths: tokens of each prompt.
         budget: most padded tokens in a batch.
-        equal: whether a batch may hold prompts of one length only, so that nothing is padded.
+        equal: true where a batch may hold prompts of one length only, so that nothing is padded.
     """
     order = sorted(range(len(lengths)), key=lambda i: lengths[i])
     made: list[list[int]] = []
@@ -61,7 +61,7 @@ def last_logits(model: Any, ids: Any, last: Any, **options: Any) -> tuple[Any, A
     return out.logits[torch.arange(len(last), device=ids.device), row_of].float(), out
 
 
-# How much memory a pass takes, from the model's config, and how much there is; what to do when it is not enough.
+# Memory that a pass takes, from the model's config, and that there is; the way out when it is not enough.
 
 Item = TypeVar("Item")
 Count = Any
@@ -104,7 +104,7 @@ class Footprint:
 
 
 def footprint(model: Any) -> Footprint:
-    """What a model of the usual decoder shape takes."""
+    """Memory of a model of the usual decoder shape."""
     config = model.config.get_text_config()
     size = model.dtype.itemsize
     heads = int(config.num_attention_heads)
@@ -139,7 +139,7 @@ def free_bytes(device: str) -> int:
 
 
 def is_out_of_memory(error: RuntimeError) -> bool:
-    """Whether torch failed for want of memory; a CPU allocator says so only in its message."""
+    """True where torch failed for want of memory; a CPU allocator says so only in its message."""
     import torch
 
     return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)

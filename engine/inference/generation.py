@@ -15,7 +15,7 @@ from typing import Any
 from engine.core.cache import CallCache
 from engine.core.errors import ModelError
 from engine.inference.batching import batches, last_logits, pad_right, token_budget
-from engine.inference.llama import Row, why_not, write
+from engine.inference.llama import Row, unsupported_reason, write
 from engine.inference.loading import LoadedModel
 
 _FULL_ATTENTION = frozenset({"llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3", "gemma3_text"})
@@ -25,12 +25,12 @@ _ENDS = ("<|im_end|>", "<|eot_id|>", "<end_of_turn>", "<|end|>", "<|endoftext|>"
 
 @dataclass(frozen=True)
 class Reply:
-    """What a judge wrote.
+    """A text that a judge wrote.
 
     Attributes:
         text: without special tokens.
         tokens: tokens decoded, the end token included: one forward pass each.
-        cut: whether it broke off at the longest length.
+        cut: true where it broke off at the longest length.
     """
 
     text: str
@@ -81,7 +81,7 @@ def generate(
     ends = end_tokens(loaded)
     budget = batch_tokens or token_budget(loaded.device)
     out = [Reply("", 0)] * len(prompts)
-    seq2seq, own = loaded.kind == "encoder-decoder", not why_not(loaded)
+    seq2seq, own = loaded.kind == "encoder-decoder", not unsupported_reason(loaded)
     decode = _decode_seq2seq if seq2seq else _decode_by_session if own else _decode_causal
     may_pad = own or _may_pad(loaded, max(lengths, default=0))
     for batch in batches(lengths, budget, equal=not may_pad):
@@ -104,7 +104,7 @@ def generate(
 
 
 def _may_pad(loaded: LoadedModel, longest: int) -> bool:
-    """Whether a gap in the cache is invisible: masked attention over all that was read."""
+    """True where a gap in the cache is invisible: masked attention over all that was read."""
     if loaded.kind == "encoder-decoder":
         return True  # only the encoder's input differs in length, and its mask hides the padding
     config = loaded.model.config.get_text_config()

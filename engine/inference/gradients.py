@@ -66,9 +66,9 @@ def slot_gradients(
         prompts: N prompts as token ids, within the model's window.
         slots: position of the token in question in each prompt.
         labels: L labels, all of one token.
-        values: what each label is worth, prompt by prompt, (N, L).
+        values: value of each label, prompt by prompt, (N, L).
         after_batch: called with the number of prompts done; may raise to stop.
-        share: whether beginnings may be shared; where the model cannot, they are not.
+        share: true where beginnings may be shared; where the model cannot, they are not.
 
     Returns:
         Array (N, d), float64.

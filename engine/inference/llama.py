@@ -1,4 +1,4 @@
-"""One forward pass of a Llama-shaped model over a cache of our own, written out: few launches, and it can be recorded.
+"""One forward pass of a Llama-shaped model over a cache of our own, fused: few launches, and it can be recorded.
 
 The same arithmetic as the library's modules (checked by a test on each shape), with query, key and value as one
 product, gate and up as another, residuals added inside the products, and queries of a group read as rows that share
@@ -28,7 +28,7 @@ from engine.inference.packed import PackedModel, compiled_threads, pack_all
 SHAPES = frozenset({"llama", "mistral", "qwen2", "qwen3"})
 _MOVING_ROPE = frozenset({"dynamic", "longrope"})
 Way = Literal["kernels", "fused", "products", "packed"]
-"""What lies between the matrix products: our Triton kernels; torch's with its fused attention; plain products. Or
+"""Steps between the matrix products: our Triton kernels; torch's with its fused attention; plain products. Or
 torch's between compiled products of packed weights."""
 FEW_ROWS = 4
 """Rows up to which a product reads the weights once for each row, in one launch with what stands around it."""
@@ -36,11 +36,11 @@ After = Callable[[int, Any], Any]
 """Gets a layer's number and its output (N, d); returns what goes on."""
 
 
-def why_not(loaded: LoadedModel) -> str:
+def unsupported_reason(loaded: LoadedModel) -> str:
     """Why this model is decoded through its own modules instead; empty where it need not be."""
     config = loaded.model.config.get_text_config()
     if loaded.kind != "causal" or config.model_type not in SHAPES:
-        return f"the architecture {config.model_type} is not written out"
+        return f"the architecture {config.model_type} has no fused forward pass"
     windowed = getattr(config, "sliding_window", None) and getattr(config, "use_sliding_window", True)
     if windowed and config.sliding_window < loaded.max_tokens:
         return "its attention has a window"
@@ -58,7 +58,7 @@ def why_not(loaded: LoadedModel) -> str:
 _made: WeakKeyDictionary[Any, Llama] = WeakKeyDictionary()
 
 
-def written_out(loaded: LoadedModel) -> Llama:
+def fused_forward(loaded: LoadedModel) -> Llama:
     """The model's weights for `Llama.forward`, joined once; anew after the model has moved or changed its precision."""
     found = _made.get(loaded.model)
     if found is None or not found.is_of(loaded.model):
@@ -114,7 +114,7 @@ class Llama:
         return pack_all(maps, self.head)
 
     def is_of(self, model: Any) -> bool:
-        """Whether the model's own weights are still views of these."""
+        """True where the model's own weights are still views of these."""
         first = model.model.layers[0].self_attn.q_proj.weight
         return bool(self.layers[0].qkv.data_ptr() == first.data_ptr() and self.layers[0].qkv.dtype == first.dtype)
 
@@ -275,7 +275,7 @@ def _ways(model: Llama) -> tuple[Way, ...]:
 
 @cache
 def _kernels_work(device: str) -> bool:
-    """Whether Triton is there and compiles for this device (it needs a C compiler, too)."""
+    """True where Triton is there and compiles for this device (it needs a C compiler, too)."""
     if device == "cpu" or find_spec("triton") is None:
         return False
     try:
@@ -393,7 +393,7 @@ def slots_for(prompts: Sequence[Sequence[int]], limit: int) -> int:
 
 
 def way_for(model: Llama, limit: int) -> Way:
-    """How `limit` tokens of each row are written on this device, before a GPU's graph is recorded."""
+    """Way of writing `limit` tokens of each row on this device, before a GPU's graph is recorded."""
     return "packed" if model.device == "cpu" and limit >= WORTH_PACKING and model.packed else "fused"
 
 
@@ -408,9 +408,9 @@ def write(
     """The tokens of each row and its mean relative edit; see `Session.run`.
 
     Args:
-        loaded: a model that `engine.inference.llama.why_not` has nothing against.
+        loaded: a model that `engine.inference.llama.unsupported_reason` has nothing against.
         prompts: token ids of every prompt.
-        rows: what is written.
+        rows: rows that are written.
         limit: tokens of a text, at most.
         ends: tokens that end a text.
         editor: of the rows, in order.
@@ -418,7 +418,7 @@ def write(
     Raises:
         ModelError: the model gave NaN.
     """
-    session = Session(written_out(loaded), prompts, rows, limit, editor)
+    session = Session(fused_forward(loaded), prompts, rows, limit, editor)
     if loaded.device != "cpu" and limit > WORTH_RECORDING:
         session.capture()
     return session.run(ends)
@@ -430,10 +430,10 @@ class Session:
     Args:
         model: the weights.
         prompts: token ids of every prompt.
-        rows: which prompt each row continues, and how it chooses.
+        rows: for each row the prompt it continues, and its way of choosing.
         limit: tokens written for each row, at most.
         editor: of the rows, in order; None steers nothing.
-        way: how a step is computed; by default as `way_for` chooses, and recording a graph chooses the fastest.
+        way: computation of a step; by default as `way_for` chooses, and recording a graph chooses the fastest.
     """
 
     def __init__(

@@ -16,12 +16,12 @@ from engine.core.errors import InputError, ModelError
 from engine.core.settings import Settings
 from engine.inference.weights import base_folder, base_record, sha256_of
 
-# What a model folder can be used for, told from its config.
+# Uses of a model folder, told from its config.
 
 ModelKind = Literal["causal", "encoder-decoder", "reward", "encoder"]
 """causal and encoder-decoder answer prompts; all but encoder-decoder's decoder encode texts."""
 Pooling = Literal["last", "mean", "cls"]
-"""How one vector is made of a text's hidden states."""
+"""Ways of making one vector of a text's hidden states."""
 
 AUTO_CLASSES: dict[ModelKind, str] = {
     "causal": "AutoModelForCausalLM",
@@ -38,7 +38,7 @@ _SANE_LENGTH = 10**6
 
 
 def kind_of(config: Any, spec: str) -> ModelKind:
-    """What the architecture named in a config is.
+    """Kind of the architecture named in a config.
 
     Raises:
         ModelError: another architecture; the message names it and the supported ones.
@@ -89,7 +89,7 @@ _POOLING_FILE = "1_Pooling/config.json"
 
 @dataclass(frozen=True)
 class NamedModel:
-    """What loading gives before the model is moved to its device."""
+    """A model as loaded, before it is moved to its device."""
 
     model: Any
     tokenizer: Any
@@ -232,8 +232,8 @@ class LoadedModel:
         model: in eval mode, on `device`, adapters merged.
         fingerprint: digest of weights and precision; two models with one fingerprint answer alike.
         max_tokens: longest prompt it takes; longer ones are unread, never cut.
-        kind: what it can be asked; only causal models and encoder-decoders answer prompts.
-        pooling: how its hidden states become one vector.
+        kind: of the architecture; only causal models and encoder-decoders answer prompts.
+        pooling: way of making one vector of its hidden states.
     """
 
     spec: str

@@ -19,7 +19,7 @@ _HALF = GROUP // 2
 _MANY = 4
 """Input vectors from which unpacking a group once for all of them is faster."""
 _SUMS = {"reassoc", "contract", "nsz"}
-"""What rounding may do: add in another order and fuse; never assume that there is no NaN."""
+"""Allowed changes of rounding: another order of sums and fusing; never the assumption that there is no NaN."""
 F = TypeVar("F", bound=Callable[..., Any])
 
 

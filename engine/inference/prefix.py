@@ -2,9 +2,9 @@
 
 The sequences form a trie (`engine.inference.prefix`), cut into rows. Rows of one level are one batch or several; each
 row gets the keys and values of the tokens before it from a pool, and a mask under which its tokens see that path and
-their own ancestors. Llama's relatives go through the pass written out in `engine.inference.llama`, other shapes through
-the library's modules and its own cache. Attention with a window is exact: the mask counts positions, and the cache
-holds every position.
+their own ancestors. Llama's relatives go through the fused forward pass of `engine.inference.llama`, other shapes
+through the library's modules and its own cache. Attention with a window is exact: the mask counts positions, and the
+cache holds every position.
 
 Memory: the sequences are taken in lexical order, as many at once as have `PASSES_PER_CHUNK` passes of work and whose
 pool takes at most a quarter of the free memory; a pass takes at most half of what is then free.
@@ -389,7 +389,7 @@ def pack(rows: Sequence[Laid], device: str) -> Batch:
 
 
 def visible(batch: Batch, window: int | None = None) -> Any:
-    """Which keys each token sees (B, T, P + T): its path, its ancestors in the row and itself.
+    """Mask of the keys each token sees (B, T, P + T): its path, its ancestors in the row and itself.
 
     Args:
         batch: the rows.
@@ -428,7 +428,7 @@ _MOVING_ROPE = frozenset({"dynamic", "longrope"})
 _said: set[str] = set()
 
 
-def why_not(loaded: LoadedModel) -> str:
+def unsupported_reason(loaded: LoadedModel) -> str:
     """Why beginnings cannot be shared exactly with this model; empty where they can."""
     config = loaded.model.config.get_text_config()
     if loaded.kind != "causal":
@@ -448,8 +448,8 @@ def why_not(loaded: LoadedModel) -> str:
 
 
 def can_share(loaded: LoadedModel) -> bool:
-    """Whether `read_shared` may be used; the first time it may not, the reason is logged."""
-    reason = why_not(loaded)
+    """True where `read_shared` may be used; the first time it may not, the reason is logged."""
+    reason = unsupported_reason(loaded)
     if reason and loaded.fingerprint not in _said:
         _said.add(loaded.fingerprint)
         logging.getLogger(__name__).warning("%s is scored without shared prefixes: %s.", loaded.spec, reason)
@@ -467,7 +467,7 @@ def read_shared(
     """Next-token logits after each sequence.
 
     Args:
-        loaded: a model that `why_not` has nothing against.
+        loaded: a model that `unsupported_reason` has nothing against.
         sequences: token ids, each non-empty and within the model's window; equal ones are computed once.
         take: gets the logits after each pass.
         batch_tokens: most padded tokens of a pass; by default set by the device.
@@ -510,7 +510,7 @@ class _Chunk:
         width = int(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads)
         shape = (config.num_hidden_layers, 2, slots.count, heads, width)
         self._pool = torch.empty(shape, dtype=loaded.model.dtype, device=loaded.device)
-        self._compute = self._by_modules if llama.why_not(loaded) else self._written_out
+        self._compute = self._by_modules if llama.unsupported_reason(loaded) else self._fused_forward
 
     def read(self, budget: int, needs: Footprint, take: Take) -> None:
         """Compute all rows, level by level; a pass is handed over when the next one is under way."""
@@ -548,11 +548,11 @@ class _Chunk:
         where = torch.tensor(found, dtype=torch.long).reshape(-1, 2).to(self._loaded.device)
         return self._compute(rows, batch, where)
 
-    def _written_out(self, rows: Sequence[Laid], batch: Batch, where: Any) -> Any:
+    def _fused_forward(self, rows: Sequence[Laid], batch: Batch, where: Any) -> Any:
         """The pass through our own forward, its cache laid out for it."""
         import torch
 
-        model = llama.written_out(self._loaded)
+        model = llama.fused_forward(self._loaded)
         count, steps = batch.ids.shape
         before = batch.path.shape[1]
         cache = model.cache(count, before + steps)

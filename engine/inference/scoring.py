@@ -54,7 +54,7 @@ class LabelTokens:
 
     @property
     def beginnings(self) -> tuple[Spelling, ...]:
-        """What must stand after the prompt when the model is asked: nothing, then each proper prefix."""
+        """Tokens after the prompt when the model is asked: none, then each proper prefix."""
         found = {s[:k] for spellings in self.spellings for s in spellings for k in range(len(s))}
         return tuple(sorted(found, key=lambda s: (len(s), s)))
 
@@ -137,7 +137,7 @@ def label_probabilities(
         labels: L labels with their spellings.
         after_batch: called after each pass.
         batch_tokens: most padded tokens in a batch; by default set by the device.
-        way: how the logits are computed; by default `way_for` chooses.
+        way: computation of the logits; by default `way_for` chooses.
 
     Returns:
         Array (N, L) of raw probabilities; a row sums to the coverage, at most 1.

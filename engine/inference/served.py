@@ -22,19 +22,19 @@ import httpx
 from engine.core.errors import InputError, ModelError, OutOfCalls
 from engine.core.settings import PREFIX, ApiSettings
 
-# What is sent to an OpenAI-compatible server, and what is read out of its answer.
+# Requests to an OpenAI-compatible server, and the reading of its answers.
 
 TOP_FEW = 5
 """Alternatives asked for where a server refuses more."""
 FRAME_TOKENS = 8
 BYTES_PER_TOKEN = 4
 TOKEN_RULE = f"UTF-8 bytes of the messages / {BYTES_PER_TOKEN}, rounded up, + {FRAME_TOKENS} for the chat format"
-"""How prompt tokens are counted before a call, since the server's tokenizer is not known."""
+"""Rule for counting prompt tokens before a call, since the server's tokenizer is not known."""
 _SLACK = 1e-3
 _AT_LIMIT = frozenset({"length", "max_tokens", "max_output_tokens", "max_length", "model_length"})
-"""What servers call the end of an answer at its longest length, or at the end of the model's window."""
+"""Servers' words for the end of an answer at its longest length, or at the end of the model's window."""
 _MARKS = {"▁": " ", "Ġ": " ", "Ċ": "\n"}
-"""How some servers write the space or line break a token begins with: SentencePiece and byte-level BPE."""
+"""Spellings of the space or line break a token begins with, at some servers: SentencePiece and byte-level BPE."""
 
 
 class AnswerError(Exception):
@@ -42,17 +42,17 @@ class AnswerError(Exception):
 
 
 class NoProbabilitiesError(AnswerError):
-    """What the server calls log-probabilities are none."""
+    """The server's log-probabilities are none."""
 
 
 @dataclass(frozen=True)
 class Way:
-    """How a server takes its questions, found out on the first call.
+    """Form in which a server takes its questions, found out on the first call.
 
     Attributes:
         top: alternatives asked for at the first token of the answer; 0 asks for text.
-        limit: what the server calls the longest answer.
-        temperature, seed: whether it takes these fields.
+        limit: the server's name for the longest answer.
+        temperature, seed: true where it takes these fields.
     """
 
     top: int = 20
@@ -79,7 +79,7 @@ class Way:
 
     @classmethod
     def unpacked(cls, text: str) -> Way:
-        """What `packed` gave."""
+        """Inverse of `packed`."""
         return cls(**json.loads(text))
 
 
@@ -89,10 +89,10 @@ class Question:
 
     Attributes:
         system, user: the messages, verbatim; an empty system message is not sent.
-        labels: whether the answer is read from the probabilities of its first token.
+        labels: true where the answer is read from the probabilities of its first token.
         max_tokens: longest answer; with `labels` it is 1 whatever this says.
         temperature: of a text answer; probabilities are always asked for at 1, where no server rescales them.
-        sample: which of several answers to one prompt this is; the seed sent with it.
+        sample: number of this answer among several to one prompt; the seed sent with it.
     """
 
     system: str
@@ -133,16 +133,16 @@ class Question:
 
 @dataclass(frozen=True)
 class ApiReply:
-    """What a server answered.
+    """A server's answer.
 
     Attributes:
         text: the message; may be empty.
         top: tokens at the first place of the answer and their probabilities; None where the server gives none.
         prompt_tokens, answer_tokens: as the server counts them; -1 where it does not say.
-        cut: whether the answer ended at the longest length; None where the server does not say how it ended.
+        cut: true where the answer ended at the longest length; None where the server does not say how it ended.
         withheld: why the server holds the answer back (a content filter, a refusal); empty otherwise.
-        model: what the server calls the model that answered.
-        seconds: how long this answer took.
+        model: the server's name for the model that answered.
+        seconds: time of this answer [s].
     """
 
     text: str
@@ -188,7 +188,7 @@ def read_reply(content: bytes) -> ApiReply:
 
 
 def complaint_of(content: bytes) -> str:
-    """What a server says in an answer with an error status, and the field it names; empty where it says nothing."""
+    """The server's text in an answer with an error status, and the field it names; empty where it says nothing."""
     try:
         body = _parsed(content)
     except AnswerError:
@@ -219,7 +219,7 @@ def _top(logprobs: Any) -> tuple[tuple[str, float], ...] | None:
     """Probabilities of the tokens at the first place; None where the server gives none.
 
     Raises:
-        NoProbabilitiesError: what it gives are none.
+        NoProbabilitiesError: its probabilities are none.
     """
     places = logprobs.get("content") if isinstance(logprobs, dict) else None
     first = places[0] if isinstance(places, list) and places else None
@@ -282,8 +282,8 @@ class _Again(Exception):  # noqa: N818 - caught within this module
 
     Attributes:
         wait: seconds the server asks to wait; negative where it does not say.
-        billed: whether the server may have worked for nothing, so that the try counts at its full price.
-        everyone: whether all calls are to wait, since the server is too busy, and not this one alone.
+        billed: true where the server may have worked for nothing, so that the try counts at its full price.
+        everyone: true where all calls are to wait, since the server is too busy, and not this one alone.
     """
 
     def __init__(self, reason: str, wait: float = -1.0, *, billed: bool = False, everyone: bool = False) -> None:
@@ -292,7 +292,7 @@ class _Again(Exception):  # noqa: N818 - caught within this module
 
 
 class Spent(NamedTuple):
-    """What a client has sent so far: tries, and tokens by the server's count, else by the rule."""
+    """Requests of a client so far: tries, and tokens by the server's count, else by the rule."""
 
     calls: int
     prompt_tokens: int
@@ -362,7 +362,7 @@ class ApiClient:
     Args:
         settings: the server and its limits.
         key: sent as a bearer token; empty sends none.
-        sleep: how a wait is done; tests give their own.
+        sleep: waits for so many seconds; tests give their own.
         clock: monotonic seconds.
 
     Raises:
@@ -388,7 +388,7 @@ class ApiClient:
         self._not_before = self._next_slot = 0.0
         self._failures = 0
         self.served = ""
-        """What the server calls the model of its last answer; it may not be the one that was asked for."""
+        """The server's name for the model of its last answer; it may not be the one that was asked for."""
         headers = {"user-agent": "judgescope", "content-type": "application/json"}
         self._http = httpx.Client(
             headers=headers | ({"authorization": f"Bearer {key}"} if key else {}),
@@ -490,7 +490,7 @@ class ApiClient:
         return f"no answer within {self.settings.timeout_seconds:g} s"
 
     def _refusal(self, response: httpx.Response, content: bytes, model: str) -> Exception:
-        """What an error status means: another try, this call unread, or the end of the run."""
+        """Meaning of an error status: another try, this call unread, or the end of the run."""
         status, said = response.status_code, self.redacted(complaint_of(content))
         quoted = f": {said}" if said else ""
         if status in _AGAIN or status >= 500:

@@ -27,7 +27,7 @@ FETCH = "judgescope doctor --fetch"
 
 @dataclass(frozen=True)
 class BaseRecord:
-    """Which base an adapter was trained on, as recorded in `base.json` beside it."""
+    """The base an adapter was trained on, as recorded in `base.json` beside it."""
 
     requirement: str
     wheel_sha256: str

@@ -28,7 +28,7 @@ NEXT_TOKENS = 8
 
 
 class CardPreview(BaseModel):
-    """What to try: the card, the model that is asked, and the rows."""
+    """Settings of a trial: the card, the model that is asked, and the rows."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -158,7 +158,7 @@ ASKED = Request(
 
 
 class ApiTest(BaseModel):
-    """Which judge to test."""
+    """The judge to test."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -28,7 +28,7 @@ from engine.runs.folder import new_run_id
 State = Literal["queued", "running", "cancelling", "done", "cancelled", "failed", "interrupted"]
 ACTIVE = frozenset({"queued", "running", "cancelling"})
 CANCEL_GRACE_S = 20.0
-"""How long a running job may take to reach its next checkpoint before the worker is killed."""
+"""Longest time of a running job to its next checkpoint before the worker is killed."""
 MAX_QUEUE = 20
 _KEEP_LOG_BYTES = 1 << 20
 _INTERRUPTED = "The server was stopped. Resume to go on."
@@ -53,12 +53,12 @@ class Job:
 
     @property
     def active(self) -> bool:
-        """Whether it may still change by itself."""
+        """True where it may still change by itself."""
         return self.state in ACTIVE
 
     @property
     def resumable(self) -> bool:
-        """Whether `JobManager.resume` takes it up where it stopped."""
+        """True where `JobManager.resume` takes it up where it stopped."""
         return self.state in {"cancelled", "failed", "interrupted"}
 
     @property
@@ -76,7 +76,7 @@ class Job:
 
 @dataclass(frozen=True)
 class WorkerStatus:
-    """What the rail shows of the worker."""
+    """State of the worker for the rail."""
 
     state: Literal["off", "starting", "idle", "busy"]
     device: str
@@ -190,7 +190,7 @@ class JobManager:
         return ask.result
 
     def status(self) -> WorkerStatus:
-        """What the worker is doing."""
+        """State of the worker."""
         with self._lock:
             alive = self._worker is not None and self._worker.poll() is None
             busy = bool(self._running or self._asks)

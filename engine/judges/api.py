@@ -51,7 +51,7 @@ AMBIGUOUS = 0.01
 
 
 def label_forms(labels: Sequence[str], spellings: Sequence[Sequence[str]] = ()) -> tuple[tuple[str, ...], ...]:
-    """How each label may be written, by the rule of local judges: as given, with a leading space, and the card's own.
+    """Spellings of each label, by the rule of local judges: as given, with a leading space, and the card's own.
 
     Args:
         labels: the answers offered.
@@ -111,7 +111,7 @@ def run_all(tasks: Sequence[Task], threads: int, tick: Callable[[], None]) -> No
 
     Args:
         tasks: each is called once, from any thread.
-        threads: how many at a time.
+        threads: calls at a time.
         tick: called in the caller's thread after each finished task, and while none finishes.
     """
     todo: queue.SimpleQueue[Task] = queue.SimpleQueue()
@@ -164,9 +164,9 @@ class ApiCall:
     """One question and how its answer is read.
 
     Attributes:
-        question: what is asked.
+        question: the question.
         forms: the ways to write each label, where the answer is read from probabilities.
-        reads: whether a text, cut off or not, holds a verdict; only such an answer is kept.
+        reads: true where a text, cut off or not, holds a verdict; only such an answer is kept.
     """
 
     question: Question
@@ -184,12 +184,12 @@ class Got(NamedTuple):
 
     Attributes:
         row: raw label probabilities (L,); None where the answer is text or there is none.
-        text: what the server wrote.
+        text: the server's text.
         prompt_tokens, answer_tokens: by the server's count; -1 where it does not say.
-        seconds: how long it took this time; 0 where it was known.
+        seconds: time it took now [s]; 0 where it was known.
         failed: why there is no usable answer; empty otherwise.
-        fault: whether it is the server that failed, at every try.
-        cut: whether the answer broke off at its longest length.
+        fault: true where it is the server that failed, at every try.
+        cut: true where the answer broke off at its longest length.
     """
 
     row: NDArray[np.float64] | None
@@ -209,7 +209,7 @@ class ApiAsker:
         client: the server.
         model: its name there.
         identity: digest of server and model, part of every key.
-        mode: what the spec says of answers; a way found under one mode says nothing of another.
+        mode: the spec's word on answers; a way found under one mode says nothing of another.
         cache: where answers are kept; None keeps none.
     """
 
@@ -219,7 +219,7 @@ class ApiAsker:
         self._first: dict[str, Got] = {}
 
     def way(self, group: Group) -> Way | None:
-        """How the server takes such questions: as found out in this run or an earlier one; None where nobody asked."""
+        """Form in which the server takes such questions: as found out in a run; None where nobody asked."""
         if group not in self._ways and self._cache:
             kept = self._cache.get_replies([self._way_key(group)])
             if kept:
@@ -232,7 +232,7 @@ class ApiAsker:
         Args:
             calls: of one group, each asked at most once.
             tick: called while an answer is waited for.
-            must: whether probabilities are insisted on.
+            must: true where probabilities are insisted on.
 
         Raises:
             ModelError: probabilities are insisted on and the server offers none, or nothing can be asked at all.
@@ -349,7 +349,7 @@ class ApiAsker:
             return Got(None, "", failed=str(error))
 
     def _read(self, call: ApiCall, reply: ApiReply) -> Got:
-        """What an answer says, as far as the call wants to know."""
+        """Content of an answer, as far as the call wants to know."""
         full = reply.answer_tokens >= call.question.max_tokens
         cut = not call.forms and (full if reply.cut is None else reply.cut)
         got = Got(None, reply.text, reply.prompt_tokens, reply.answer_tokens, reply.seconds, cut=cut)
@@ -399,10 +399,10 @@ class ApiJudge:
 
     Args:
         spec: as the user wrote it.
-        asked: what the spec says.
+        asked: the parts of the spec.
         client: the server.
         cards: the prompts.
-        readers: how each protocol reads an answer.
+        readers: of an answer, by protocol.
         cache: where answers are kept; None keeps none.
         min_coverage: below this the verdict is unread.
     """
@@ -438,24 +438,24 @@ class ApiJudge:
 
     @property
     def spent(self) -> Spent:
-        """What was sent so far."""
+        """Requests so far."""
         return self._client.purse.spent
 
     @property
     def answers(self) -> str:
-        """How label cards are read: `probabilities`, `text`, or `auto` where that is not known yet."""
+        """Way of reading label cards: `probabilities`, `text`, or `auto` where that is not known yet."""
         way = self._asker.way("labels")
         found = "auto" if way is None else "probabilities" if way.top else "text"
         return found if self._asked.answers == "auto" else self._asked.answers
 
     def expense(self, paid: Paid) -> Expense:
-        """What so many calls would take, and the cap they meet."""
+        """Cost of so many calls, and the cap they meet."""
         s = self._client.settings
         money = s.money(paid.prompt_tokens, paid.answer_tokens) if s.priced else math.nan
         return Expense(s.host, *paid, money, s.currency, s.max_calls, s.max_cost or None, TOKEN_RULE)
 
     def about(self) -> dict[str, Any]:
-        """What a manifest says of the server: never the key, and of the address host and port alone."""
+        """Record of the server in a manifest: never the key, and of the address host and port alone."""
         s = self._client.settings
         limits = {"max_calls": s.max_calls, "max_cost": s.max_cost or None, "top_logprobs": s.top_logprobs}
         return {"host": s.host, "model": self._asked.model, **asdict(self._asked), **limits}
@@ -473,7 +473,7 @@ class ApiJudge:
         return card_for(self._book, request, self.spec)
 
     def remark(self, request: Request) -> str:
-        """What the card says a user should know; remarks about the bundled judge's training do not apply."""
+        """The card's remark for users; remarks about the bundled judge's training do not apply."""
         remark = self.card(request).remark
         return "" if "bundled judge" in remark else remark
 
@@ -530,7 +530,7 @@ class ApiJudge:
         """The calls of a request, the way its server is known to answer.
 
         Args:
-            request: what is asked.
+            request: the request.
             card: its prompt.
             most: where that is not known, the way that takes more calls.
         """
@@ -576,7 +576,7 @@ class ApiJudge:
         return reader.from_probabilities(request, asked.card, shares, seen)
 
     def _seen(self, calls: Sequence[ApiCall], answers: Sequence[Got]) -> Verdict:
-        """What the answers cost; a server that does not count is counted by the rule."""
+        """Cost of the answers; a server that does not count is counted by the rule."""
         prompt = [
             got.prompt_tokens if got.prompt_tokens >= 0 else call.question.prompt_tokens
             for call, got in zip(calls, answers, strict=True)

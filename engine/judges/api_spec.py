@@ -35,7 +35,7 @@ _DIALS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class ApiSpec:
-    """What a spec says.
+    """The parts of a spec.
 
     Attributes:
         model: the model's name at the server.
@@ -93,7 +93,7 @@ def _number(name: str, parameter: str, text: str, low: float, high: float) -> fl
 
 
 def rough_expense(spec: str, calls: int, prompt_bytes: float, settings: Settings | None = None) -> Expense:
-    """What so many verdicts would take at most, without making a prompt; `ApiJudge.expense` counts each.
+    """Upper bound on the cost of so many verdicts, without making a prompt; `ApiJudge.expense` counts each.
 
     Args:
         spec: of an API judge.

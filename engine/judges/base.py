@@ -61,11 +61,11 @@ class Request:
             against `reference`; ranking orders it and `others`.
         order: for pairs, which response stands first.
         anchor_low, anchor_high: texts of known lower and higher quality to judge against (CAP); both or neither.
-        variant: which variant of the prompt to use, by the name its card gives; empty for the plain one.
+        variant: name of the prompt's variant, as its card gives it; empty for the plain one.
         others: for rankings, what stands after `response`, in the order shown.
         attack, defense: names of the arm, carried into the verdict.
-        system, system_b: what generated the responses, where it is known; no judge is shown it.
-        reference_id: which reference it is, where it is not the item's own; no model is shown it.
+        system, system_b: generators of the responses, where they are known; no judge is shown them.
+        reference_id: id of the reference, where it is not the item's own; no model is shown it.
     """
 
     item_id: str
@@ -162,7 +162,7 @@ class Expense(NamedTuple):
         money: at the prices set; NaN where none is.
         currency: of the prices.
         max_calls, max_cost: the hard cap of a run; None where the cost has none.
-        rule: how prompt tokens are counted.
+        rule: for counting prompt tokens.
     """
 
     host: str
@@ -196,7 +196,7 @@ class Cost(NamedTuple):
         calls: distinct calls to a model that are not in the cache.
         tokens: prompt tokens of those calls.
         known: requests whose answer is known already, or that need no model.
-        paid: what of it goes to a server.
+        paid: the part of it that goes to a server.
     """
 
     calls: int

@@ -60,7 +60,7 @@ def save_card(folder: Path, card: Card, *, replace: bool = False) -> Path:
     Args:
         folder: `Settings.cards`.
         card: named by its `name`.
-        replace: whether a card of the same name gives way.
+        replace: true where a card of the same name gives way.
 
     Raises:
         InputError: the name cannot be one or is taken, or there are too many cards.
@@ -198,7 +198,7 @@ def _lock(folder: Path) -> FileLock:
     return FileLock(folder / ".cards.lock", timeout=10)
 
 
-# What to look at twice in a judge card: mistakes a valid card can still hold, each with what to do about it.
+# Cautions about a judge card: mistakes a valid card can still hold, each with its remedy.
 
 _BRACED = re.compile(r"\{\{\s*([^{}\n]{1,40}?)\s*\}\}|\{([^{}\n]{1,40})\}")
 _PLAIN_SLOT = re.compile(r"[a-z_]+")
@@ -210,9 +210,9 @@ class Notice(NamedTuple):
 
     Attributes:
         where: the field.
-        what: what was found.
-        fix: what to do.
-        error: whether the card should not be used as it is.
+        what: the mistake.
+        fix: the remedy.
+        error: true where the card should not be used as it is.
     """
 
     where: str
@@ -228,7 +228,7 @@ def card_notices(card: Card) -> list[Notice]:
 
 
 def prompt_notices(system: str, user: str) -> list[Notice]:
-    """What may be wrong with the braces of a prompt, also of one that is no valid card yet."""
+    """Suspicious braces of a prompt, also of one that is no valid card yet."""
     return [*_system_slots(system), *_braces(system, "System message"), *_braces(user, "User message")]
 
 

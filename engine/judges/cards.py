@@ -46,7 +46,7 @@ MAX_PROMPT = 50_000
 
 
 class Card(BaseModel):
-    """How a judge is asked and how its answer is read.
+    """The prompt of a judge and the way its answer is read.
 
     Attributes:
         tasks: the tasks the prompt is written for.
@@ -59,12 +59,12 @@ class Card(BaseModel):
         values: the number each label stands for (pointwise; elsewhere labels go by their place).
         spellings: further spellings of each label, aligned with `labels`.
         system: system message; empty leaves the chat template's default.
-        chat: whether the prompt goes through the model's chat template; false sends it as plain text.
+        chat: true where the prompt goes through the model's chat template; false sends it as plain text.
         variant: name of this wording where a task has several, for example a verifier without the question.
-        decimals: whether a score written between two labels counts (text mode).
+        decimals: true where a score written between two labels counts (text mode).
         max_new_tokens: longest reply (text mode).
         user: user message with `{placeholders}`; `{{name}}` stands for the literal text `{name}`.
-        remark: what a user should know, for example that the judge was not trained on this prompt.
+        remark: caution for users, for example that the judge was not trained on this prompt.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -134,7 +134,7 @@ class Card(BaseModel):
 
     @property
     def anchored(self) -> bool:
-        """Whether the prompt shows a lower and a higher reference."""
+        """True where the prompt shows a lower and a higher reference."""
         return bool(self.placeholders & _ANCHORS)
 
     @property
@@ -213,7 +213,7 @@ def built_in_cards(folder: Path) -> dict[Task, Card]:
 
 @dataclass(frozen=True)
 class CardKey:
-    """What decides which card a request gets."""
+    """Key by which a request gets its card."""
 
     protocol: Protocol
     task: Task
@@ -246,7 +246,7 @@ class CardBook:
         """The card for a request.
 
         Args:
-            key: what the request asks for.
+            key: of the request.
             spec: the judge's spec, for the message.
 
         Raises:

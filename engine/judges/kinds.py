@@ -68,7 +68,7 @@ def marked(labels: Sequence[str], label: str) -> tuple[float, ...] | None:
 
 
 def written_choice(card: Card, text: str, *, cut: bool = False) -> Parsed:
-    """Which of the card's labels a reply names, read the way the card says."""
+    """Label of the card that a reply names, read the way the card says."""
     if card.mode == "json":
         return json_label(text, card.path, card.labels, card.spellings, cut=cut)
     return parse_label(text, card.labels, card.spellings, cut=cut)
@@ -180,7 +180,7 @@ class VerifierReader(Reader):
 
 
 def has_text(text: str) -> bool:
-    """Whether anything can be seen: spaces and zero-width characters do not count."""
+    """True where anything can be seen: spaces and zero-width characters do not count."""
     return any(not c.isspace() and unicodedata.category(c) not in {"Cf", "Cc"} for c in text)
 
 

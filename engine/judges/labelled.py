@@ -30,7 +30,7 @@ class Call:
     Attributes:
         ids: token ids of the prompt.
         tokens: the labels to score; None asks for a reply of at most `max_new_tokens`.
-        key: what the cache knows it by.
+        key: its key in the cache.
     """
 
     ids: tuple[int, ...]
@@ -51,7 +51,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the model gave: raw label probabilities (L,) or a reply, and what it cost this time [s]."""
+    """The model's answer: raw label probabilities (L,) or a reply, and its cost this time [s]."""
 
     probabilities: NDArray[np.float64] | None
     reply: Reply | None
@@ -143,11 +143,11 @@ MIN_COVERAGE = 0.5
 
 
 class Reader:
-    """How one protocol fills a card's prompt and reads the answer.
+    """One protocol's way of filling a card's prompt and reading the answer.
 
     Attributes:
         protocol: the protocol it reads.
-        tokens_are: what the labels are called in a reason.
+        tokens_are: name of the labels in a reason.
     """
 
     protocol: Protocol
@@ -158,7 +158,7 @@ class Reader:
         return card.labels
 
     def slots(self, request: Request, card: Card) -> dict[str, str]:
-        """What the candidates' placeholders hold; context, reference and anchors are filled for all protocols."""
+        """Texts of the candidates' placeholders; context, reference and anchors are filled for all protocols."""
         raise NotImplementedError
 
     def refusal(self, request: Request, card: Card) -> str:  # noqa: ARG002 - most protocols refuse nothing
@@ -179,7 +179,7 @@ def card_for(book: CardBook, request: Request, spec: str) -> Card:
 
     Args:
         book: the judge's cards.
-        request: what is asked.
+        request: the request.
         spec: the judge's spec, for the message.
 
     Raises:
@@ -266,7 +266,7 @@ class CardJudge:
         return self._card(request)
 
     def remark(self, request: Request) -> str:
-        """What the card says a user should know about this judge on this task."""
+        """The card's remark for users about this judge on this task."""
         return self._card(request).remark
 
     def prompt(self, request: Request) -> str:

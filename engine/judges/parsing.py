@@ -80,11 +80,11 @@ def parse_score(
     A reply that names another scale is unread.
 
     Args:
-        reply: what the judge wrote.
+        reply: the judge's text.
         labels: the scores offered, as written.
         values: the number of each label.
-        decimals: whether numbers between the lowest and the highest value count.
-        cut: whether the reply broke off at its longest length.
+        decimals: true where numbers between the lowest and the highest value count.
+        cut: true where the reply broke off at its longest length.
     """
     text, reason = answer_of(clean(reply))
     if reason:
@@ -117,10 +117,10 @@ def parse_label(
     Single letters must be written as offered: `a` is an article.
 
     Args:
-        reply: what the judge wrote.
+        reply: the judge's text.
         labels: the choices offered.
         spellings: further spellings of each, aligned with `labels`; empty for none.
-        cut: whether the reply broke off at its longest length.
+        cut: true where the reply broke off at its longest length.
     """
     text, reason = answer_of(clean(reply))
     if reason:
@@ -172,9 +172,9 @@ def parse_order(reply: str, letters: Sequence[str], *, cut: bool = False) -> Par
     """The order of a reply, best first: `B > A > C`, `B, A, C`, or a numbered list of letters.
 
     Args:
-        reply: what the judge wrote.
+        reply: the judge's text.
         letters: the candidates offered; an order must name each of them once.
-        cut: whether the reply broke off at its longest length.
+        cut: true where the reply broke off at its longest length.
     """
     text, reason = answer_of(clean(reply))
     if reason:
@@ -274,9 +274,9 @@ class _Menu:
         """The first scale named in a text that is not this one, in words; empty if there is none.
 
         Args:
-            pattern: how scales are named; its groups begin with low and high.
+            pattern: of the names of scales; its groups begin with low and high.
             text: where to look.
-            start: whether the name must stand at the beginning.
+            start: true where the name must stand at the beginning.
         """
         for match in filter(None, [pattern.match(text.lstrip())]) if start else pattern.finditer(text):
             ends = {name[:-1]: _number(said) for name, said in match.groupdict().items() if said}
@@ -306,7 +306,7 @@ _OPENS = re.compile(r"\{|\[(?=\s*(?:[\[{\"\d\-\]]|(?:true|false|null)\s*[,\]]))"
 
 
 class _Refused(Exception):  # noqa: N818 - a reason, not an error
-    """What parsers disagree about; its text is the reason the verdict is unread."""
+    """A disagreement of parsers; its text is the reason the verdict is unread."""
 
 
 def path_steps(path: str) -> tuple[Step, ...]:
@@ -344,12 +344,12 @@ def json_score(
     """The score at a path of the reply's JSON.
 
     Args:
-        reply: what the judge wrote; text around the JSON is ignored.
+        reply: the judge's text; text around the JSON is ignored.
         path: where the score stands.
         labels: the scores offered.
         values: the number of each label.
-        decimals: whether numbers between the lowest and the highest value count.
-        cut: whether the reply broke off at its longest length.
+        decimals: true where numbers between the lowest and the highest value count.
+        cut: true where the reply broke off at its longest length.
     """
 
     def read(value: Any) -> Parsed:
@@ -376,11 +376,11 @@ def json_label(
     """The choice at a path of the reply's JSON: a label or one of its spellings, case aside if unique.
 
     Args:
-        reply: what the judge wrote.
+        reply: the judge's text.
         path: where the choice stands; true and false count as "true" and "false".
         labels: the choices offered.
         spellings: further spellings of each, aligned with `labels`; empty for none.
-        cut: whether the reply broke off at its longest length.
+        cut: true where the reply broke off at its longest length.
     """
     forms = {form: label for i, label in enumerate(labels) for form in (label, *(spellings[i] if spellings else ()))}
 
@@ -398,7 +398,7 @@ def json_label(
 
 
 def _json_verdict(reply: str, path: str, read: Callable[[Any], Parsed], *, cut: bool) -> Parsed:
-    """What `read` makes of the value at the path of the reply's last JSON; an earlier, different one cancels it."""
+    """The value at the path of the reply's last JSON, through `read`; an earlier, different one cancels it."""
     text, reason = answer_of(reply)
     values, fault = ([], reason) if reason else _json_values(text)
     if fault or not values:
@@ -416,7 +416,7 @@ def _json_verdict(reply: str, path: str, read: Callable[[Any], Parsed], *, cut: 
 
 
 def _at_path(value: Any, path: str) -> tuple[Any, str]:
-    """What stands there, or why nothing does."""
+    """The value at a path, or the reason there is none."""
     for step in path_steps(path):
         fits = isinstance(value, list) if isinstance(step, int) else isinstance(value, dict)
         if not fits or (step not in range(len(value)) if isinstance(step, int) else step not in value):

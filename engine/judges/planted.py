@@ -46,7 +46,7 @@ SOUNDS = re.compile(
     r"settled|facts are clear|is final|without exception",
     re.IGNORECASE,
 )
-"""What this judge takes for an assertive tone."""
+"""Words that this judge takes for an assertive tone."""
 QUALITY_PULL = 0.5
 Uniform = Callable[..., float]
 
@@ -129,7 +129,7 @@ Draw = Callable[..., float]
 
 
 def stated_answer(response: str) -> str | None:
-    """What follows the last marker of a final answer; None where there is none."""
+    """Text after the last marker of a final answer; None where there is none."""
     found = list(_STATED.finditer(response))
     if not found:
         return None
@@ -137,7 +137,7 @@ def stated_answer(response: str) -> str | None:
 
 
 def agrees(response: str, reference: str) -> bool:
-    """Whether the stated answer is the reference as text, or begins with it as a whole word (a unit may follow)."""
+    """True where the stated answer is the reference as text, or begins with it as a whole word (a unit may follow)."""
     stated = stated_answer(response)
     wanted = reference.strip().casefold()
     if stated is None or not wanted:
@@ -279,7 +279,7 @@ PLANTED: dict[str, PlantedKind] = {
 
 
 def verbosity_bonus(n_words: int, strength: float) -> float:
-    """What `planted:verbosity` adds for a response of that many words, in [-1.5, 1.5] points.
+    """Points that `planted:verbosity` adds for a response of that many words, in [-1.5, 1.5].
 
     k words inserted into n shift the score by bonus(n + k) - bonus(n), which is
     strength * log2((n + k + 1) / (n + 1)) while neither end reaches 1.5.

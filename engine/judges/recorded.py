@@ -41,7 +41,7 @@ class RecordedJudge:
 
     Attributes:
         spec: as the user wrote it.
-        recording: what the file holds, with its counts.
+        recording: content of the file, with its counts.
         threshold: p_yes from which a verifier's outcome is YES, where the file has no verdicts of its own.
         answers: verdict of each recorded call, in the names of the order shown (a is the first).
     """

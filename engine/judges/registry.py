@@ -21,7 +21,7 @@ from engine.judges.recorded import make_recorded
 
 @dataclass(frozen=True)
 class JudgeCard:
-    """What a user reads before choosing a judge."""
+    """Title and description of a judge, read before it is chosen."""
 
     spec: str
     title: str
@@ -66,7 +66,7 @@ def _recorded_card(found: SavedRecording) -> JudgeCard:
 
 
 def api_card(spec: str) -> JudgeCard:
-    """What a user reads of an API judge.
+    """Title and description of an API judge.
 
     Raises:
         InputError: the spec names none.
@@ -93,7 +93,7 @@ def make_judge(
             `planted:NAME?parameter=value` or `recorded:FILE`; a model's may end in `?card=NAME`, a saved judge card.
         settings: where weights and caches live; by default from the environment.
         card: a judge card, itself or by its file or saved name, that replaces the built-in prompts and any in the spec.
-        cache: whether judge calls are kept on disk.
+        cache: true where judge calls are kept on disk.
         threshold: p_yes from which a verifier's outcome is YES.
 
     Raises:

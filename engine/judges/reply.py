@@ -1,4 +1,4 @@
-"""Which statement of a judge's reply is its verdict: what it only thinks, quotes, supposes or scores in part is none.
+"""The statement of a judge's reply that is its verdict; a thought, quotation, supposition or partial score is none.
 
 Statements are ranked. One announced as final (or as a correction) counts before one that is marked (`Score: 4`,
 `[[A]]`), and a marked one before a plain sentence or a number alone on its line. Two different statements of the
@@ -85,7 +85,7 @@ _LOOK_BACK = 100
 
 
 class Rank(IntEnum):
-    """How firmly a statement gives a verdict."""
+    """Firmness with which a statement gives a verdict."""
 
     SAID = 1
     MARKED = 2
@@ -94,7 +94,7 @@ class Rank(IntEnum):
 
 @dataclass(frozen=True)
 class Parsed:
-    """What a reply says.
+    """A reply as read.
 
     Attributes:
         label: the offered label it names; empty when unread, or for a decimal between two labels.
@@ -121,7 +121,7 @@ class Mention(NamedTuple):
         start, end: of its words, marker included.
         value_end: where the value itself ends, the punctuation behind it aside.
         rank: by its form alone.
-        parsed: what it says.
+        parsed: its content.
     """
 
     start: int
@@ -208,7 +208,7 @@ def verdict_of(found: Sequence[Statement], nothing: str, *, cut: bool = False) -
     Args:
         found: in the order of the reply.
         nothing: the reason where there is no statement.
-        cut: whether the reply broke off at its longest length.
+        cut: true where the reply broke off at its longest length.
     """
     pool = [s for s in found if s.rank >= Rank.MARKED] or list(found)
     if not pool or (cut and pool[-1].parsed.reason):
@@ -227,17 +227,17 @@ def verdict_of(found: Sequence[Statement], nothing: str, *, cut: bool = False) -
 
 
 def reported(text: str, start: int) -> bool:
-    """Whether what begins at this place is somebody else's words: `The response says …`."""
+    """True where what begins at this place is somebody else's words: `The response says …`."""
     return bool(_REPORTED.search(_head(text, max(0, start - _LOOK_BACK), start)))
 
 
 def final(text: str, start: int) -> bool:
-    """Whether what begins at this place is announced as final or as a correction."""
+    """True where what begins at this place is announced as final or as a correction."""
     return bool(_FINAL.search(_head(text, max(0, start - _LOOK_BACK), start)))
 
 
 def _head(text: str, begin: int, start: int) -> str:
-    """What stands before a place in its own clause."""
+    """Text before a place in its own clause."""
     return _BREAK.split(text[begin:start])[-1]
 
 

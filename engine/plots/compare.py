@@ -1,4 +1,4 @@
-"""How far apart two runs are: a forest of differences, the null drawn."""
+"""Differences of two runs as a forest, the null drawn."""
 
 from __future__ import annotations
 

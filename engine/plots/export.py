@@ -198,7 +198,7 @@ _chrome: _Chrome | None = None
 
 
 def can_render() -> bool:
-    """Whether a Chrome is installed; looks for the file only."""
+    """True where a Chrome is installed; looks for the file only."""
     try:
         from choreographer.browsers.chromium import Chromium
     except ImportError:

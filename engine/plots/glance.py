@@ -23,14 +23,14 @@ class GlanceRow:
     """One effect and the axis it is drawn on.
 
     Attributes:
-        name: what is measured; any text.
+        name: title of the number; any text.
         value, lower, upper: the effect and its interval, in the unit; NaN where it was not measured.
         unit: `points` of a score, `%`, or `pp` (percentage points, for a difference of shares).
         low, high: ends of the row's axis, widened where the interval does not fit.
         null: where no effect would stand.
-        null_name: what stands there, in a word or two.
+        null_name: meaning of the null, in a word or two.
         level, method, n, n_clusters, n_unread: as in the table `metrics`.
-        guess: what somebody expected, in the unit; NaN for nothing.
+        guess: somebody's expectation, in the unit; NaN for nothing.
         meaning: colour by meaning, for example `attacked`.
     """
 

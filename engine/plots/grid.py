@@ -140,8 +140,8 @@ def _cells(
         rows: from `prepare_grid`.
         lines: names down, and the column of `rows` that holds them.
         columns: names across, and theirs.
-        effect: how the number is read.
-        wide: whether an interval fits on one line.
+        effect: reading of the number.
+        wide: true where an interval fits on one line.
         mode: light, dark or print.
     """
     at = {(a, b): (i, j) for i, a in enumerate(lines[0]) for j, b in enumerate(columns[0])}

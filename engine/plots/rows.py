@@ -90,7 +90,7 @@ def whole(value: Any) -> int:
     return 0 if pd.isna(value) else int(value)
 
 
-# What the two figures of effects share: which metrics they draw and the words around them.
+# Common parts of the two figures of effects: their metrics and words.
 
 NOTHING = "no attacked responses have been judged yet"
 _NO_METHOD = ("no data", "no variation", "no interval: one item")
@@ -98,7 +98,7 @@ _NO_METHOD = ("no data", "no variation", "no interval: one item")
 
 @dataclass(frozen=True)
 class Effect:
-    """How a metric is drawn: factor to the shown unit, its axis title, and the least span of a colour scale."""
+    """Drawing of a metric: factor to the shown unit, its axis title, and the least span of a colour scale."""
 
     factor: float
     unit: str

@@ -31,7 +31,7 @@ def prepare_distribution(
 
     Args:
         labels: the answers offered, in order.
-        values: what each is worth on the scale.
+        values: value of each on the scale.
         clean: the verdict without attack: keys score, coverage, probabilities (one per label, or None) and
             unread_reason, as in the `verdicts` table.
         attacked: the same under the attack; None while it is not known.
@@ -84,7 +84,7 @@ def plot_distribution(
     Args:
         prepared: from `prepare_distribution`.
         mode: light, dark or print.
-        names: what the two arms are called.
+        names: of the two arms.
         title: the question on top.
         note: a last part of the small print, for example "recorded"; any text.
     """
@@ -332,7 +332,7 @@ def plot_dumbbells(
     Args:
         prepared: from `prepare_dumbbells`.
         mode: light, dark or print.
-        names: what before and after are called.
+        names: of before and after.
         scale: lowest and highest score; the axis is fixed to it.
         title: the question on top.
         note: a last part of the small print; any text.

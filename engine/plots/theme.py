@@ -197,7 +197,7 @@ def frame(
         mode: light, dark or print.
         title: the question the figure answers, at most about 45 characters.
         notes: parts of the small print under it (n, unread, interval method); inert text.
-        alt: what the figure shows, in a sentence; kept in `fig.layout.meta["alt"]`, the notes beside it.
+        alt: description of the figure, in a sentence; kept in `fig.layout.meta["alt"]`, the notes beside it.
         body: height of the plot itself [px], without title and axis.
         legend: leave room for a legend between small print and plot.
         above: room for an axis on top of the plot [px].

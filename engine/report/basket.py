@@ -1,4 +1,4 @@
-"""What a report holds, and where it is kept: one JSON file in the user's home, written whole or not at all."""
+"""The pieces of a report and their place: one JSON file in the user's home, written whole or not at all."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Drawn(BaseModel):
     Attributes:
         spec: Plotly's JSON, in light colours; empty for a table.
         columns, rows: the table it was drawn from.
-        about: what a table says of itself: of which run, how many rows.
+        about: a table's caption: its run and number of rows.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -54,7 +54,7 @@ class Piece(BaseModel):
 
     Attributes:
         kind: a figure, a table without one, or a note between them.
-        title: what lists call it.
+        title: in lists.
         run, entry, settings: a figure of a study; empty where it is kept as drawn.
         drawn: a figure kept as it was drawn, or a table.
         show: as a figure, as its table, or both.
@@ -73,7 +73,7 @@ class Piece(BaseModel):
     text: str = Field(default="", max_length=MOST_TEXT)
 
     def same(self, other: Piece) -> bool:
-        """Whether both are the same figure of the same run at the same settings, or the same table."""
+        """True where both are the same figure of the same run at the same settings, or the same table."""
         if self.kind == "table":
             return (other.kind, other.title, other.drawn) == (self.kind, self.title, self.drawn)
         mine, theirs = ((p.run, p.entry, p.settings) for p in (self, other))
@@ -181,7 +181,7 @@ def table_piece(title: str, table: pd.DataFrame, about: str) -> Piece:
     """A table as it is now, as a part of a report.
 
     Args:
-        title: what it is called; plain text.
+        title: plain text.
         table: all its rows.
         about: of which run, how many rows; plain text.
 

@@ -85,7 +85,7 @@ class Filled:
         own_caption: the figure's own; empty for a note.
         where: run and settings, or that it was kept as drawn.
         figure: in light colours.
-        table: what it was drawn from.
+        table: of the figure's data.
         script: empty where it cannot be made again.
         problem: why it could not be made; empty where it could.
     """
@@ -104,17 +104,17 @@ class Filled:
 
     @property
     def label(self) -> str:
-        """What a text calls it: "Figure 3", "Table 1", "Note"."""
+        """Its name in a text: "Figure 3", "Table 1", "Note"."""
         return f"{self.piece.kind.capitalize()} {self.number}" if self.number else "Note"
 
     @property
     def shows_figure(self) -> bool:
-        """Whether the drawing is shown."""
+        """True where the drawing is shown."""
         return self.figure is not None and self.piece.show != "table"
 
     @property
     def shows_table(self) -> bool:
-        """Whether the table is shown."""
+        """True where the table is shown."""
         return self.table is not None and (self.figure is None or self.piece.show != "figure")
 
 
@@ -131,7 +131,7 @@ def fill(report: Report, find: Find = find_source, mode: Mode = "light") -> list
     """Every piece drawn; one that cannot be made says why and does not stop the others.
 
     Args:
-        report: what was picked.
+        report: the pieces that were picked.
         find: run name to the run; pages pass one that keeps runs in memory.
         mode: theme of the figures.
     """

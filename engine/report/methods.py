@@ -1,4 +1,4 @@
-"""What the Methods page says: formulas with source and limits, published findings beside ours, and benchmarks.
+"""Content of the Methods page: formulas with source and limits, published findings beside ours, and benchmarks.
 
 Words stand in assets/methods, numbers in assets/results, as the committed studies and benchmarks wrote them: a
 finding names its table and row, so no number is written twice.
@@ -43,8 +43,8 @@ class Finding(_Strict):
         where: column to value; an empty value means the column is empty there.
         value: columns of the estimate, its interval and its n.
         expects: on which side of `bound` the whole interval lies if the finding holds.
-        beside: what differs in `where` for a second row that is shown and decides nothing; empty where there is none.
-        beside_is: what that second row is.
+        beside: differences in `where` for a second row that is shown and decides nothing; empty where there is none.
+        beside_is: name of that second row.
     """
 
     paper: str
@@ -137,7 +137,7 @@ def findings(assets: Path) -> pd.DataFrame:
 
 
 def seen(lower: float, upper: float, expects: Literal["above", "below"], bound: float) -> Seen:
-    """Whether an interval lies on the side that a finding expects."""
+    """True where an interval lies on the side that a finding expects."""
     sides: tuple[Seen, Seen] = ("holds", "the other way") if expects == "above" else ("the other way", "holds")
     if lower > bound:
         return sides[0]

@@ -50,12 +50,12 @@ _NEEDED: dict[str, type | tuple[type, ...]] = {
 
 @dataclass(frozen=True)
 class Imported:
-    """What became of an imported run.
+    """Result of an import.
 
     Attributes:
         run_id: what it is called here.
         was: what it was called in the file.
-        skipped: whether the same run was here already, so that nothing was written.
+        skipped: true where the same run was here already, so that nothing was written.
     """
 
     run_id: str

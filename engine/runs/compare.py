@@ -49,7 +49,7 @@ so even and so small an error would be "significant"."""
 
 @dataclass(frozen=True)
 class Comparison:
-    """What two runs say of each other.
+    """Comparison of two runs.
 
     Attributes:
         differences: one row per quantity and arm, columns `COLUMNS`; `value` is second minus first, `value_a` and
@@ -83,7 +83,7 @@ def compare_runs(
         verdicts: table `verdicts` of the first and the second run.
         metrics: table `metrics` of both.
         same: ids of the responses that are the same text in both; None where the data are the same.
-        same_scale: whether both judges score on one scale; otherwise differences of scores mean nothing.
+        same_scale: true where both judges score on one scale; otherwise differences of scores mean nothing.
         level: confidence level in (0, 1).
         seed: of bootstraps and random sign flips.
     """
@@ -183,7 +183,7 @@ class _Rows:
 
 
 def _shifts(calls: pd.DataFrame, own: pd.DataFrame, arm: dict[str, Any]) -> pd.DataFrame | None:
-    """How far the attack moved each response in both runs; None without a clean arm."""
+    """Shift of each response by the attack in both runs; None without a clean arm."""
     clean = calls[
         (calls["protocol"] == arm["protocol"])
         & (calls["variant"] == arm["variant"])
@@ -260,7 +260,7 @@ def _whole(value: Any) -> int:
 
 
 def differing_settings(first: Mapping[str, Any], second: Mapping[str, Any]) -> pd.DataFrame:
-    """What differs between two manifests.
+    """Differences of two manifests.
 
     Returns:
         part (settings, data, judge, versions), setting, a, b; texts, `MISSING` where one has none.
@@ -298,7 +298,7 @@ def _text(value: object) -> str:
 
 
 def same_scale(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
-    """Whether two manifests' judges were offered the same answers, as far as they say."""
+    """True where two manifests' judges were offered the same answers, as far as they say."""
     a, b = (m.get("judge") or {} for m in (first, second))
     both = [(x.get("values") or x.get("labels") or []) for x in (a, b)]
     return not (both[0] and both[1]) or [str(v) for v in both[0]] == [str(v) for v in both[1]]

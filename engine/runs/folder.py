@@ -93,7 +93,7 @@ class RunFolder:
             self.path.rmdir()
 
     def notes(self) -> dict[str, Any]:
-        """What the user says of the run: title, tags; kept apart, so that a study at work does not overwrite it."""
+        """The user's notes on the run: title, tags; kept apart, so that a study at work does not overwrite them."""
         try:
             found = json.loads((self.path / _NOTES).read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -186,7 +186,7 @@ def create_run(
 def _from_before(
     run: RunFolder, names: set[str], config: dict[str, Any], free: Set[str], keep: Iterable[str]
 ) -> dict[str, Any]:
-    """What the manifest of the same study with the same settings hands on; empty for a new run."""
+    """Keys that the manifest of the same study with the same settings hands on; empty for a new run."""
     try:
         before = run.manifest()
     except RunError:

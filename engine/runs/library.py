@@ -21,10 +21,10 @@ from engine.core.errors import RunError
 from engine.runs.folder import RETRY, RunFolder, begun, list_runs, open_run, state_of
 
 RECORDED = "recorded:"
-"""What the id of a run that ships with the project begins with."""
+"""Prefix of the id of a run that ships with the project."""
 STATES = ("running", "done", "stopped", "failed", "interrupted", "unreadable")
 TRASH_DAYS = 30
-"""How long a deleted run can be brought back [days]."""
+"""Time for which a deleted run can be brought back [days]."""
 MAX_TITLE, MAX_TAG, MAX_TAGS = 120, 40, 20
 _TRASH = ".trash"
 _TRASHED = re.compile(r"(.+)~(\d{14})-[0-9a-f]{6}")
@@ -46,7 +46,7 @@ class RunRow:
         state: one of `STATES`.
         begun: when it was begun or last taken up (ISO 8601, UTC).
         finished: when it ended; empty while it runs.
-        recorded: whether it ships with the project.
+        recorded: true where it ships with the project.
         error: why it is unreadable.
     """
 
@@ -128,7 +128,7 @@ def select(
 
 
 def is_recorded(run_id: str) -> bool:
-    """Whether the id is of a run that ships with the project."""
+    """True where the id is of a run that ships with the project."""
     return run_id.startswith(RECORDED)
 
 
@@ -217,7 +217,7 @@ def delete(root: Path, run_id: str) -> Trashed:
 
 
 def trash(root: Path) -> list[Trashed]:
-    """What is in the trash, deleted last first."""
+    """Runs in the trash, deleted last first."""
     found = []
     for folder in (root / _TRASH).iterdir() if (root / _TRASH).is_dir() else ():
         match = _TRASHED.fullmatch(folder.name)
@@ -383,7 +383,7 @@ TEXT_READ = "The server gave no token probabilities, so verdicts are read from i
 
 
 def answers_read(manifest: Mapping[str, Any], verdicts: pd.DataFrame) -> str:
-    """How a server's answers to prompts for label probabilities were read: `probabilities`, `text`, `both`, or empty.
+    """Reading of a server's answers to prompts for label probabilities: `probabilities`, `text`, `both`, or empty.
 
     Args:
         manifest: of the run.
@@ -401,7 +401,7 @@ def answers_read(manifest: Mapping[str, Any], verdicts: pd.DataFrame) -> str:
 
 
 def text_read(manifest: Mapping[str, Any]) -> bool:
-    """Whether a server's text was read where the prompt is for label probabilities."""
+    """True where a server's text was read where the prompt is for label probabilities."""
     return _mapping(_mapping(manifest.get("judge")).get("api")).get("read_as") in {"text", "both"}
 
 
@@ -435,7 +435,7 @@ def facts(manifest: Mapping[str, Any]) -> dict[str, str]:
 
 
 def problems(run: RunFolder) -> list[tuple[str, str]]:
-    """What a reader must know before trusting the run's numbers: what is wrong, and what to do.
+    """Cautions before trusting the run's numbers: the fault, and the remedy.
 
     Raises:
         RunError: the manifest is unreadable.

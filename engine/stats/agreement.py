@@ -1,4 +1,4 @@
-"""How well a judge's scores order responses as people do."""
+"""Agreement of a judge's scores with people's order of responses."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def cluster_spearman(
     as `engine.stats.bootstrap.tails` says, with G - 1 degrees of freedom.
 
     Args:
-        scores: what the judge gave, shape [n]; rows where either number is NaN are left out.
-        truth: what people gave, shape [n].
+        scores: the judge's scores, shape [n]; rows where either number is NaN are left out.
+        truth: people's scores, shape [n].
         clusters: the cluster of each row, shape [n].
         level: confidence level in (0, 1).
         seed: of the bootstrap.
@@ -263,7 +263,7 @@ def _largest(mean: npt.NDArray[np.float64]) -> npt.NDArray[np.object_]:
     return np.where(best.sum(axis=1) == 1, sides[best.argmax(axis=1)], Outcome.TIE.value)
 
 
-# What a pairwise judge owes to the order in which it sees a pair.
+# Effects of the order in which a pairwise judge sees a pair.
 
 _PAIR = ["item_id", "response_id", "response_b", "attack", "defense"]
 

@@ -85,7 +85,7 @@ class Arena:
         return [arm for arm in self.kept if arm != NONE]
 
     def usable(self, arm: str) -> Bools:
-        """Whether what an arm shows of each response may enter a number, shape (I, S).
+        """True where an arm's text of each response may enter a number, shape (I, S).
 
         An original always may; a rewriting where it is kept and its quality is what it was: it fails the same rules.
         """
@@ -96,12 +96,12 @@ class Arena:
 
     @property
     def has_pairwise(self) -> bool:
-        """Whether any comparison was read."""
+        """True where any comparison was read."""
         return bool(np.isfinite(self.shares[NONE, ""]).any())
 
     @property
     def has_pointwise(self) -> bool:
-        """Whether any score was read."""
+        """True where any score was read."""
         return bool(np.isfinite(self.expected[NONE]).any())
 
     @property
@@ -268,7 +268,7 @@ class _Grid:
 
 
 def same_rules(row: Any) -> bool:
-    """Whether a row of `variants` fails the same rules as its original; only their number where no more was kept.
+    """True where a row of `variants` fails the same rules as its original; only their number where no more was kept.
 
     Runs made before `failed` was written down have numbers alone.
     """

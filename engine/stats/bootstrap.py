@@ -17,7 +17,7 @@ BOOTSTRAP = "bootstrap of items"
 
 @lru_cache(maxsize=8)
 def draw_counts(clusters: int, seed: int, resamples: int = RESAMPLES) -> Floats:
-    """How often each of G clusters is drawn in each of B resamples, shape (B, G); shared, so read-only."""
+    """Count of each of G clusters in each of B resamples, shape (B, G); shared, so read-only."""
     shares = np.full(clusters, 1 / clusters)
     counts = np.random.default_rng(seed).multinomial(clusters, shares, size=resamples).astype(np.float64)
     counts.flags.writeable = False

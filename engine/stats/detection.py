@@ -1,4 +1,4 @@
-"""How well a reading tells attacked from clean texts: precision and recall by threshold, and the threshold of best F1.
+"""Detection of attacked texts by a reading: precision and recall by threshold, and the threshold of best F1.
 
 A text is flagged where its reading lies strictly above the threshold. A text without a reading is never flagged: it
 counts as missed where it was attacked. Precision and F1 depend on how many texts are attacked; here clean texts are
@@ -123,6 +123,6 @@ def _in_unit(interval: Interval) -> Interval:
 
 
 def _above(values: Floats, thresholds: Floats) -> npt.NDArray[np.int64]:
-    """How many values lie above each of the ascending thresholds."""
+    """Number of values above each of the ascending thresholds."""
     own = np.sort(values[np.isfinite(values)])
     return np.asarray(len(own) - np.searchsorted(own, thresholds, side="right"), dtype=np.int64)

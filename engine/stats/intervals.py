@@ -49,7 +49,7 @@ class Interval:
         value: point estimate; NaN where undefined.
         lower, upper: ends of the interval; NaN where none can be given (`method` says why).
         level: confidence level in (0, 1).
-        method: how the interval was made, in words for a caption.
+        method: of the interval, in words for a caption.
         n: rows that entered.
         n_clusters: clusters that entered.
     """
@@ -150,7 +150,7 @@ def cluster_ratio(
 
 @dataclass(frozen=True)
 class StandardError:
-    """How well a mean over clustered rows is known.
+    """Precision of a mean over clustered rows.
 
     Attributes:
         mean: of the rows; NaN where there are none.
@@ -271,7 +271,7 @@ def _check_rows(values: Floats, groups: npt.NDArray[Any]) -> None:
 
 
 def _cancels(residuals: Floats, rows: Floats) -> bool:
-    """Whether residuals are rounding alone: sums of floats that should cancel leave 1e-15 behind."""
+    """True where residuals are rounding alone: sums of floats that should cancel leave 1e-15 behind."""
     return bool(np.abs(residuals).max() <= 1e-9 * max(float(np.abs(rows).max()), 1e-3))
 
 
@@ -315,7 +315,7 @@ def _bootstrap(y_totals: Floats, x_totals: Floats, df: float, level: float, seed
     return percentiles(ratios, level, df)
 
 
-# What a cluster is: the one place that decides which rows of a table may depend on one another.
+# Clusters: the one place that decides which rows of a table may depend on one another.
 
 
 def cluster_codes(frame: pd.DataFrame) -> npt.NDArray[np.int64]:
@@ -356,7 +356,7 @@ class Mean(NamedTuple):
     Attributes:
         n: pairs that entered.
         n_items: items that entered.
-        method: how the interval was made, in words for a caption.
+        method: of the interval, in words for a caption.
     """
 
     value: float
@@ -390,7 +390,7 @@ class ItemBootstrap:
         Args:
             columns: each one number a pair (n,); NaN is left out.
             level: confidence level in (0, 1).
-            shares: whether each column is a share, in [0, 1]; all are by default. A difference is none.
+            shares: true where each column is a share, in [0, 1]; all are by default. A difference is none.
         """
         if not columns:
             return []

@@ -53,7 +53,7 @@ class PairedTest:
     Attributes:
         interval: the mean difference (for proportions: difference of the two shares).
         p_value: two-sided, in [0, 1]; NaN where there are no data or only one cluster.
-        method: how the p value was made, in words for a caption.
+        method: of the p value, in words for a caption.
         only_first, only_second: rows where only the first or only the second arm has the event; 0 for
             differences that are not events.
     """
@@ -66,7 +66,7 @@ class PairedTest:
 
 
 def paired_test(differences: npt.ArrayLike, clusters: Clusters, *, level: float = 0.95, seed: int = 0) -> PairedTest:
-    """Whether the mean of paired differences is zero.
+    """Test that the mean of paired differences is zero.
 
     The p value is that of t = mean / CR2 error, the two-sided partner of the t interval; from 30 clusters on the
     interval is the bootstrap, so that close to `1 - level` the two can disagree. Where all clusters agree there
@@ -95,7 +95,7 @@ def paired_test(differences: npt.ArrayLike, clusters: Clusters, *, level: float 
 def mcnemar(
     first: npt.ArrayLike, second: npt.ArrayLike, clusters: Clusters, *, level: float = 0.95, seed: int = 0
 ) -> PairedTest:
-    """Whether two arms have an event equally often on the same rows.
+    """Test that two arms have an event equally often on the same rows.
 
     One row a cluster: the exact McNemar test, which asks whether the discordant rows split evenly (binomial
     with 1/2). Otherwise signs of the clusters' net differences are flipped. Without any discordant row the
@@ -195,7 +195,7 @@ def _difference_interval(differences: Floats, groups: npt.NDArray[Any], level: f
     return replace(mean, lower=float(lower), upper=float(upper))
 
 
-# What a study of this size could have found: detectable effects, and the word "underpowered".
+# Power of a study of this size: detectable effects, and the word "underpowered".
 #
 # An interval that covers zero says nothing by itself: it may be narrow around zero or wide around anything. The
 # detectable effect tells the two apart.

@@ -54,12 +54,12 @@ def outcome_wins(outcomes: npt.ArrayLike, pairs: Ints, n_systems: int) -> Floats
 
 @dataclass(frozen=True)
 class Connections:
-    """What a win matrix can and cannot rank.
+    """Connectedness of a win matrix: the systems it can and cannot rank.
 
     Attributes:
         islands: systems that met one another, directly or through others; each a tuple of indices.
         degenerate: systems that never lost or never won, so that their rating has no finite estimate.
-        finite: whether the Bradley-Terry estimate exists within each island.
+        finite: true where the Bradley-Terry estimate exists within each island.
     """
 
     islands: tuple[tuple[int, ...], ...]
@@ -194,7 +194,7 @@ def elo(
         pairs: systems of each pair, shape (P, 2).
         n_systems: S.
         k: points at stake, above 0.
-        orders: how many random orders are averaged.
+        orders: number of random orders that are averaged.
         seed: of the orders.
 
     Raises:
@@ -247,7 +247,7 @@ def _reach(linked: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
 
 
 def _finite(wins: Floats) -> npt.NDArray[np.bool_]:
-    """Whether, in each matrix, all systems of an island reach one another along wins; shape (B,)."""
+    """True where, in a matrix, all systems of an island reach one another along wins; shape (B,)."""
     along, either = _reach(wins > 0), _reach((wins + wins.transpose(0, 2, 1)) > 0)
     return np.asarray((along == either).all(axis=(1, 2)))
 

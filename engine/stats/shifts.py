@@ -1,4 +1,4 @@
-"""How far an attack moves a pointwise judge: paired differences, and their means with intervals."""
+"""Shifts of a pointwise judge under attack: paired differences, and their means with intervals."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def interval_columns(interval: Interval) -> dict[str, object]:
     }
 
 
-# What a defense gains: its shifts and scores against those of the undefended judge, response by response.
+# Gain of a defense: its shifts and scores against those of the undefended judge, response by response.
 
 SHIFT_CHANGE = "shift_change"
 FROM_UNDEFENDED = "from_undefended"

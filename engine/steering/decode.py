@@ -19,7 +19,7 @@ from engine.core.errors import InputError, ModelError
 from engine.inference.batching import SHARE, batches, free_bytes, halving
 from engine.inference.chat import plain_ids, render_ids
 from engine.inference.generation import end_tokens
-from engine.inference.llama import Row, chooser, slots_for, why_not, write, written_out
+from engine.inference.llama import Row, chooser, fused_forward, slots_for, unsupported_reason, write
 from engine.inference.loading import LoadedModel
 from engine.inference.perplexity import reduced, text_ids, token_nlls
 from engine.steering.activations import steered
@@ -88,7 +88,7 @@ def decode(
         ModelError: no causal model, or NaN.
     """
     _check(loaded, prompts, rows, limit, edit)
-    reason = why_not(loaded)
+    reason = unsupported_reason(loaded)
     in_loop = not reason if own_loop is None else own_loop
     if reason and loaded.fingerprint not in _said:
         _said.add(loaded.fingerprint)
@@ -146,7 +146,7 @@ def _cut(
     lengths = [len(prompts[row.prompt]) for row in rows]
     most = most or (CPU_ROWS if loaded.device == "cpu" else GPU_ROWS)
     if in_loop:
-        model = written_out(loaded)
+        model = fused_forward(loaded)
         slots = slots_for([prompts[row.prompt] for row in rows], limit)
         per_row = 2 * len(model.layers) * model.kv_heads * slots * model.width * loaded.model.dtype.itemsize
         per_row += 12 * model.head.shape[0]

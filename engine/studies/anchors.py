@@ -92,7 +92,7 @@ def sources_for(
 
     Args:
         defenses: names of arms.
-        dataset: what is judged.
+        dataset: the data that are judged.
         settings: where weights and replies are kept.
         tutor: spec of the model that writes anchors on request.
 
@@ -115,7 +115,7 @@ def sources_for(
 
 
 def tutor_writer(tutor: str, settings: Settings) -> Writer:
-    """What writes anchors: the bundled base model, a model loaded for it on first use, or one behind a server.
+    """Writer of anchors: the bundled base model, a model loaded for it on first use, or one behind a server.
 
     Raises:
         InputError: no server is set up for an API tutor; later, when asked, if the spec names no model that writes.

@@ -35,7 +35,7 @@ class ApiWriter:
         self._asker = ApiAsker(client, model, f"api-{identity}", "text", cache)
 
     def write(self, prompts: Sequence[str], new_tokens: int, after_batch: AfterBatch) -> list[Written]:
-        """What the model writes to each prompt; equal prompts are asked once.
+        """Texts of the model for each prompt; equal prompts are asked once.
 
         Raises:
             ModelError: the server takes no call at all, or stopped answering.

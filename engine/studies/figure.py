@@ -25,7 +25,7 @@ from engine.plots.theme import Mode
 from engine.runs.folder import RunFolder
 from engine.runs.library import text_read
 
-# What attacks, defenses, judges and runs are called in a figure and in a sentence.
+# Names of attacks, defenses, judges and runs in a figure and in a sentence.
 
 CAP_TITLES = {
     "cot": "Chain of thought",
@@ -173,7 +173,7 @@ class Source:
         return self.memo(("table", name), lambda: self.folder.table(name))
 
     def memo(self, key: object, make: Callable[[], Made]) -> Made:
-        """What `make` gives, computed once for each key while it is among the latest."""
+        """The result of `make`, computed once for each key while it is among the latest."""
         with self._lock:
             if key in self._held:
                 self._held.move_to_end(key)
@@ -194,13 +194,13 @@ class Setting:
 
     Attributes:
         name: keyword of `FigureSpec.prepare`.
-        title: what it is called, with its unit.
+        title: in words, with its unit.
         kind: a number, a whole number, one of the listed numbers, or a choice of words.
         default: its value where none is given, from the run; None where a number may be left open.
         low, high: ends of a number's range.
         choices: allowed values of a choice, from the run.
-        words: what some values are called in a caption.
-        acts: whether it does anything beside the other settings; a caption leaves it out otherwise.
+        words: names of some values in a caption.
+        acts: true where it does anything beside the other settings; a caption leaves it out otherwise.
         none_was: number that earlier versions wrote in place of None.
     """
 
@@ -267,8 +267,8 @@ class FigureData:
 
     Attributes:
         frame: the table; a reader may download it.
-        extras: what the drawing needs besides, in JSON's types.
-        facts: what the caption must say and the figure's small print does not.
+        extras: further inputs of the drawing, in JSON's types.
+        facts: parts of the caption that the figure's small print does not have.
     """
 
     frame: pd.DataFrame
@@ -284,7 +284,7 @@ class FigureSpec:
         study: the kind of study.
         name: unique within the study; letters, digits, dash and underscore.
         title: the question it answers.
-        settings: what a reader may set.
+        settings: that a reader may set.
         make: source and settings to what is drawn.
         draw: table, extras and theme to the figure.
         missing: why this run cannot have it; empty where it can.

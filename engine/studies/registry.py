@@ -207,7 +207,7 @@ def entry_of(run: RunFolder | Source, name: str) -> FigureSpec:
 
 
 def name_of(folder: RunFolder, settings: Settings | None = None) -> str:
-    """What a run is called in a link, a report or on the command line: its id, or recorded: and its place."""
+    """Name of a run in a link, a report or on the command line: its id, or recorded: and its place."""
     shipped = (settings or get_settings()).assets / "demo"
     if folder.path.is_relative_to(shipped):
         return RECORDED + folder.path.relative_to(shipped).as_posix()

@@ -17,7 +17,7 @@ from engine.studies.transport_audit.study import IN_DATA
 
 
 class RetryConfig(BaseModel):
-    """Which run's unread calls are asked again."""
+    """The run whose unread calls are asked again."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

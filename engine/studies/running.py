@@ -1,4 +1,4 @@
-"""What the run of every study shares: its manifest, requests, plan and budget, and verdicts kept in a retry."""
+"""Parts that the runs of all studies share: manifest, requests, plan and budget, and verdicts kept in a retry."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def unsupported_reason(ask: Callable[[Request], object], requests: Iterable[Requ
     return "there is nothing to ask"
 
 
-# What a study will cost before it runs, and stopping it at a budget with what is done kept.
+# Cost of a study before it runs, and its stop at a budget with everything done kept.
 
 
 class OutOfBudget(Cancelled):
@@ -177,7 +177,7 @@ class OutOfBudget(Cancelled):
 
 
 class Plan(NamedTuple):
-    """What a study will take.
+    """Plan of a study.
 
     Attributes:
         verdicts: rows of the result.
@@ -258,7 +258,7 @@ def add_up(costs: Sequence[Cost]) -> Cost:
 
 
 def expense_of(judge: Judge, cost: Cost) -> Expense | None:
-    """What of a cost a server takes; None for a judge that runs here."""
+    """The server's part of a cost; None for a judge that runs here."""
     inner = innermost(judge)
     made: Expense | None = inner.expense(cost.paid) if hasattr(inner, "expense") else None
     return made
@@ -312,7 +312,7 @@ class KeptJudge(JudgeWrapper):
         return self.inner.prompt(request)
 
     def cost(self, requests: Sequence[Request]) -> Cost:
-        """What the unknown ones would take."""
+        """Cost of the unknown ones."""
         fresh = [r for r in requests if verdict_id(r) not in self._known]
         cost = self.inner.cost(fresh)
         return cost._replace(known=cost.known + len(requests) - len(fresh))

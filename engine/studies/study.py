@@ -1,4 +1,4 @@
-"""What a study is. Each study is one object in its own folder; the registry names it once.
+"""Interface of a study. Each study is one object in its own folder; the registry names it once.
 
 The worker, the command line, figures, runs, report and pages learn everything about a study from this object.
 """
@@ -81,15 +81,15 @@ class SavedData:
 
 @dataclass(frozen=True)
 class Context:
-    """What a run has at hand besides its settings.
+    """Means of a run besides its settings.
 
     Attributes:
         settings: folders, device, limits.
         checkpoint: told the progress (done, total); raises when the run is to stop.
         opener: opens data by name.
         card: a judge card that replaces the judge's prompts.
-        cache: whether answers of earlier calls are used.
-        local_files: whether settings may name files of this machine; only the command line allows it.
+        cache: true where answers of earlier calls are used.
+        local_files: true where settings may name files of this machine; only the command line allows it.
         extra: values of options that only this study's command has, for example a file of embeddings.
     """
 
@@ -122,8 +122,8 @@ class Summary:
     """A finished run for the command line.
 
     Attributes:
-        text: what is printed.
-        record: what the JSON object holds.
+        text: the printed text.
+        record: content of the JSON object.
         exit_code: 0, or what the numbers ask for (3 inconclusive, 4 a threshold failed).
     """
 
@@ -141,17 +141,17 @@ class Study:
 
     Attributes:
         kind: name of its folder; the manifest's `kind`.
-        names: what a study file, the command line and older manifests call it; the first one names new runs.
-        title: what pages call it.
+        names: in study files, on the command line and in older manifests; the first one names new runs.
+        title: on pages.
         config: its settings.
         tables: tables that only this study writes.
         marks: settings that only this study has; they tell runs of versions whose manifest has no `kind`.
         free: settings besides id and budget that may differ when a stopped run goes on.
         keep: keys of the manifest that a run which goes on takes with it.
         table_shown: the table without which its page has nothing to show.
-        shown_when_done: whether its page shows a run only once it is done.
+        shown_when_done: true where its page shows a run only once it is done.
         resumable: a run that broke off can go on, and the unread calls of a finished one can be asked again.
-        inputs: what `--data` is: `responses` or `comparisons`.
+        inputs: kind of `--data`: `responses` or `comparisons`.
         options: options of the command line that only this study reads.
     """
 
@@ -191,7 +191,7 @@ class Study:
         Args:
             config: its settings.
             root: where runs live.
-            name: which of its names the manifest has; by default, and for its kind, the first.
+            name: the one of its names that the manifest has; by default, and for its kind, the first.
         """
         called = name if name in self.names and name != self.kind else self.names[0]
         return create_run(
@@ -200,7 +200,7 @@ class Study:
         )  # fmt: skip
 
     def instead(self, config: Any, context: Context, root: Path) -> Summary | None:  # noqa: ARG002 - a hook
-        """What an option asks for in place of a run, for example a stored run decided anew; None for a run."""
+        """Action of an option in place of a run, for example a stored run decided anew; None for a run."""
         return None
 
     def run(self, config: Any, context: Context, folder: RunFolder) -> None:
@@ -223,7 +223,7 @@ class Study:
         return {"run_id": folder.run_id}
 
     def plan(self, config: Any, context: Context) -> tuple[dict[str, Any], str]:
-        """What it would take, before it runs: the JSON object, and the same in words.
+        """Cost before it runs: the JSON object, and the same in words.
 
         Raises:
             InputError: this study cannot say, or as `run`.
@@ -244,7 +244,7 @@ class Study:
         raise InputError(f"The study {self.names[0]} cannot say what it will take. Run it with --budget-seconds.")
 
     def summary(self, config: Any, folder: RunFolder) -> Summary:  # noqa: ARG002 - a hook
-        """What the command line prints and its JSON holds, from the stored tables."""
+        """Text and JSON object for the command line, from the stored tables."""
         from engine.studies.running import metric_lines
 
         metrics = folder.table("metrics")

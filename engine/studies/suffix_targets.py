@@ -40,7 +40,7 @@ def split_requests(
     the next one of its item; `order` is left open.
 
     Args:
-        dataset: what is judged.
+        dataset: the data that are judged.
         protocol: pointwise or pairwise.
         prompts: responses (or pairs) to learn on, at most.
         share: of the items that train, in (0, 1).
@@ -157,7 +157,7 @@ class PromptCutter:
         return [Target(head, tail, whole, self._worth(r)) for r, (head, tail), whole in rows]
 
     def fits(self, words: Sequence[str]) -> bool:
-        """Whether the phrase, written out and tokenised anew, is the same tokens inside every prompt."""
+        """True where the phrase, written out and tokenised anew, is the same tokens inside every prompt."""
         own = tuple(self._token[w] for w in words)
         found = self._prompts(self.requests, words)
         return all(ids == (*head, *own, *tail) for ids, (head, tail) in zip(found, self.ends, strict=True))
@@ -169,7 +169,7 @@ class PromptCutter:
         return (*first, 0.5)[: len(self.labels.labels)]
 
     def _asked(self, requests: Sequence[Request]) -> list[Request]:
-        """What the inner judge is asked; a request that a defense holds back has no prompt."""
+        """Prompts of the inner judge; a request that a defense holds back has none."""
         _, going, chain = unwrap(self._judge, list(requests))
         if reason := next((step.unread for steps in chain for step in steps if step.unread), ""):
             raise InputError(f"A training response cannot be judged behind this defense: {reason}. Take another seed.")

@@ -1,1 +1,1 @@
-"""How the bundled judge's adapter is made: held-out rule, examples, training. A user can train one of their own."""
+"""Training of the bundled judge's adapter: held-out rule, examples, training. A user can train one of their own."""

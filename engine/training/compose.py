@@ -106,7 +106,7 @@ def encode(
 
 
 def _frame(tokenizer: Any, card: Card) -> tuple[list[int], list[int]]:
-    """What the chat template puts before and after every user message of a card.
+    """Text that the chat template puts before and after every user message of a card.
 
     The message is encoded apart from the template (`render_ids`), so the frame does not depend on it; rendering it
     once and encoding all messages together is many times faster than rendering each.
@@ -160,7 +160,7 @@ def grouped(units: Sequence[EncodedUnit], seed: int) -> list[EncodedUnit]:
 
 
 def is_pair(unit: EncodedUnit) -> bool:
-    """Whether a unit is the two orders of a pair."""
+    """True where a unit is the two orders of a pair."""
     return len(unit) == 2 and bool(unit[1].mirror)
 
 

@@ -17,8 +17,8 @@ class TrainingConfig(BaseModel):
     Attributes:
         seeds: the adapters to train; the first one ships.
         data_seed: of the examples, so that all seeds see the same ones in another order.
-        sides: what may be trained on; the test side is refused.
-        mix: how many passes each pool of examples gets; a fraction takes that share of one pass.
+        sides: of the data to train on; the test side is refused.
+        mix: number of passes each pool of examples gets; a fraction takes that share of one pass.
         rank, alpha: of the LoRA on all linear layers.
         batch: prompts a step. micro_tokens: most padded tokens in one forward pass.
         learning_rate: peak, reached after the share `warmup` of the steps, then a cosine to zero.

@@ -36,7 +36,7 @@ class DraftJob:
 
     Attributes:
         key: names what it answers.
-        prompt: what the base model is shown.
+        prompt: text shown to the base model.
         new_tokens: its longest length.
         next_line: go on with the prompt as plain text up to the end of the line, instead of answering it.
     """
@@ -53,7 +53,7 @@ def draft_jobs(
     rules: Sequence[RulePrompt],
     written: Sequence[WrittenDialogue],
 ) -> list[DraftJob]:
-    """What is drafted: a summary a document, replies at each point of a dialogue, an answer a rule prompt.
+    """Drafts to write: a summary a document, replies at each point of a dialogue, an answer a rule prompt.
 
     Documents and dialogues of the test side are left out: nothing is made from them.
     """

@@ -24,7 +24,7 @@ class Example:
     """One prompt and what the judge should answer.
 
     Attributes:
-        pool: which pool it is from, for example `dialogue_rated`.
+        pool: its pool, for example `dialogue_rated`.
         cluster: the context it rests on, with its data set, for example `topicalchat:7`.
         card: name of the card whose prompt and labels it has.
         user: the whole user message.
@@ -39,7 +39,7 @@ class Example:
 
 
 Unit = tuple[Example, ...]
-"""What stays together in a batch: one example, or the two orders of a pair."""
+"""Examples that stay together in a batch: one, or the two orders of a pair."""
 
 
 @dataclass(frozen=True)

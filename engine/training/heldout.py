@@ -1,4 +1,4 @@
-"""Which item may be trained on: one rule for training, tuning and the final measurement.
+"""Sides of the data: one rule on the use of each item for training, tuning and the final measurement.
 
 Residue 0 is the test side: it is read once, by `judgescope bench judge`, after the recipe is frozen. Residue 1 is
 the tuning side: recipes are compared on it, so it stays out of training until the recipe is frozen. Everything
@@ -16,7 +16,7 @@ _SIDES = 5
 
 
 class Side(StrEnum):
-    """What an item may be used for."""
+    """Side of an item: its only allowed use."""
 
     TEST = "test"
     TUNE = "tune"

@@ -175,7 +175,7 @@ class Layout(NamedTuple):
         ids, positions: (B, T), the token and its position in its own prompt.
         parts: (B, T), 0 for what a group shares, k for what only its k-th prompt has.
         reads: for each prompt the row and the place of its last token.
-        plain: whether every row is one prompt, so that causal attention is all there is to it.
+        plain: true where every row is one prompt, so that causal attention is all there is to it.
     """
 
     ids: list[list[int]]
@@ -208,7 +208,7 @@ def layout(groups: Sequence[Sequence[Sequence[int]]], filler: int) -> Layout:
 
 
 def shared_start(prompts: Sequence[Sequence[int]]) -> int:
-    """How many tokens all prompts begin with, leaving each at least one of its own; 0 for a single prompt."""
+    """Number of tokens all prompts begin with, leaving each at least one of its own; 0 for a single prompt."""
     if len(prompts) == 1:
         return 0
     least = min(len(p) for p in prompts) - 1
@@ -219,7 +219,7 @@ def shared_start(prompts: Sequence[Sequence[int]]) -> int:
 
 
 def _mask(parts: Any) -> Any:
-    """Which token sees which (B, 1, T, T): earlier ones of the shared part and of its own."""
+    """Mask of the tokens each token sees (B, 1, T, T): earlier ones of the shared part and of its own."""
     import torch
 
     seen, sees = parts[:, None, :], parts[:, :, None]

@@ -1,4 +1,4 @@
-"""What the pools draw from: records of the allowed sides only, drafts, dialogues written for training."""
+"""Material of the pools: records of the allowed sides only, drafts, dialogues written for training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the pools of examples share: constructed levels and their targets, anchors, groups by context."""
+"""Common parts of the pools of examples: constructed levels and their targets, anchors, groups by context."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ Reply = tuple[str, float, Native]
 def _turn_replies(
     turns: Sequence[str], spot: int, cluster: str, others: Sequence[str], material: Material, rng: Random
 ) -> Iterator[Reply]:
-    """What was said at a point of a dialogue, and worse replies to it."""
+    """The reply at a point of a dialogue, and worse ones."""
     said = turns[spot]
     yield said, SAID, "tokenised"
     for draft in turn_drafts(material.drafts, cluster, spot):

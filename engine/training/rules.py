@@ -55,7 +55,7 @@ class RuleTask:
 
 
 def usable(rule: RulePrompt) -> bool:
-    """Whether every rule has a checker and none asks for more words than are built."""
+    """True where every rule has a checker and none asks for more words than are built."""
     return all(
         name in CHECKERS
         and not (k.get("relation") == "at least" and k.get("num_words", 0) > LONGEST)

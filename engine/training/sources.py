@@ -52,7 +52,7 @@ class Pair:
 
     @property
     def context(self) -> str:
-        """What the judge is shown as the instruction: the prompt and, below it, the text it is about."""
+        """The instruction shown to the judge: the prompt and, below it, the text it is about."""
         return f"{self.prompt}\n\n{self.material}" if self.material else self.prompt
 
 

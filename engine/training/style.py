@@ -25,7 +25,7 @@ SPEAKERS: tuple[tuple[str, str], ...] = (("A", "B"), ("A", "B"), ("A", "B"), ("P
 
 
 class Dress(StrEnum):
-    """How a dialogue is written down."""
+    """Written form of a dialogue."""
 
     TOKENISED = "tokenised"
     ORDINARY = "ordinary"
@@ -64,7 +64,7 @@ def dressed_dialogue(
     """The turns as the judge reads them, one line each.
 
     Args:
-        turns: what was said, oldest first, in the dress the data come in (`native`).
+        turns: of the dialogue, oldest first, in the dress the data come in (`native`).
         dress: the dress wanted; `MARKED` is ordinary text with a speaker before each line.
         speakers: their names; the second one always speaks the last line, so the response is the first's.
         native: the dress of `turns`.

@@ -36,7 +36,7 @@ class TrainingResult:
 
     @property
     def finished(self) -> bool:
-        """Whether the adapter is final."""
+        """True where the adapter is final."""
         return self.done >= self.steps
 
 
@@ -55,7 +55,7 @@ def train_adapter(
 
     Args:
         base: the base causal language model, float32, on its device; adapters are put into it.
-        units: what to train on, each once.
+        units: training units, each once.
         config: the recipe.
         seed: of order and initial weights.
         folder: gets `checkpoint.safetensors`, `state.json`, and at the end the adapter.

@@ -5,9 +5,8 @@ import time
 
 import pytest
 
-from dashboard import state
+from dashboard import run_view, state
 from engine.jobs import manager as jobs
-from engine.runs import folder as runs
 from tests.dashboard.helpers import MARKUP, PLANTED, file_bytes, rows
 
 PAGES = ["pages/start/page.py", "pages/data/page.py", "pages/attack_lab/page.py"]
@@ -59,8 +58,8 @@ def test_start_says_that_its_numbers_are_recorded(app):
         assert chart.proto.alt
 
 
-def test_start_without_the_recorded_run_says_what_to_do(app, monkeypatch, tmp_path):
-    monkeypatch.setattr(runs, "demo_run", lambda *_: runs.RunFolder(tmp_path / "absent"))
+def test_start_without_the_recorded_run_says_what_to_do(app, monkeypatch):
+    monkeypatch.setattr(run_view, "load_or_none", lambda *_: None)
     at = go(app, PAGES[0])
     assert "recorded run is missing" in html_of(at)
 

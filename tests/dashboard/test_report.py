@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from dashboard import report_picks as picking
+from dashboard import report_picks
 from engine.core.errors import InputError
 from engine.report.basket import Piece, Report, load_report
 from tests.dashboard.helpers import MARKUP, PLANTED
@@ -33,7 +33,7 @@ def figure(entry: str = "keys", **settings) -> Piece:
 def three(settings):
     """A saved report of two figures with a note between them."""
     pieces = (figure("keys", k=3), Piece(kind="note", text=MARKUP), figure("max_p_cf"))
-    picking.change(lambda _: Report(title="Three parts", pieces=pieces))
+    report_picks.change(lambda _: Report(title="Three parts", pieces=pieces))
     return pieces
 
 
@@ -98,7 +98,7 @@ def test_title_and_authors_are_saved(app, settings, three):
 
 
 def test_the_preview_shows_figures_and_tables_and_no_markup_acts(app, three):
-    picking.change(lambda r: r.changed(three[2].piece_id, show="both", text=MARKUP))
+    report_picks.change(lambda r: r.changed(three[2].piece_id, show="both", text=MARKUP))
     at = go(app, report_tab="Preview")
     assert len(at.get("plotly_chart")) == 2
     assert len(at.dataframe) == 1
@@ -111,7 +111,7 @@ def test_the_preview_shows_figures_and_tables_and_no_markup_acts(app, three):
 
 
 def test_downloads_are_offered_and_a_lost_run_is_named(app, three):
-    picking.change(lambda r: r.added(Piece(kind="figure", title="Gone", run="score-gone", entry="forest")))
+    report_picks.change(lambda r: r.added(Piece(kind="figure", title="Gone", run="score-gone", entry="forest")))
     at = go(app, report_tab="Download")
     keys = {e.proto.id.rsplit("-", 1)[-1] for e in at.get("download_button")}
     assert {"report_html", "report_data", "report_scripts", "report_everything"} <= keys
@@ -142,14 +142,14 @@ def test_a_damaged_report_is_explained_and_other_pages_stay(app, settings):
 
 def test_settings_travel_as_they_are(settings):
     piece = figure("max_p_cf", k=3, gamma=0.03, arm="same")
-    picking.change(lambda r: r.added(piece))
+    report_picks.change(lambda r: r.added(piece))
     kept = load_report(settings.data_dir).pieces[0].settings
     assert kept == {"k": 3, "gamma": 0.03, "arm": "same"}
     assert isinstance(kept["k"], int)
     stored = json.loads((settings.data_dir / "report.json").read_text())
     assert stored["pieces"][0]["run"] == "recorded:refswap/judge"
     with pytest.raises(InputError):
-        picking.change(lambda r: r.without("nothing"))
+        report_picks.change(lambda r: r.without("nothing"))
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dashboard.run_table import MOST
+from dashboard.ui import MOST
 from engine.report.basket import load_report
 from tests.dashboard.test_pages import go
 

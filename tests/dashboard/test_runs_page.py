@@ -5,14 +5,15 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from dashboard import linked_run as pinned
+from dashboard import linked_run
 from dashboard.pages.runs import one as runs_one
+from dashboard.run_view import read
 from engine.core.schema import VERDICTS
 from engine.core.settings import get_settings
 from engine.jobs import manager as jobs
 from engine.jobs.worker import job_of
 from engine.judges.base import no_checkpoint
-from engine.runs import library as runs_kept
+from engine.runs import library
 from engine.runs.archive import export_run, import_run
 from engine.runs.folder import create_run, open_run
 from tests.dashboard.helpers import MARKUP
@@ -53,8 +54,8 @@ def test_without_runs_the_page_says_what_there_is(app):
 
 def test_one_run_shows_facts_and_markup_stays_text(app, settings):
     scored(settings, "one")
-    runs_kept.rename(settings.runs, "one", MARKUP[:120])
-    runs_kept.set_tags(settings.runs, "one", add=["<b>tag</b>"])
+    library.rename(settings.runs, "one", MARKUP[:120])
+    library.set_tags(settings.runs, "one", add=["<b>tag</b>"])
     on_runs(app, selected="one")
     shown = texts(app)
     for fact in ("planted:injection", "12 dialogues", "8 responses"):
@@ -70,7 +71,7 @@ def test_title_and_tags_are_saved(app, settings):
     title.input("Friday")
     tags.input("a, b ,a")
     next(b for b in app.button if b.label == "Save").click().run()
-    row = runs_kept.all_runs(settings.runs)[0]
+    row = library.all_runs(settings.runs)[0]
     assert (row.title, row.tags) == ("Friday", ("a", "b"))
 
 
@@ -79,9 +80,9 @@ def test_a_deleted_run_is_restored_from_the_page(app, settings):
     on_runs(app, selected="one")
     app.button(key="delete_run").click().run()
     assert not app.exception
-    assert runs_kept.all_runs(settings.runs) == []
+    assert library.all_runs(settings.runs) == []
     app.button(key="restore_run").click().run()
-    assert [r.run_id for r in runs_kept.all_runs(settings.runs)] == ["one"]
+    assert [r.run_id for r in library.all_runs(settings.runs)] == ["one"]
     assert app.session_state["selected"] == "one"
 
 
@@ -120,7 +121,7 @@ def test_a_broken_run_can_still_be_thrown_away(app, settings):
     on_runs(app, selected="one")
     assert "no readable manifest" in texts(app)
     app.button(key="delete_run").click().run()
-    assert runs_kept.all_runs(settings.runs) == []
+    assert library.all_runs(settings.runs) == []
 
 
 def test_problems_and_the_retry_are_offered_and_start_a_job(app, settings, monkeypatch):
@@ -170,9 +171,9 @@ def test_a_link_leads_to_the_page_of_its_study(app, run_id):
 
 
 def test_every_recorded_run_has_a_page():
-    for row in runs_kept.recorded_runs(get_settings().assets / "demo"):
-        place = pinned.place_of(pinned.read(row.run_id))
-        assert place.page in pinned.TITLES
+    for row in library.recorded_runs(get_settings().assets / "demo"):
+        place = linked_run.place_of(read(row.run_id))
+        assert place.page in linked_run.TITLES
         assert not place.why
 
 
@@ -222,10 +223,10 @@ def test_an_imported_run_names_no_judge_that_this_machine_would_load(settings):
     manifest = run.manifest()
     run.write_manifest(manifest | {"config": manifest["config"] | {"judge": "hf:somebody/model"}})
     content = export_run(run)
-    runs_kept.delete(settings.runs, "one")
+    library.delete(settings.runs, "one")
     import_run(settings.runs, content)
-    place = pinned.place_of(pinned.read("one"))
-    assert place.page == pinned.RUNS_PAGE
+    place = linked_run.place_of(read("one"))
+    assert place.page == linked_run.RUNS_PAGE
     assert "imported" in place.why
 
 
@@ -234,10 +235,10 @@ def test_a_run_whose_data_are_gone_stays_on_the_page_runs(settings):
     run = open_run(settings.runs, "one")
     manifest = run.manifest()
     run.write_manifest(manifest | {"config": manifest["config"] | {"data": "0123456789abcdef"}})
-    assert "not on this machine" in pinned.place_of(pinned.read("one")).why
+    assert "not on this machine" in linked_run.place_of(read("one")).why
     run.write_table("verdicts", VERDICTS.conform(pd.DataFrame(columns=VERDICTS.names)))
     (run.path / "verdicts.parquet").unlink()
-    assert "resume it first" in pinned.place_of(pinned.read("one")).why
+    assert "resume it first" in linked_run.place_of(read("one")).why
 
 
 def test_studies_judges_and_metrics_are_called_what_the_pages_call_them(app):

@@ -1,27 +1,52 @@
-"""The figures of a run, each drawn from the table it is saved with."""
+"""A run over the whole set, and its figures."""
 
 from __future__ import annotations
+
+from functools import cached_property
 
 import pandas as pd
 
 from dashboard import findings, ui
-from dashboard.run_view import RunView
+from dashboard.run_view import RunView, Stored
 from engine.core.schema import NONE
 from engine.plots.shifts import plot_distribution, prepare_distribution
+from engine.studies.attack_grid import figures
 from engine.studies.attack_grid.figures import ALL
 
 
-def forest(view: RunView, *, key: str, defense: str = ALL) -> None:
+class GridRun(RunView):
+    """A run of attacks by defenses."""
+
+    kind = "attack_grid"
+    verdicts = Stored("verdicts")
+
+    @cached_property
+    def shifts(self) -> pd.DataFrame:
+        """One row per response and attacked arm, from `paired_shifts`."""
+        return figures.shifts(self.source)
+
+    @cached_property
+    def metrics(self) -> pd.DataFrame:
+        """The table `metrics`, computed from exactly these verdicts."""
+        return figures.metrics(self.source)
+
+    @property
+    def labels(self) -> list[str]:
+        """The answers the judge was offered."""
+        return [str(label) for label in self.manifest.get("judge", {}).get("labels", [])]
+
+
+def forest(view: GridRun, *, key: str, defense: str = ALL) -> None:
     """Each arm's shift with its interval; of one defense only, if it is named."""
     ui.show_entry(view.source, "forest", key=key, defense=defense)
 
 
-def grid(view: RunView, *, key: str) -> None:
+def grid(view: GridRun, *, key: str) -> None:
     """Attack by defense."""
     ui.show_entry(view.source, "grid", key=key)
 
 
-def dumbbells(view: RunView, attack: str, defense: str, *, key: str, most: int) -> None:
+def dumbbells(view: GridRun, attack: str, defense: str, *, key: str, most: int) -> None:
     """Before and after of the most moved responses of one arm."""
     ui.show_entry(view.source, "dumbbells", key=key, attack=attack, defense=defense, most=most)
 

@@ -8,13 +8,13 @@ from typing import Any
 import streamlit as st
 
 from dashboard import findings, state, ui
-from dashboard import run_view as data
 from dashboard.pages.attack_lab.effects import distribution
 from dashboard.ui import show_marked, show_verbatim
 from engine import catalog
 from engine.core.errors import EngineError, InputError
 from engine.core.schema import NONE
 from engine.data.dataset import Dataset
+from engine.jobs.manager import manager
 from engine.plots.text import three_digits
 
 # Attack with its options, and one or several defenses; the URL holds the arm's one name.
@@ -167,7 +167,7 @@ def one_response(judge: str, dataset: Dataset) -> None:
             _texts(dataset, response_id, None)
     try:
         with right, st.spinner("Asking the judge. The first question loads it …", show_time=True):
-            result = data.judge_one(judge, dataset.dataset_id, response_id, attack, own_text, defense)
+            result = _judge_one(judge, dataset.dataset_id, response_id, attack, own_text, defense)
     except EngineError as error:
         with finding.container():
             ui.show_error(error, "The judge could not be asked.")
@@ -179,6 +179,28 @@ def one_response(judge: str, dataset: Dataset) -> None:
     with right:
         _scores(result, attack)
     _prompts(result)
+
+
+@st.cache_data(max_entries=256, show_spinner=False)
+def _judge_one(
+    judge: str, dataset_id: str, response_id: str, attack: str, own_text: str, defense: str
+) -> dict[str, Any]:
+    """Judge one response without and with an attack, through the worker; errors are raised anew each time.
+
+    Raises:
+        EngineError: the judge, the choice or the worker; the text says what to do.
+    """
+    return manager().ask(
+        "attack_one",
+        {
+            "judge": judge,
+            "data": dataset_id,
+            "response_id": response_id,
+            "attack": attack,
+            "own_text": own_text,
+            "defense": defense,
+        },
+    )
 
 
 def pick_response(dataset: Dataset) -> str:

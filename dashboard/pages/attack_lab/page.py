@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import run_view as data
 from dashboard import state, ui
+from dashboard.datasets import chosen_dataset
 from dashboard.pages.attack_lab.one import one_response
 from dashboard.pages.attack_lab.suffix import suffix_search
 from dashboard.pages.attack_lab.threshold import screen_threshold
 from dashboard.pages.attack_lab.verifier import verify_one
 from dashboard.pages.attack_lab.whole_set import whole_set
-from engine.core.errors import EngineError
 from engine.core.schema import Task
 
 st.title("Attack lab", anchor=False)
-try:
-    dataset = data.dataset(state.text(state.DATA))
-except EngineError as error:
-    ui.show_error(error, "The chosen data cannot be opened.")
-    ui.nothing_yet("Choose other data on the left, or upload the file again.", "pages/data/page.py", "Data")
-else:
+if dataset := chosen_dataset():
     if dataset.task == Task.VERIFICATION:
         verify_one(dataset)
         ui.nothing_yet("All questions under all master keys:", "pages/reference_swap/page.py", "Reference swap")

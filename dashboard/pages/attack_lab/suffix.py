@@ -2,86 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import streamlit as st
 
 from dashboard import findings, state, ui
-from dashboard import linked_run as pinned
-from dashboard.progress import progress, start_job
-from dashboard.run_view import newest_job, version_of
+from dashboard.linked_run import shown
+from dashboard.progress import newest_job, progress, start_job
+from dashboard.run_view import RunView, Stored
 from engine import catalog
-from engine.core.errors import EngineError, InputError, RunError
+from engine.core.errors import InputError
 from engine.core.schema import NONE, Protocol, Task
-from engine.core.settings import get_settings
 from engine.data.dataset import Dataset
-from engine.jobs import manager as jobs
-from engine.jobs.manager import Job
+from engine.jobs.manager import manager
 from engine.plots.text import interval_text, plural, three_digits
-from engine.runs import folder as runs
-from engine.studies.figure import Source
 from engine.studies.learned_suffix.study import STUDY
-from engine.studies.registry import study_of_manifest
-from engine.studies.study import Study
-
-# Runs of a kind that a panel watches: the job that is going or went last, and the run's tables.
 
 
-@dataclass(frozen=True)
-class StudyView:
-    """A run at one moment: its manifest and some tables by name; shared between sessions, never edited."""
+class SuffixRun(RunView):
+    """A search for a phrase."""
 
-    run_id: str
-    manifest: dict[str, Any]
-    tables: dict[str, pd.DataFrame]
-    source: Source
-
-    @property
-    def recorded(self) -> bool:
-        """Whether these numbers shipped with the project and were not made on this machine."""
-        return bool(self.manifest.get("recorded", False))
+    kind = "learned_suffix"
+    search = Stored("suffix_search")
+    metrics = Stored("metrics")
 
 
-def view_of(job: Job | None, study: Study, params: dict[str, str], tables: tuple[str, ...]) -> StudyView | None:
-    """The job's run; without a job the newest finished run of the study with these settings, else a recorded one.
-
-    Returns:
-        None where there is none, or the job has written nothing yet.
-
-    Raises:
-        EngineError: the job's run is unreadable.
-    """
-    own = get_settings().runs
-    if asked := pinned.about(study.kind, params.get("judge", ""), params.get("data", "")):
-        return _read(str(asked.folder.path.parent), asked.folder.run_id, version_of(asked.manifest), tables)
-    if job:
-        try:
-            return _read(str(own), str(job.params.get("run_id", "")), f"{job.state} {job.done} {job.finished}", tables)
-        except RunError:
-            return None
-    for root in (own, get_settings().assets / "demo" / study.names[0]):
-        for manifest in runs.list_runs(root):
-            config = manifest.get("config", {})
-            same = study_of_manifest(manifest) is study and all(config.get(k) == v for k, v in params.items())
-            if same and manifest.get("state") == "done":
-                try:
-                    return _read(str(root), str(manifest["run_id"]), str(manifest.get("finished")), tables)
-                except EngineError:
-                    continue  # a damaged run must not hide an older good one
-    return None
-
-
-@st.cache_resource(max_entries=8, show_spinner=False)
-def _read(root: str, run_id: str, version: str, tables: tuple[str, ...]) -> StudyView:
-    del version  # part of the cache key only
-    source = Source(runs.open_run(Path(root), run_id))
-    return StudyView(run_id, source.manifest, {name: source.table(name) for name in tables}, source)
-
-
-# What a search for a phrase is asked for: protocol, aim, length, effort, the defense it is learned through.
+# Settings of a search for a phrase: protocol, aim, length, effort, the defense it is learned through.
 
 WORDS, CANDIDATES, PROMPTS = "suffix_words", "suffix_candidates", "suffix_prompts"
 PROTOCOL, AIM, DEFENSE, NAME = "suffix_protocol", "suffix_aim", "suffix_defense", "suffix_name"
@@ -92,7 +39,7 @@ _PAIRED_TASKS = (Task.INSTRUCTION, Task.QUESTION)
 
 
 def white_box(judge: str) -> bool:
-    """Whether gradients of this judge can be read here."""
+    """True where gradients of this judge can be read here."""
     return not judge.startswith(("planted:", "recorded:", "api:"))
 
 
@@ -185,7 +132,6 @@ def _effort(words: int, candidates: int, prompts: int, *, busy: bool) -> str:
 
 
 POLL_S = 2.0
-_TABLES = ("suffix_search", "metrics")
 
 
 def suffix_search(judge: str, dataset: Dataset) -> None:
@@ -196,7 +142,7 @@ def suffix_search(judge: str, dataset: Dataset) -> None:
         )
         return
     params = {"judge": judge, "data": dataset.dataset_id}
-    job = newest_job(STUDY.names[0], among=50, **params)
+    job = newest_job(STUDY.names[0], **params)
     setup(judge, dataset, busy=bool(job and job.active))
     if job:
         progress(job)
@@ -207,13 +153,9 @@ def suffix_search(judge: str, dataset: Dataset) -> None:
 
 
 def _result(params: dict[str, str], job_id: str) -> None:
-    job = jobs.manager().get(job_id) if job_id else None
-    try:
-        view = view_of(job, STUDY, params, _TABLES)
-    except EngineError as error:
-        ui.show_error(error, "The search cannot be read.")
-        return
-    if view is None or view.tables["suffix_search"].empty:
+    job = manager().get(job_id) if job_id else None
+    view = shown(SuffixRun, params["judge"], params["data"], job)
+    if view is None:
         if job and job.active:
             ui.note("The first words appear here after the first round.")
         elif job is None:
@@ -222,8 +164,8 @@ def _result(params: dict[str, str], job_id: str) -> None:
     _show(view, active=bool(job and job.active))
 
 
-def _show(view: StudyView, *, active: bool) -> None:
-    search, metrics = view.tables["suffix_search"], view.tables["metrics"]
+def _show(view: SuffixRun, *, active: bool) -> None:
+    search, metrics = view.search, view.metrics
     config, phrase = view.manifest["config"], view.manifest.get("phrase", {})
     st.badge(findings.provenance(view.manifest, recorded=view.recorded), color="gray")
     ui.finding(best_sentence(search, phrase, config))
@@ -286,7 +228,7 @@ def best_sentence(search: pd.DataFrame, phrase: dict[str, Any], config: dict[str
 
 
 def held_out_sentence(metrics: pd.DataFrame, phrase: dict[str, Any], manifest: dict[str, Any]) -> str:
-    """What the whole phrase does to responses of other items."""
+    """Effect of the whole phrase on responses of other items, in a sentence."""
     shifts = metrics[(metrics["metric"] == "shift") & (metrics["attack"] != NONE)]
     if shifts.empty:
         return "The phrase has not been measured on other items."
@@ -307,11 +249,11 @@ def held_out_sentence(metrics: pd.DataFrame, phrase: dict[str, Any], manifest: d
 
 
 def _kept() -> None:
-    """The phrases found on this machine."""
-    found = catalog.saved_phrases()
-    if not found:
+    """The phrases kept on this machine."""
+    phrases = catalog.saved_phrases()
+    if not phrases:
         return
-    with st.expander(f"Phrases learned here ({len(found)})", key="suffix_kept"):
+    with st.expander(f"Phrases learned here ({len(phrases)})", key="suffix_kept"):
         rows = [
             {
                 "Attack": f"suffix:{p.name}",
@@ -324,7 +266,7 @@ def _kept() -> None:
                 "With": p.values[-1] if p.values else None,
                 "Found": p.created[:10],
             }
-            for p in found.values()
+            for p in phrases.values()
         ]
         st.dataframe(
             pd.DataFrame(rows),

@@ -8,17 +8,15 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import findings, state, ui
-from dashboard import linked_run as pinned
-from dashboard.pages.attack_lab.suffix import StudyView, view_of
-from dashboard.progress import progress, start_job
-from dashboard.run_view import newest_job
+from dashboard.linked_run import about, shown
+from dashboard.progress import newest_job, progress, start_job
+from dashboard.run_view import RunView, Stored
 from engine import catalog
 from engine.core.errors import EngineError, InputError
 from engine.data.dataset import Dataset
 from engine.plots.text import interval_text, plural, three_digits
 from engine.stats.detection import detection_at, fitted, side_of
 from engine.studies.figure import Source
-from engine.studies.perplexity_threshold.figures import FITTED
 from engine.studies.perplexity_threshold.study import STUDY
 
 WINDOW, FAMILY, THRESHOLD = "screen_window", "screen_family", "screen_threshold"
@@ -27,20 +25,26 @@ FAMILIES = {"suffix": "Learned phrases", "prompt": "Prompt attacks"}
 PROMPTS = ("dsi", "bed", "adaptive")
 
 
+class ReadingsRun(RunView):
+    """Perplexities of a data set's texts, clean and attacked."""
+
+    kind = "perplexity_threshold"
+    readings = Stored("readings")
+
+
 def screen_threshold(dataset: Dataset) -> None:
     """The choices, the job, the curve with its slider."""
-    params = {"data": dataset.dataset_id}
-    job = newest_job(STUDY.names[0], among=50, **params)
+    job = newest_job(STUDY.names[0], data=dataset.dataset_id)
     busy = bool(job and job.active)
     _setup(dataset, busy=busy)
     if job and job.state != "done":
         progress(job)
-    if busy and not pinned.about(STUDY.kind, "", dataset.dataset_id):
+    if busy and not about(STUDY.kind, "", dataset.dataset_id):
         ui.note("The curve appears when all texts are read.")
         return
     try:
-        view = view_of(job if job and job.state == "done" else None, STUDY, params, ("readings",))
-        if view is None or view.tables["readings"].empty:
+        view = shown(ReadingsRun, "", dataset.dataset_id, job if job and job.state == "done" else None)
+        if view is None:
             ui.nothing_yet("The base model has not read these data under attack here yet. Choose, then Read.")
             return
         _curve(view)
@@ -91,12 +95,11 @@ def _setup(dataset: Dataset, *, busy: bool) -> None:
         )
 
 
-def _curve(view: StudyView) -> None:
-    readings, origin = view.tables["readings"], findings.origin(view.manifest, recorded=view.recorded)
+def _curve(view: ReadingsRun) -> None:
+    readings, origin = view.readings, findings.origin(view.manifest, recorded=view.recorded)
     st.badge(origin, color="gray")
     families = [f for f in FAMILIES if (readings["family"] == f).any()]
-    state.seed(FAMILY, families, families[0])
-    family = ui.pick("Against", families, key=FAMILY, title=lambda f: FAMILIES[f])
+    family = ui.pick("Against", families, key=FAMILY, default=families[0], title=lambda f: FAMILIES[f])
     st.fragment(_one_family)(view.run_id, view.source, readings, family)
 
 
@@ -127,7 +130,7 @@ def _one_family(run_id: str, source: Source, readings: pd.DataFrame, family: str
         f"{parts['false_alarms']} of the clean texts of other items: F1 {parts['f1']}, precision {parts['precision']}."
     )
     ui.show_entry(
-        source, "curve", key=f"screen_curve_{family}", family=family, threshold=FITTED if fitted_one else threshold
+        source, "curve", key=f"screen_curve_{family}", family=family, threshold=None if fitted_one else threshold
     )
     screen = str(readings["screen"].iloc[0])
     window = screen.partition("window=")[2]

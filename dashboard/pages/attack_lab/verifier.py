@@ -16,7 +16,7 @@ from dashboard.ui import show_verbatim
 from engine import catalog
 from engine.core.errors import EngineError
 from engine.data.dataset import Dataset
-from engine.jobs import manager as jobs
+from engine.jobs.manager import manager
 from engine.plots.text import three_digits
 
 TEXT, SWAP, K, GAMMA, FORM, OWN = "verify_text", "verify_swap", "verify_k", "verify_gamma", "verify_form", "verify_own"
@@ -33,8 +33,7 @@ def verify_one(dataset: Dataset) -> None:
         text = _text()
     with right:
         defended, k, gamma = _defense()
-        state.seed(FORM, list(FORMS), "reference last")
-        form = ui.pick("Form of the prompt", list(FORMS), key=FORM, title=lambda f: FORMS[f])
+        form = ui.pick("Form of the prompt", list(FORMS), key=FORM, default="reference last", title=lambda f: FORMS[f])
     key = _own() if text == OWN_KEY else None if text == ITSELF else text
     if key == "":
         ui.finding("Type the key you want to try, then leave the field.")
@@ -53,22 +52,18 @@ def verify_one(dataset: Dataset) -> None:
 
 @st.cache_data(max_entries=256, show_spinner=False)
 def _ask(params: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
-    return jobs.manager().ask("verify_one", dict(params))
+    return manager().ask("verify_one", dict(params))
 
 
 def _judge() -> str:
     options = verifiers()
-    state.seed(FIRST, options, "bundled:judge")
-    chosen = ui.pick("Verifier", options, key=FIRST, title=verifier_title)
-    state.publish(FIRST, chosen, "bundled:judge")
-    return chosen
+    return ui.pick("Verifier", options, key=FIRST, default="bundled:judge", publish=True, title=verifier_title)
 
 
 def _text() -> str:
     titles = {ITSELF: "The response itself"} | {t: f"Master key: {catalog.shown_key(t)}" for t in catalog.KEY_TEXTS}
     titles[OWN_KEY] = "A key of your own"
-    state.seed(TEXT, list(titles), ITSELF)
-    return ui.pick("What is verified", list(titles), key=TEXT, title=lambda t: titles[t])
+    return ui.pick("What is verified", list(titles), key=TEXT, default=ITSELF, title=lambda t: titles[t])
 
 
 def _own() -> str:
@@ -93,7 +88,7 @@ def _defense() -> tuple[bool, int, float]:
 
 
 def sentence(result: dict[str, Any], key: str | None, gamma: float | None) -> str:
-    """What the verifier says of this text, before and behind RefSwap."""
+    """The verifier's answers to this text before and behind RefSwap."""
     what = "this response" if key is None else f"the master key {catalog.shown_key(key)}"
     base, final = result["base"], result["final"]
     if base["unread_reason"]:

@@ -9,23 +9,20 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import findings, state, ui
-from dashboard import linked_run as pinned
-from dashboard import run_view as data
-from dashboard.pages.attack_lab.effects import distribution, dumbbells, forest, grid
-from dashboard.progress import api_cost, pace, progress, start_job
-from dashboard.run_view import RunView, concerns, going_job
+from dashboard.linked_run import latest, shown
+from dashboard.pages.attack_lab.effects import GridRun, distribution, dumbbells, forest, grid
+from dashboard.progress import BUSY, api_cost, pace, progress, start_job, watched_job
 from dashboard.ui import show_verbatim
 from engine import catalog
-from engine.core.errors import EngineError, InputError
+from engine.core.errors import InputError
 from engine.core.schema import NONE
 from engine.data.dataset import Dataset
-from engine.jobs import manager as jobs
-from engine.jobs.manager import Job
+from engine.jobs.manager import Job, manager
 from engine.plots.text import count, plural, three_digits
 from engine.studies.figure import upper_first
 from engine.studies.registry import name_of
 
-# What to run over the whole set: attacks, defenses, how many responses, what it will cost.
+# Settings of a run over the whole set: attacks, defenses, number of responses, cost.
 
 DEFAULT_ATTACKS = ("dsi", "bed")
 DEFAULT_DEFENSES = (NONE, "delimiters", "sandwich")
@@ -116,7 +113,7 @@ def _defense_in_one_response() -> str:
 
 
 def _abouts(cards: Sequence[catalog.AttackCard | catalog.DefenseCard]) -> str:
-    """What each choice means, as a list for the question mark beside the label."""
+    """Meaning of each choice, as a list for the question mark beside the label."""
     return "\n".join(f"- **{ui.plain(card.title.partition(':')[0])}** {ui.plain(card.about)}" for card in cards)
 
 
@@ -156,7 +153,7 @@ def _cost(
     busy: bool,
 ) -> str:
     if busy:
-        return "A run is going; stop it or let it finish before you start another."
+        return BUSY
     arms = (1 + len(attacks)) * len(defenses)
     text = f"{plural(limit, 'response')} × {arms} arms = {calls:,} judge calls"
     per_call = _pace(judge, dataset_id)
@@ -165,7 +162,7 @@ def _cost(
 
 def _pace(judge: str, dataset_id: str) -> float:
     """Seconds a call took in the last run made on this machine; 0 if there is none."""
-    last = data.latest_run(judge, dataset_id)
+    last = latest(GridRun, judge, dataset_id)
     if last is None or last.recorded:
         return 0.0
     return pace(last.verdicts)
@@ -174,14 +171,14 @@ def _pace(judge: str, dataset_id: str) -> float:
 # One record of a run, in a drawer on the right.
 
 
-def record(view: RunView, dataset: Dataset, response_id: str, attack: str, defense: str) -> None:
+def record(view: GridRun, dataset: Dataset, response_id: str, attack: str, defense: str) -> None:
     """Open the drawer; closing it clears the table's selection."""
     title = ui.plain(f"Response {response_id}")
     drawer = st.dialog(title, width="medium", position="right", on_dismiss=state.close_record)
     drawer(_body)(view, dataset, response_id, attack, defense)
 
 
-def _body(view: RunView, dataset: Dataset, response_id: str, attack: str, defense: str) -> None:
+def _body(view: GridRun, dataset: Dataset, response_id: str, attack: str, defense: str) -> None:
     clean = _verdict(view.verdicts, response_id, NONE, defense)
     attacked = _verdict(view.verdicts, response_id, attack, defense)
     result = {"labels": view.labels, "clean": clean, "attacked": attacked}
@@ -258,8 +255,8 @@ _TEXT_SHOWN = 300
 """Characters of a response in the table; the drawer has all of it."""
 
 
-def results(view: RunView, dataset: Dataset, *, live: bool) -> None:
-    """What the run shows so far; while it is going the records do not open, since the table is redrawn."""
+def results(view: GridRun, dataset: Dataset, *, live: bool) -> None:
+    """Results so far; while the run is going the records do not open, since the table is redrawn."""
     st.badge(findings.provenance(view.manifest, recorded=view.recorded), color="gray")
     headline, rest = findings.run_sentences(view.metrics, findings.judge_name(view.judge))
     ui.finding(headline)
@@ -270,7 +267,7 @@ def results(view: RunView, dataset: Dataset, *, live: bool) -> None:
     _one_arm(view, dataset, live=live)
 
 
-def _overview(view: RunView) -> None:
+def _overview(view: GridRun) -> None:
     """Grid and forest side by side; a wide grid takes the whole width, and the forest then only what it is good for."""
     shifts = view.metrics[view.metrics["metric"] == "shift"]
     if shifts["defense"].nunique() <= MOST_DEFENSES_BESIDE:
@@ -284,15 +281,20 @@ def _overview(view: RunView) -> None:
     forest(view, key="set_forest", defense=NONE if NONE in set(shifts["defense"]) else shifts["defense"].iloc[0])
 
 
-def _one_arm(view: RunView, dataset: Dataset, *, live: bool) -> None:
+def _one_arm(view: GridRun, dataset: Dataset, *, live: bool) -> None:
     arms = view.shifts[["attack", "defense"]].drop_duplicates()
     options = [f"{a}|{d}" for a, d in arms.itertuples(index=False, name=None)]
     if not options:
         return
     st.subheader("One arm up close", anchor=False)
     strongest = "|".join(findings.strongest_arm(view.metrics))
-    state.seed(state.ARM, options, strongest)
-    arm = ui.pick("Attack and defense", options, key=state.ARM, title=lambda o: findings.arm_name(*o.split("|", 1)))
+    arm = ui.pick(
+        "Attack and defense",
+        options,
+        key=state.ARM,
+        default=strongest,
+        title=lambda o: findings.arm_name(*o.split("|", 1)),
+    )
     attack, defense = arm.split("|", 1)
     ui.finding(findings.arm_sentence(view.metrics, attack, defense))
     ui.note(findings.arm_details(view.metrics, attack, defense))
@@ -303,7 +305,7 @@ def _one_arm(view: RunView, dataset: Dataset, *, live: bool) -> None:
         _worst_first(view, dataset, attack, defense, live=live)
 
 
-def _worst_first(view: RunView, dataset: Dataset, attack: str, defense: str, *, live: bool) -> None:
+def _worst_first(view: GridRun, dataset: Dataset, attack: str, defense: str, *, live: bool) -> None:
     arm = view.shifts[(view.shifts["attack"] == attack) & (view.shifts["defense"] == defense)]
     worst = arm.sort_values("shift", key=lambda s: s.abs(), ascending=False, na_position="last", kind="stable")
     table = _table(worst.head(MOST_ROWS), dataset)
@@ -377,35 +379,20 @@ def whole_set(judge: str, dataset: Dataset) -> None:
 
 
 def _watched(judge: str, dataset_id: str) -> Job | None:
-    """The job of the URL if it is about this judge and this data, else one of theirs that is going now."""
-    wanted = state.job_id()
-    job = jobs.manager().get(wanted) if wanted else None
-    if job is None or not concerns(job, "score", judge=judge, data=dataset_id):
-        job = going_job("score", judge=judge, data=dataset_id)
-    if job:
-        state.watch_job(job.job_id)
-    elif wanted:
-        state.watch_job("")
+    """The run that is watched here; the address keeps its id, or loses one that is about something else."""
+    job = watched_job("score", judge=judge, data=dataset_id)
+    if job or state.job_id():
+        state.watch_job(job.job_id if job else "")
     return job
 
 
 def _results(judge: str, dataset: Dataset, job_id: str) -> None:
-    job = jobs.manager().get(job_id) if job_id else None
-    try:
-        asked = pinned.about("score", judge, dataset.dataset_id)
-        view = _view(job) if job and not asked else data.latest_run(judge, dataset.dataset_id)
-    except EngineError as error:
-        ui.show_error(error, "The run cannot be read.")
-        return
-    if view is None or not len(view.verdicts):
+    job = manager().get(job_id) if job_id else None
+    view = shown(GridRun, judge, dataset.dataset_id, job)
+    if view is None:
         if job and job.active:
             ui.note("The first results appear here after a few responses.")
         else:
             ui.nothing_yet("This judge has not been run on this data here yet. Choose attacks and defenses, then Run.")
         return
     results(view, dataset, live=bool(job and job.active))
-
-
-def _view(job: Job) -> data.RunView | None:
-    run_id = str(job.params.get("run_id", ""))
-    return data.run_or_none(run_id, f"{job.state} {job.done} {job.finished}")

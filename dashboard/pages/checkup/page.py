@@ -5,10 +5,11 @@ from __future__ import annotations
 import streamlit as st
 
 from dashboard import findings, ui
-from dashboard.pages.checkup import data
+from dashboard.linked_run import latest
+from dashboard.pages.checkup.data import CheckupRun, any_recorded, chosen
 from dashboard.pages.checkup.results import results, so_far
-from dashboard.pages.checkup.setup import choose, setup, watched
-from engine.core.errors import EngineError
+from dashboard.pages.checkup.setup import choose, setup
+from dashboard.progress import newest_job
 from engine.studies.figure import upper_first
 
 st.title("Check-up", anchor=False)
@@ -17,18 +18,14 @@ ui.note(
     "answer. Each effect is held against a threshold: the probe holds, fails, or cannot be decided with so few items."
 )
 judge, data_id = choose()
-job = watched(judge, data_id)
-try:
-    run = data.latest(judge, data_id)
-except EngineError as error:
-    ui.show_error(error, "The check-up cannot be opened.")
-    run = None
-setup(judge, data_id, job, data.chosen(run), run)
+job = newest_job(CheckupRun.kind, judge=judge, data=data_id)
+run = latest(CheckupRun, judge, data_id)
+setup(judge, data_id, job, chosen(run), run)
 if job and job.active:
     so_far(str(job.params["run_id"]))
 elif run:
     results(run)
-elif recorded := data.any_recorded():
+elif recorded := any_recorded():
     ui.warn(
         f"{upper_first(findings.judge_name(judge))} has not been checked on these data here yet: press “Check up”. "
         f"Below is a recorded check-up of {findings.judge_name(recorded.judge)} on other data."

@@ -9,14 +9,15 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import findings, state, ui
-from dashboard.pages.checkup import data
-from dashboard.pages.checkup.data import CheckupRun, pair_sets
+from dashboard.datasets import pair_sets
+from dashboard.pages.checkup.data import CheckupRun, pick
 from dashboard.pages.lessons.texts import Preset
 from dashboard.pages.lessons.view import open_preset
 from dashboard.pages.protocols.data import STYLE
 from dashboard.pages.reference_swap.results import FIRST
 from dashboard.pages.transport_audit.setup import JUDGE as AUDIT_JUDGE
 from dashboard.pages.transport_audit.setup import PAIRS
+from dashboard.run_view import load_or_none
 from engine import catalog
 from engine.core.json import dumps
 from engine.core.schema import NONE, Protocol
@@ -28,6 +29,7 @@ from engine.studies.checkup.metrics import (
     UNDERPOWERED,
     Decision,
     as_record,
+    decide,
     interval_words,
     number_text,
     summary,
@@ -79,8 +81,8 @@ def results(run: CheckupRun) -> None:
     """A slider redraws only this panel."""
     top = st.container()
     with st.expander("Thresholds: what is allowed", key="check_limits"):
-        thresholds = data.pick(run)
-    decisions = data.decisions(run, thresholds)
+        thresholds = pick(run)
+    decisions = decide(run.table, thresholds)
     with top:
         st.badge(findings.provenance(run.manifest, recorded=run.recorded), icon=":material/history:", color="gray")
         ui.finding(summary(decisions, name_undecided=False))
@@ -97,11 +99,11 @@ def so_far(run_id: str) -> None:
 
 
 def _so_far(run_id: str) -> None:
-    run = data.while_running(run_id)
+    run = load_or_none(CheckupRun, run_id)
     if run is None:
         ui.note("The first numbers stand here in a few seconds.")
         return
-    decisions = data.decisions(run, run.thresholds)
+    decisions = decide(run.table, run.thresholds)
     ui.finding(summary(decisions, name_undecided=False))
     verdict_row(decisions)
     ui.note(_about(run))

@@ -7,22 +7,17 @@ from typing import Any
 
 import streamlit as st
 
-from dashboard import findings, state, ui
-from dashboard import run_view as data
-from dashboard.pages.checkup import data as checkup_data
-from dashboard.pages.checkup.data import STUDY, CheckupRun, pair_sets
+from dashboard import datasets, findings, state, ui
+from dashboard.pages.checkup.data import CheckupRun
 from dashboard.progress import cost_sentence, mean_bytes, pace, progress, start_job
-from dashboard.run_view import newest_job
 from engine import catalog
 from engine.core.errors import EngineError
 from engine.core.schema import Protocol
-from engine.core.settings import get_settings
-from engine.data.comparisons import load_comparisons
 from engine.jobs.manager import Job
 from engine.studies.checkup.metrics import Size, most_calls
 from engine.studies.figure import upper_first
 
-# What a check-up will take, before its button is pressed: judge calls, time, and an API judge's tokens and price.
+# Cost of a check-up, before its button is pressed: judge calls, time, and an API judge's tokens and price.
 
 
 def cost(judge: str, data_id: str, params: Mapping[str, Any], last: CheckupRun | None) -> tuple[str, str]:
@@ -37,12 +32,12 @@ def cost(judge: str, data_id: str, params: Mapping[str, Any], last: CheckupRun |
     Raises:
         EngineError: the data cannot be opened.
     """
-    if data_id in pair_sets():
-        pairs = load_comparisons(data_id, get_settings().comparisons)
+    if data_id in datasets.pair_sets():
+        pairs = datasets.pairs(data_id)
         items, responses, comparisons, said = pairs.items, pairs.responses, pairs.comparisons, pairs.counts()
     else:
-        held = data.dataset(data_id)
-        items, responses, comparisons, said = held.items, held.responses, None, data.counts(held)
+        held = datasets.dataset(data_id)
+        items, responses, comparisons, said = held.items, held.responses, None, datasets.counts(held)
     size = Size(params["limit"], params["responses"], params["pairs"], len(params["attacks"]), len(catalog.KEY_TEXTS))
     calls = most_calls(items, responses, comparisons, size, _protocols(judge))
     total = sum(calls.values())
@@ -80,14 +75,16 @@ def choose() -> tuple[str, str]:
     left, right = st.columns(2, gap="medium")
     with left:
         chosen_left = findings.judge_name(state.text(state.JUDGE))
-        judges = {LEFT: f"The judge on the left: {chosen_left}"} | {s: _short(s) for s in checkup_data.judges()}
+        judges = {LEFT: f"The judge on the left: {chosen_left}"} | {
+            s: _short(s) for p in Protocol for s in catalog.judges_for(p)
+        }
         named = str(st.session_state.get(JUDGE) or st.query_params.get(JUDGE, ""))
         judges |= {named: named} if named not in judges and not catalog.planted_problem(named) else {}
         judge = _pick("Judge", JUDGE, judges, "Whose verdicts are checked.")
     with right:
-        titles = data.dataset_titles()
+        titles = datasets.dataset_titles()
         here = titles.get(state.text(state.DATA), state.text(state.DATA))
-        sets = {LEFT: f"The data on the left: {here}"} | checkup_data.pair_sets()
+        sets = {LEFT: f"The data on the left: {here}"} | datasets.pair_sets()
         chosen = _pick("Data", DATA, sets, "Pairs have human preferences; other data are chosen on the left.")
     return (
         state.text(state.JUDGE) if judge == LEFT else judge,
@@ -100,15 +97,15 @@ def _short(spec: str) -> str:
 
 
 def _pick(name: str, key: str, titles: dict[str, str], about: str) -> str:
-    state.seed(key, list(titles), LEFT)
-    chosen = ui.pick(name, list(titles), key=key, title=lambda value: titles.get(value, value), help=about)
-    state.publish(key, chosen, LEFT)
-    return chosen
-
-
-def watched(judge: str, data_id: str) -> Job | None:
-    """The newest check-up of this judge on these data that is going or has ended in this session."""
-    return newest_job(STUDY, judge=judge, data=data_id)
+    return ui.pick(
+        name,
+        list(titles),
+        key=key,
+        default=LEFT,
+        publish=True,
+        title=lambda value: titles.get(value, value),
+        help=about,
+    )
 
 
 def setup(judge: str, data_id: str, job: Job | None, thresholds: dict[str, float], last: CheckupRun | None) -> None:
@@ -126,7 +123,7 @@ def setup(judge: str, data_id: str, job: Job | None, thresholds: dict[str, float
         ui.note(paid)
     if pressed:
         start_job(
-            STUDY,
+            CheckupRun.kind,
             {"judge": judge, "data": data_id, "thresholds": thresholds, **params},
             "The check-up could not be started.",
         )

@@ -1,11 +1,10 @@
-"""Which column of an uploaded file is what: suggested, or taken from a preset, and always the user's choice."""
+"""Roles of an uploaded file's columns: suggested, or taken from a preset, and always the user's choice."""
 
 from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import run_view as data
-from dashboard import state, ui
+from dashboard import datasets, state, ui
 from dashboard.uploads import Opened
 from engine.core.errors import EngineError
 from engine.core.schema import Task
@@ -28,7 +27,7 @@ TASKS = {
 
 
 def preset_line(opened: Opened, file_digest: str) -> None:
-    """Which preset is applied, with the way back; or which one could be."""
+    """The preset that is applied, with the way back; or the one that could be."""
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         if opened.preset:
             ui.note(f"The preset “{opened.preset.name}” is applied: it has chosen the columns and the task below.")
@@ -48,7 +47,7 @@ def mapping(opened: Opened) -> tuple[tuple[str, str], ...]:
     guess = dict(opened.preset.mapping) if opened.preset else suggest_mapping(frame, by_last_word=True)
     columns = [NOT_IN_FILE, *map(str, frame.columns)]
     # Another separator gives other columns, so the choices belong to the file as read.
-    reading = data.digest(repr((opened.reading_id, columns, _chosen_by(opened.preset))).encode())
+    reading = datasets.digest(repr((opened.reading_id, columns, _chosen_by(opened.preset))).encode())
     chosen = {}
     with st.container(key="mapping"):
         cells = [cell for _ in range(3) for cell in st.columns(3)]
@@ -60,7 +59,7 @@ def mapping(opened: Opened) -> tuple[tuple[str, str], ...]:
 
 def _chosen_by(preset: Preset | None) -> str:
     """Names a preset's choices; its name may change without touching what the user chose since."""
-    return data.digest(repr((sorted(preset.mapping.items()), preset.task)).encode()) if preset else ""
+    return datasets.digest(repr((sorted(preset.mapping.items()), preset.task)).encode()) if preset else ""
 
 
 def _column_choice(field: Field, columns: list[str], guess: str, reading: str) -> str:
@@ -77,7 +76,7 @@ def _column_choice(field: Field, columns: list[str], guess: str, reading: str) -
 
 
 def task_and_title(name: str, file_digest: str, opened: Opened) -> tuple[str, str]:
-    """What the responses were asked to be, and what the data set is called.
+    """Task of the responses and title of the data set.
 
     A column that says correct or incorrect beside a reference is what answers checked against it look like.
     """
@@ -111,7 +110,7 @@ _FAILED = "preset_error"
 
 
 def load_presets() -> list[Preset]:
-    """What is saved; a damaged file is named on the page and counts as none."""
+    """Saved presets; a damaged file is named on the page and counts as none."""
     try:
         return list_presets(get_settings().data_dir)
     except EngineError as error:

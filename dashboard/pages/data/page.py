@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import run_view as data
-from dashboard import state, ui
+from dashboard import datasets, state, ui
 from dashboard.pages.data.results import next_steps, verdict_file
 from dashboard.pages.data.rows import preview
 from dashboard.pages.data.upload import review, uploader
@@ -17,11 +16,11 @@ if held:
     review(*held)
 else:
     try:
-        current = data.dataset(state.text(state.DATA))
+        current = datasets.dataset(state.text(state.DATA))
     except EngineError as error:
         ui.show_error(error, "The chosen data cannot be opened.")
     else:
-        ui.finding(f"In use: “{current.name}” with {data.counts(current)}.")
+        ui.finding(f"In use: “{current.name}” with {datasets.counts(current)}.")
         next_steps(current)
         st.subheader("Bring your own responses", anchor=False)
         uploader()

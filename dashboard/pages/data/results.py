@@ -5,8 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from dashboard import run_view as data
-from dashboard import state, ui, uploads
+from dashboard import datasets, state, ui, uploads
 from dashboard.uploads import MAX_UPLOAD_MB
 from engine.core.errors import EngineError
 from engine.core.files import safe_csv
@@ -48,7 +47,7 @@ def verdict_file() -> None:
     form = _format()
     where = _rows_to_take(held.name, content, form)
     try:
-        recording = uploads.recording(held.name, data.digest(content), tuple(where.items()), form, content)
+        recording = uploads.recording(held.name, datasets.digest(content), tuple(where.items()), form, content)
     except EngineError as error:
         ui.show_error(error, "The verdicts cannot be read as they are.")
         return
@@ -71,7 +70,7 @@ def _format() -> str:
 
 def _rows_to_take(name: str, content: bytes, form: str) -> dict[str, str]:
     """Rows by the value of up to two columns, for files that hold several judges or prompts."""
-    choices = uploads.few_values(name, data.digest(content), MOST_VALUES, form, content)
+    choices = uploads.few_values(name, datasets.digest(content), MOST_VALUES, form, content)
     if not choices:
         return {}
     where: dict[str, str] = {}

@@ -8,7 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import state, ui
-from dashboard.run_view import counts, digest
+from dashboard.datasets import counts, digest
 from dashboard.state import History, parse_rows
 from dashboard.uploads import Opened, Reading
 from engine.core.files import safe_csv
@@ -35,7 +35,7 @@ _FILTERS = ("All rows", "With a problem", "Left out")
 
 
 def problems(found: list[Problem], reading_id: str = "") -> None:
-    """What is wrong, alike findings together, the blocking ones first.
+    """Problems of a file, alike ones together, the blocking ones first.
 
     Args:
         found: the findings.
@@ -76,7 +76,7 @@ def _problem(group: ProblemGroup, reading_id: str) -> None:
 
 
 def left_out_bar(reading_id: str, n_rows: int) -> None:
-    """Which rows the user left out, and the way back."""
+    """Rows that the user left out, and the way back."""
     history = state.left_out(reading_id)
     if not (history.now or history.past or history.future):
         return
@@ -216,7 +216,7 @@ def _clipped(value: object) -> str | None:
     return value if len(value) <= _CELL_SHOWN else f"{value[:_CELL_SHOWN]}… ({count(len(value))} characters)"
 
 
-# How an uploaded file was read, what the user can change about it, and the question which encoding it has.
+# Reading of an uploaded file, the user's changes of it, and the question which encoding it has.
 
 _AUTO = "Found by itself"
 _DELIMITER_CHOICES: tuple[tuple[str, str | None], ...] = (
@@ -226,7 +226,7 @@ _DELIMITER_CHOICES: tuple[tuple[str, str | None], ...] = (
 
 
 def chosen_reading(file_digest: str) -> Reading:
-    """What the user has chosen for this file so far."""
+    """The user's choices for this file so far."""
     delimiter = str(st.session_state.get(_key("delimiter", file_digest)) or _AUTO)
     encoding = str(st.session_state.get(_key("encoding", file_digest)) or "")
     sheet = str(st.session_state.get(_key("sheet", file_digest)) or "")
@@ -263,7 +263,7 @@ def change_after_error(name: str, content: bytes, file_digest: str) -> None:
 
 
 def ask_encoding(raw: RawTable, file_digest: str) -> None:
-    """What each candidate makes of the telling lines; choosing one answers the question."""
+    """The telling lines as each candidate reads them; choosing one answers the question."""
     st.subheader("Which of these reads right?", anchor=False)
     ui.note(f"{raw.doubt} Look at the letters and quotes in these lines of the file.")
     for candidate in raw.candidates:

@@ -9,13 +9,10 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from dashboard import run_view as data
-from dashboard import state, ui, uploads
-from dashboard import uploads as known
+from dashboard import datasets, state, ui, uploads
 from dashboard.pages.data import columns, rows
-from dashboard.pages.data import rows as reading
 from dashboard.pages.data.columns import load_presets, presets_panel, save_as_preset
-from dashboard.pages.data.rows import SHOWN_ROWS
+from dashboard.pages.data.rows import SHOWN_ROWS, ask_encoding, change_after_error, chosen_reading, how_it_was_read
 from dashboard.uploads import MAX_UPLOAD_MB, Reading
 from engine.core.errors import EngineError
 from engine.core.settings import get_settings
@@ -32,14 +29,14 @@ from engine.data.reading import EXTENSIONS
 from engine.data.recordings import SavedRecording, save_recording
 from engine.plots.text import count, plural
 
-# Which known format an uploaded file has: recognised and shown, asked where two are possible, always changeable.
+# Known format of an uploaded file: recognised and shown, asked where two are possible, always changeable.
 
 _PLAIN = "A plain table: I say which column is what"
 
 
 def choice(name: str, content: bytes, file_digest: str, reading: Reading) -> str:
     """The format to read the file in; `table` for a plain table, and empty while the user has to say."""
-    found, _ = known.recognition(name, file_digest, reading, content)
+    found, _ = uploads.recognition(name, file_digest, reading, content)
     by_itself = found.certain or TABLE
     key = f"format_{file_digest}_{by_itself}_{len(found.fits)}"  # another sheet may be recognised as something else
     chosen = str(st.session_state.get(key) or "")
@@ -51,7 +48,7 @@ def choice(name: str, content: bytes, file_digest: str, reading: Reading) -> str
         ui.note(_said(found.in_words(), current, by_user=current != by_itself or len(found.fits) > 1))
         with st.popover("Change the format" if current != TABLE else "Choose a known format", type="tertiary",
                         icon=":material/dataset:", key="change_format"):  # fmt: skip
-            options = [TABLE, *known.choices()]
+            options = [TABLE, *uploads.choices()]
             _box(options, options.index(current), key)
             ui.note(_holds(current))
     return current
@@ -62,7 +59,7 @@ def _box(options: list[str], index: int | None, key: str) -> str | None:
         "What kind of file is it?",
         options,
         index=index,
-        format_func=lambda form: _PLAIN if form == TABLE else f"{known.choices()[form]} ({form})",
+        format_func=lambda form: _PLAIN if form == TABLE else f"{uploads.choices()[form]} ({form})",
         key=key,
         placeholder="Choose one",
         persist_state="session",
@@ -72,7 +69,7 @@ def _box(options: list[str], index: int | None, key: str) -> str | None:
 def _said(recognised: str, current: str, *, by_user: bool) -> str:
     if not by_user:
         return recognised
-    what = "a plain table" if current == TABLE else f"{known.choices()[current]} ({current})"
+    what = "a plain table" if current == TABLE else f"{uploads.choices()[current]} ({current})"
     return f"Taken as {what}, as you chose."
 
 
@@ -104,8 +101,8 @@ def hub_panel() -> None:
         else:
             splits = sets[chosen][1].splits
             split = st.segmented_control("Split", splits, default=splits[0], required=True, key=f"hub_split_{chosen}")
-            known = sets[chosen][1]
-            name = chosen if known.file and split == splits[0] else f"{chosen}?split={split}"
+            listed = sets[chosen][1]
+            name = chosen if listed.file and split == splits[0] else f"{chosen}?split={split}"
         if st.button("Fetch", icon=":material/download:", key="hub_fetch", disabled=not name):
             _fetch(name)
 
@@ -167,20 +164,20 @@ def review_known(opening: DeltaGenerator, name: str, content: bytes, form: str, 
         with opening:
             ui.finding(f"“{name}” could be of two known formats. Say which it is.")
         return
-    digest = data.digest(content)
-    _, guess = known.recognition(name, digest, chosen, content)
+    digest = datasets.digest(content)
+    _, guess = uploads.recognition(name, digest, chosen, content)
     if guess:
         with opening:
             ui.finding(f"“{name}” has an encoding that nothing in it states. Say which reads right first.")
-        reading.ask_encoding(guess, digest)
+        ask_encoding(guess, digest)
         return
     companions = _companions(form, digest)
-    ids = tuple((other, data.digest(held)) for other, held in companions)
+    ids = tuple((other, datasets.digest(held)) for other, held in companions)
     try:
-        found = known.imported(name, digest, form, chosen, ids, content, companions)
+        found = uploads.imported(name, digest, form, chosen, ids, content, companions)
     except EngineError as error:
         with opening:
-            ui.show_error(error, f"“{name}” could not be read as {known.choices()[form]}. Nothing was saved.")
+            ui.show_error(error, f"“{name}” could not be read as {uploads.choices()[form]}. Nothing was saved.")
         return
     with opening:
         title = FORMATS[form.partition(":")[0]].title
@@ -216,7 +213,7 @@ def _understood(found: Imported) -> None:
 
 
 def _parts(found: Imported) -> list[str]:
-    """What saving the file gives, in sentences."""
+    """Outcome of saving the file, in sentences."""
     pairs = len(found.comparisons)
     out = []
     if found.has_texts:
@@ -251,8 +248,8 @@ def _keep_known(found: Imported, title: str) -> None:
     try:
         if found.has_texts:
             dataset = as_dataset(found, title)
-            data.save(dataset)
-            said.append(f"Saved {data.counts(dataset)}")
+            datasets.save(dataset)
+            said.append(f"Saved {datasets.counts(dataset)}")
             state.choose_data(dataset.dataset_id)
         if found.has_texts and len(found.comparisons):
             pairs = as_comparisons(found, title)
@@ -280,7 +277,7 @@ def _convert(found: Imported, digest: str) -> None:
                   "pairs": "Plain table of pairs", "verdicts": "Plain table of verdicts"}  # fmt: skip
         to = st.selectbox("Format to write", list(able), format_func=lambda n: f"{titles[n]} ({n})", key="convert_to")
         try:
-            made = known.written(digest, found.format, str(to), found)
+            made = uploads.written(digest, found.format, str(to), found)
         except EngineError as error:
             ui.show_error(error, "This file cannot be written so.")
             return
@@ -333,7 +330,7 @@ def uploader() -> None:
 
 
 def _known_formats() -> None:
-    """Which files of other tools need no columns chosen; an Inspect log ends in .eval."""
+    """Help on files of other tools that need no columns chosen; an Inspect log ends in .eval."""
     label = f"{len(FORMATS)} formats of other tools"
     with st.popover(label, type="tertiary", icon=":material/dataset:", on_change="rerun", key="known_list") as panel:
         if panel.open:
@@ -354,9 +351,9 @@ def _take(key: str) -> Callable[[], None]:
 
 def review(name: str, content: bytes) -> None:
     """Everything between choosing a file and saving it; an error leaves file and choices as they are."""
-    file_digest = data.digest(content)
+    file_digest = datasets.digest(content)
     opening = st.container()
-    chosen = reading.chosen_reading(file_digest)
+    chosen = chosen_reading(file_digest)
     known = choice(name, content, file_digest, chosen)
     if known != TABLE:
         review_known(opening, name, content, known, chosen)
@@ -369,11 +366,11 @@ def review(name: str, content: bytes) -> None:
         with opening:
             ui.show_error(error, f"“{name}” could not be read. It is still here; nothing was saved.")
             _discard_button("Choose another file", type="primary")
-        reading.change_after_error(name, content, file_digest)
+        change_after_error(name, content, file_digest)
         return
-    reading.how_it_was_read(opened, file_digest)
+    how_it_was_read(opened, file_digest)
     if opened.raw.is_guess:
-        reading.ask_encoding(opened.raw, file_digest)
+        ask_encoding(opened.raw, file_digest)
     columns.preset_line(opened, file_digest)
     mapping = columns.mapping(opened)
     task, title = columns.task_and_title(name, file_digest, opened)
@@ -426,7 +423,7 @@ def _opening_sentence(name: str, dataset: Dataset, *, is_guess: bool) -> str:
         return f"“{name}” has an encoding that nothing in it states. Say which reads right before it is saved."
     if dataset.errors:
         return f"“{name}” has {plural(len(dataset.errors), 'problem')} to solve before it can be saved."
-    return f"“{name}” holds {data.counts(dataset)}. It is not saved yet."
+    return f"“{name}” holds {datasets.counts(dataset)}. It is not saved yet."
 
 
 def _save(dataset: Dataset, *, is_guess: bool) -> None:
@@ -448,7 +445,7 @@ def _save(dataset: Dataset, *, is_guess: bool) -> None:
 
 def _keep(dataset: Dataset) -> None:
     try:
-        data.save(dataset)
+        datasets.save(dataset)
     except EngineError as error:
         ui.show_error(error, "The data could not be saved. Your file is still here.")
         return

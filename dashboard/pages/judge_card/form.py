@@ -36,13 +36,13 @@ _FAR = 400
 
 @dataclass(frozen=True)
 class Draft:
-    """What the fields hold now.
+    """A card as the fields hold it now.
 
     Attributes:
         card: the card, or None while it cannot be one.
         model: spec of the model it is asked of.
         error: why it cannot be one.
-        notices: what to look at twice.
+        notices: cautions about the card.
     """
 
     card: catalog.Card | None
@@ -52,7 +52,7 @@ class Draft:
 
     @property
     def usable(self) -> bool:
-        """Whether it may be tried and saved."""
+        """True where it may be tried and saved."""
         return self.card is not None and not any(notice.error for notice in self.notices)
 
 
@@ -132,7 +132,7 @@ def _what_is_asked() -> tuple[str, str]:
 
 
 def _reading(mode: str, protocol: str) -> None:
-    """How the answer is read and written; only what matters for the mode."""
+    """Fields for reading and writing the answer; only those that matter for the mode."""
     if mode == "json":
         st.text_input("Path of the value", key=PATH, placeholder="$.score", max_chars=200, persist_state="session")
     if mode != "label probabilities":

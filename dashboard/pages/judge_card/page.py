@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import run_view as data
-from dashboard import state, ui
-from dashboard.pages.judge_card import saved as card_saved
+from dashboard import ui
+from dashboard.datasets import chosen_dataset
 from dashboard.pages.judge_card.form import begin, fields
-from dashboard.pages.judge_card.saved import trial
-from engine.core.errors import EngineError
+from dashboard.pages.judge_card.saved import listed, save, source, trial
 
 st.title("Judge card", anchor=False)
 ui.finding("A judge is a model and its prompt. Write or paste yours, try it on three rows, use it everywhere.")
-try:
-    dataset = data.dataset(state.text(state.DATA))
-except EngineError as error:
-    ui.show_error(error, "The chosen data cannot be opened.")
-    ui.nothing_yet("Choose other data on the left, or upload the file again.", "pages/data/page.py", "Data")
-else:
+if dataset := chosen_dataset():
     begin(dataset.task)
-    card_saved.source()
+    source()
     draft = fields()
     if draft.error:
         ui.show_error(draft.error, "This card cannot be used yet.")
@@ -29,6 +22,6 @@ else:
     st.header("Three rows", anchor=False)
     trial(draft, dataset)
     st.header("Save it", anchor=False)
-    card_saved.save(draft)
+    save(draft)
     st.header("Saved cards", anchor=False)
-    card_saved.listed()
+    listed()

@@ -17,7 +17,7 @@ from engine.core.files import safe_csv
 from engine.core.schema import Protocol
 from engine.core.settings import get_settings
 from engine.data.dataset import Dataset
-from engine.jobs import manager as jobs
+from engine.jobs.manager import manager
 from engine.plots.text import plural, three_digits
 
 DELETED, FAILED, FILE_ROUND = "card_deleted", "card_error", "card_file_round"
@@ -230,7 +230,7 @@ def _ask(asked: tuple[Any, ...], card: catalog.Card, model: str) -> None:
     params = {"card": card.model_dump(mode="json", exclude_defaults=True), "model": model, "data": data}
     try:
         with st.spinner("Asking the judge …", show_time=True):
-            result = jobs.manager().ask("card_preview", {**params, "response_ids": list(rows)})
+            result = manager().ask("card_preview", {**params, "response_ids": list(rows)})
     except EngineError as error:
         st.session_state.pop(HELD, None)
         ui.show_error(error, "The card could not be tried.")

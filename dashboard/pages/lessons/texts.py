@@ -21,7 +21,7 @@ PROTOCOLS, AUDIT = "pages/protocols/page.py", "pages/transport_audit/page.py"
 
 @dataclass(frozen=True)
 class Guess:
-    """What the class writes down before the answer: the question, its unit and its range."""
+    """A guess that the class writes down before the answer: the question, its unit and its range."""
 
     label: str
     unit: str
@@ -51,10 +51,10 @@ class Other:
 
     Attributes:
         judge: its spec; empty where a preset of planted texts or directions stands in for a judge.
-        about: what is known of it, so that the number can be checked.
+        about: its known properties, by which the number can be checked.
         preset: the page with this judge.
         job: kind and parameters of the run that measures it in seconds, without a model; None where it is recorded.
-        measures: what is measured of it, where that is not what answers the lesson.
+        measures: its numbers, where they are not those that answer the lesson.
     """
 
     judge: str
@@ -71,10 +71,10 @@ class Lesson:
     Attributes:
         key: its name in the URL.
         data: the demo set that its answer is on.
-        measures: what answers; the first is the one that is guessed.
+        measures: numbers that answer; the first is the one that is guessed.
         sign: on which side of the null the effect lies, 1 or -1.
-        effect, none: what is said of the bundled judge where the effect is clear, and where it is not.
-        paper, why: what the paper found, and why this judge may differ.
+        effect, none: sentences on the bundled judge where the effect is clear, and where it is not.
+        paper, why: the paper's finding, and reasons for this judge to differ.
     """
 
     key: str

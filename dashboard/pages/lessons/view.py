@@ -10,8 +10,7 @@ import streamlit as st
 from dashboard import findings, state, ui
 from dashboard.measured import Measured, elsewhere, find
 from dashboard.pages.lessons.texts import BY_KEY, JUDGE, LESSONS, Lesson, Other, Preset
-from dashboard.progress import progress, start_job
-from dashboard.run_view import newest_job
+from dashboard.progress import newest_job, progress, start_job
 from engine.plots.glance import GlanceRow, plot_glance, prepare_glance, same_axis
 from engine.plots.text import MINUS, fixed
 
@@ -157,7 +156,7 @@ def verdict(chosen: Lesson, found: Measured) -> str:
 
 
 def about_guess(guess: float, found: Measured) -> str:
-    """How near the guess came."""
+    """Distance of the guess from the measurement, in a sentence."""
     row = found.row
     off = abs(guess - row.value)
     inside = row.lower <= guess <= row.upper

@@ -17,7 +17,7 @@ SIGNS = {
     "not seen": ("not seen here", ":material/radio_button_unchecked:", "gray"),
     "the other way": ("the other way here", ":material/undo:", "orange"),
 }
-"""What is said of a finding, its sign and its colour."""
+"""Verdict on a finding: word, sign and colour."""
 COMMITTED = "From the result tables that ship with the project; each row names its command."
 PAPERS = {"CAP": "CAP", "PUAudit": "PUAudit", "RefSwap": "RefSwap", "Protocols": "Pairwise or Pointwise"}
 

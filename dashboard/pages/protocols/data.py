@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
 
-import pandas as pd
 import streamlit as st
 
 from dashboard import findings, state, ui
-from dashboard.run_view import first_readable, named_runs, open_named, version_of
+from dashboard.run_view import RunView, Stored
 from engine import catalog
 from engine.core.schema import NONE, Protocol
-from engine.core.settings import get_settings
 from engine.plots.text import THIN, count, interval_text, three_digits
 from engine.stats.arena import Arena, arm_name, arm_parts
 from engine.stats.intervals import Interval
 from engine.stats.paired import PairedTest
-from engine.studies.figure import Source
 from engine.studies.protocols import figures
 from engine.studies.protocols.advice import Evidence
 from engine.studies.protocols.figures import title
@@ -33,43 +30,31 @@ from engine.studies.protocols.metrics import (
 )
 from engine.studies.protocols.rows import whole_arms
 
-STUDY = "protocols"
 MODAL, LIKE, MARGIN = figures.MODAL, figures.LIKE, figures.MARGIN
 RULES = {MODAL: "Equal modal score", LIKE: "As often as pairwise", MARGIN: "Within a margin"}
 """The page's words for the tie rules."""
 
 
-@dataclass(frozen=True)
-class ProtocolRun:
-    """A run's tables, as arrays.
+class ProtocolRun(RunView):
+    """A run of the study protocols."""
 
-    Attributes:
-        texts: by (arm, response id), the text that was judged.
-        source: the run as figures read it.
-    """
+    kind = "protocols"
+    variants = Stored("variants")
 
-    run_id: str
-    version: str
-    manifest: dict[str, Any]
-    arena: Arena
-    variants: pd.DataFrame
-    texts: dict[tuple[str, str], str]
-    source: Source
+    @cached_property
+    def arena(self) -> Arena:
+        """Its verdicts as arrays."""
+        return figures.arena(self.source)
 
-    @property
-    def recorded(self) -> bool:
-        """True where these numbers shipped with the project."""
-        return bool(self.manifest.get("recorded", False))
+    @cached_property
+    def texts(self) -> dict[tuple[str, str], str]:
+        """By (arm, response id), the text that was judged."""
+        held = self.variants
+        return dict(zip(zip(held["style"], held["response_id"], strict=True), held["text"], strict=True))
 
-    @property
-    def config(self) -> dict[str, Any]:
-        """The settings it ran with."""
-        return dict(self.manifest["config"])
-
-    @property
-    def judge(self) -> str:
-        """The judge's spec."""
-        return str(self.config["judge"])
+    def holds_something(self) -> bool:
+        """Verdicts and the texts they are about."""
+        return super().holds_something() and len(self.variants) > 0
 
     @property
     def distractors(self) -> list[str]:
@@ -94,32 +79,6 @@ class ProtocolRun:
     def lowest(self) -> int:
         """Most systems that the run rewrote for it."""
         return figures.lowest_of(self.source)
-
-
-def latest(judge: str, dataset_id: str) -> ProtocolRun | None:
-    """The newest run of this judge on these data; else the recorded one, if it fits."""
-    return first_readable(named_runs(STUDY, judge, dataset_id), lambda named: load(named[0], version_of(named[1])))
-
-
-def load(run_id: str, version: str) -> ProtocolRun | None:
-    """A run at one moment, or None where it has judged nothing yet.
-
-    Raises:
-        EngineError: there is no such run, or it is damaged.
-    """
-    return _load(run_id, version, str(get_settings().data_dir))
-
-
-@st.cache_resource(max_entries=8, show_spinner=False)
-def _load(run_id: str, version: str, root: str) -> ProtocolRun | None:
-    del root  # part of the cache key only
-    folder = open_named(STUDY, run_id)
-    source = Source(folder)
-    verdicts, variants = source.table("verdicts"), source.table("variants")
-    if not len(verdicts) or not len(variants):
-        return None
-    texts = dict(zip(zip(variants["style"], variants["response_id"], strict=True), variants["text"], strict=True))
-    return ProtocolRun(run_id, version, source.manifest, figures.arena(source), variants, texts, source)
 
 
 def read_view(run: ProtocolRun, rule: str, margin: float) -> View:
@@ -225,8 +184,9 @@ def pick_board(run: ProtocolRun) -> BoardSetting:
     with one:
         lowest = _lowest(run)
     with two:
-        chosen = ui.pick("Rewritten systems", list(WHOSE), key=_seeded(CHOSEN, list(WHOSE)), title=WHOSE.__getitem__)
-        state.publish(CHOSEN, chosen, "own")
+        chosen = ui.pick(
+            "Rewritten systems", list(WHOSE), key=CHOSEN, default="own", publish=True, title=WHOSE.__getitem__
+        )
     with three:
         elo_k = float(_whole("K of the online Elo", K_ELO, 64, 16))
     return BoardSetting(lowest, "pairwise" if chosen == "pairwise" else "own", elo_k)
@@ -234,9 +194,7 @@ def pick_board(run: ProtocolRun) -> BoardSetting:
 
 def _style(run: ProtocolRun) -> str:
     styles = run.styles
-    style = ui.pick("Distractor", styles, key=_seeded(STYLE, styles), title=title)
-    state.publish(STYLE, style, styles[0])
-    return style
+    return ui.pick("Distractor", styles, key=STYLE, default=styles[0], publish=True, title=title)
 
 
 def _arm(run: ProtocolRun, style: str) -> str:
@@ -259,11 +217,12 @@ def _rule(run: ProtocolRun) -> tuple[str, float]:
     rule = ui.pick(
         "Two scores tie at",
         rules,
-        key=_seeded(RULE, rules),
+        key=RULE,
+        default=rules[0],
+        publish=True,
         title=RULES.__getitem__,
         help="Pointwise scores become comparisons. Paper 004 ties equal modal scores, which suppresses flips.",
     )
-    state.publish(RULE, rule, rules[0])
     if rule != MARGIN:
         return rule, 0.0
     state.seed_number(MARGIN_KEY, 0.0, 1.0, 0.1)
@@ -284,11 +243,6 @@ def _whole(name: str, key: str, high: int, default: int) -> int:
     chosen = int(st.slider(name, 1, high, key=key, persist_state="session"))
     state.publish(key, str(chosen), str(default))
     return chosen
-
-
-def _seeded(key: str, options: list[str]) -> str:
-    state.seed(key, options, options[0])
-    return key
 
 
 # Sentences of the page Protocols and leaderboard, made from the tables its figures draw.

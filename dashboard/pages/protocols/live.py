@@ -7,13 +7,13 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from dashboard import state, ui
+from dashboard import ui
 from dashboard.pages.protocols.setup import pick_rewriter
 from dashboard.ui import show_marked, show_verbatim
 from engine import catalog
 from engine.core.errors import EngineError
 from engine.data.dataset import Dataset
-from engine.jobs import manager as jobs
+from engine.jobs.manager import manager
 from engine.plots.text import MISSING, three_digits
 from engine.studies.protocols.figures import TITLES
 
@@ -62,8 +62,7 @@ def _choose(dataset: Dataset) -> dict[str, Any] | None:
     if not items:
         return None
     contexts = dict(zip(dataset.items["item_id"], dataset.items["context"].fillna(""), strict=True))
-    state.seed(ITEM, items, items[0])
-    item = ui.pick("Item", items, key=ITEM, title=lambda i: f"{i} · {contexts.get(i, '')[:60]}")
+    item = ui.pick("Item", items, key=ITEM, default=items[0], title=lambda i: f"{i} · {contexts.get(i, '')[:60]}")
     responses = dataset.responses[dataset.responses["item_id"] == item]
     names = dict(zip(responses["response_id"], responses["system"].fillna(""), strict=True))
     ids = list(names)
@@ -75,8 +74,7 @@ def _choose(dataset: Dataset) -> dict[str, Any] | None:
         b = _pick("B", B, others, others[0], names)
     with columns[2]:
         styles = [*catalog.DISTRACTORS, catalog.PLACEBO]
-        state.seed(STYLE, styles, styles[0])
-        style = ui.pick("Manner", styles, key=STYLE, title=lambda s: TITLES[s])
+        style = ui.pick("Manner", styles, key=STYLE, default=styles[0], title=lambda s: TITLES[s])
     with columns[3]:
         side = st.segmented_control("Rewritten", ["A", "B"], default="B", key=SIDE, required=True)
     left, right = st.columns(2, gap="medium")
@@ -95,13 +93,14 @@ def _choose(dataset: Dataset) -> dict[str, Any] | None:
 
 
 def _pick(name: str, key: str, ids: list[str], default: str, names: dict[str, str]) -> str:
-    state.seed(key, ids, default)
-    return ui.pick(name, ids, key=key, title=lambda i: f"{names.get(i, '')} · {i}" if names.get(i) else i)
+    return ui.pick(
+        name, ids, key=key, default=default, title=lambda i: f"{names.get(i, '')} · {i}" if names.get(i) else i
+    )
 
 
 @st.cache_data(max_entries=256, show_spinner=False)
 def _ask(judge: str, data: str, **choice: Any) -> dict[str, Any]:
-    return jobs.manager().ask("distract_one", {"judge": judge, "data": data, **choice})
+    return manager().ask("distract_one", {"judge": judge, "data": data, **choice})
 
 
 def _sentence(answer: dict[str, Any], side: str) -> str:

@@ -12,13 +12,16 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import findings, state, ui
-from dashboard.pages.protocols import data
 from dashboard.pages.protocols.data import (
     RULES,
+    Board,
     BoardSetting,
     ProtocolRun,
     Setting,
+    board_of,
     board_sentence,
+    evidence,
+    flips_of,
     headline,
     net_sentence,
     percent,
@@ -26,7 +29,6 @@ from dashboard.pages.protocols.data import (
     pick_setting,
     tested,
 )
-from dashboard.run_table import run_table
 from dashboard.ui import show_marked, show_verbatim
 from engine import catalog
 from engine.core.schema import NONE, Protocol
@@ -125,7 +127,7 @@ def rewritings(run: ProtocolRun, dataset: Dataset, setting: Setting) -> None:
     more = {"left_out": "Why others were left out", "rules_changed": "Break or mend a rule"}
     listed = shown.rename(columns=names | more)
     st.dataframe(listed, hide_index=True, key="protocols_checks")
-    run_table(run, listed, title="What the content checks kept", key="protocols_checks_kept", file="checks.csv")
+    ui.run_table(run, listed, title="What the content checks kept", key="protocols_checks_kept", file="checks.csv")
     of_arm = (
         run.variants[run.variants["style"] == setting.arm]
         .sort_values("kept", ascending=False, kind="stable")
@@ -213,7 +215,7 @@ def _chosen(run: ProtocolRun, table: pd.DataFrame, heading: str, key: str) -> in
     event = st.dataframe(
         table, key=f"{key}_table", on_select="rerun", selection_mode="single-row", hide_index=True, height=240
     )
-    run_table(run, table, title=f"Cases: {heading}", key=f"{key}_list", label="Cases (CSV)", file=f"{key}_cases.csv")
+    ui.run_table(run, table, title=f"Cases: {heading}", key=f"{key}_list", label="Cases (CSV)", file=f"{key}_cases.csv")
     rows = event["selection"]["rows"]
     return rows[0] if rows and rows[0] < len(table) else 0
 
@@ -340,7 +342,7 @@ def show_cases(
         chosen = st.dataframe(
             table, key=f"{key}_table", on_select="rerun", selection_mode="single-row", hide_index=True, height=260
         )
-        run_table(
+        ui.run_table(
             run, table, title=f"Cases: {heading}", key=f"{key}_list", label="Cases (CSV)", file=f"{key}_cases.csv"
         )
         rows = chosen["selection"]["rows"]
@@ -434,7 +436,7 @@ def _flips(run: ProtocolRun, dataset: Dataset, setting: Setting) -> None:
     with right:
         net = flips(run, setting, net=True, key="protocols_net")
     clicked = clicked or net
-    compared = data.flips_of(run, (setting.arm,), setting.view)
+    compared = flips_of(run, (setting.arm,), setting.view)
     ui.facts(
         {
             "Pairs with a loser": f"{compared.pairwise.n} pairwise, {compared.pointwise.n} pointwise",
@@ -490,14 +492,14 @@ def _leaderboard(run: ProtocolRun, dataset: Dataset, setting: Setting) -> None:
     protocol = judged[0]
     for column, p in zip(st.columns(len(judged), gap="medium"), judged, strict=True):
         with column:
-            ranked = data.board_of(run, p, arm, asked.lowest, setting.view, asked.chosen_by, asked.elo_k)
+            ranked = board_of(run, p, arm, asked.lowest, setting.view, asked.chosen_by, asked.elo_k)
             at = board(run, "slope", p, arm, setting, asked, key=f"protocols_slope_{p.value}")
             ui.note(board_sentence(run, ranked))
             ui.note(_problems(run, ranked))
             ratings = _ratings(run, ranked)
             st.dataframe(ratings, hide_index=True, key=f"protocols_ratings_{p.value}")
             ui.note(MARKED)
-            run_table(
+            ui.run_table(
                 run, ratings, title=f"Ratings before and after, {p.value}", key=f"protocols_ratings_{p.value}_kept",
                 said=f"{title(arm)}, {plural(asked.lowest, 'system')} rewritten; ties: {RULES[setting.rule].lower()}. "
                 + MARKED,
@@ -552,7 +554,7 @@ def _advice(run: ProtocolRun, _: Dataset, setting: Setting) -> None:
     if not (run.arena.has_pairwise and run.arena.has_pointwise):
         ui.nothing_yet("Advice needs both protocols; this judge answers one of them.")
         return
-    for k, advice in enumerate(advise(data.evidence(run, setting.view))):
+    for k, advice in enumerate(advise(evidence(run, setting.view))):
         with st.container(border=True, gap="xsmall"):
             ui.finding(advice.text)
             with st.container(horizontal=True, vertical_alignment="center", gap="small"):
@@ -566,7 +568,7 @@ def _advice(run: ProtocolRun, _: Dataset, setting: Setting) -> None:
     )
 
 
-def _ratings(run: ProtocolRun, ranked: data.Board) -> pd.DataFrame:
+def _ratings(run: ProtocolRun, ranked: Board) -> pd.DataFrame:
     rows = [
         {
             "System": f"{system} ✎" if i in ranked.distracted else system,
@@ -583,7 +585,7 @@ def _ratings(run: ProtocolRun, ranked: data.Board) -> pd.DataFrame:
     return pd.DataFrame(rows).sort_values("Before", ascending=False)
 
 
-def _problems(run: ProtocolRun, ranked: data.Board) -> str:
+def _problems(run: ProtocolRun, ranked: Board) -> str:
     """Systems that never met, ratings held finite by added ties, and what was left out; each a sentence."""
     parts = board_problems(ranked, run.arena.systems)
     if ranked.left_out:

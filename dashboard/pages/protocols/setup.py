@@ -5,9 +5,8 @@ from __future__ import annotations
 import streamlit as st
 
 from dashboard import state, ui
-from dashboard.pages.protocols.data import STUDY
-from dashboard.progress import api_cost, progress, start_job
-from dashboard.run_view import newest_job
+from dashboard.pages.protocols.data import ProtocolRun
+from dashboard.progress import BUSY, api_cost, progress, start_job
 from engine import catalog
 from engine.core.schema import Protocol
 from engine.data.dataset import Dataset
@@ -48,11 +47,6 @@ def pick_rewriter(key: str) -> str:
         help="Or type a spec: hf:ORG/NAME, path:FOLDER or api:MODEL. The content checks are the same for all.",
     )
     return str(chosen or next(iter(titles)))
-
-
-def watched(judge: str, dataset_id: str) -> Job | None:
-    """The newest job about this judge and these data."""
-    return newest_job(STUDY, judge=judge, data=dataset_id)
 
 
 def setup(judge: str, dataset: Dataset, job: Job | None) -> None:
@@ -105,8 +99,7 @@ def setup(judge: str, dataset: Dataset, job: Job | None) -> None:
 
 
 def _choice(name: str, key: str, options: dict[str, str]) -> str:
-    state.seed(key, list(options), next(iter(options)))
-    return ui.pick(name, list(options), key=key, title=lambda o: options[o])
+    return ui.pick(name, list(options), key=key, default=next(iter(options)), title=lambda o: options[o])
 
 
 def _calls(dataset: Dataset, arms: int, limit: int) -> int:
@@ -119,7 +112,7 @@ def _calls(dataset: Dataset, arms: int, limit: int) -> int:
 
 def _cost(calls: int, arms: int, *, busy: bool) -> str:
     if busy:
-        return "A run is going; stop it or let it finish before you start another."
+        return BUSY
     return f"About {plural(calls, 'judge call')}." if arms else "Choose at least one distractor and one strength."
 
 
@@ -134,4 +127,4 @@ def _start(judge: str, dataset: Dataset, arms: list[str], limit: int, chosen: di
         "limit": limit,
         **chosen,
     }
-    start_job(STUDY, params, "The run could not be started.")
+    start_job(ProtocolRun.kind, params, "The run could not be started.")

@@ -2,99 +2,47 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
-import streamlit as st
 
-from dashboard.run_view import first_readable, named_runs, open_named, version_of
+from dashboard.run_view import RunView, Stored
 from engine import catalog
 from engine.core.schema import NONE
-from engine.core.settings import get_settings
 from engine.plots.text import THIN, count, interval_text, plural, three_digits
 from engine.stats.intervals import Interval
-from engine.studies.figure import Source
-from engine.studies.refswap.figures import CALIBRATED, key_title, summary_at
 from engine.studies.refswap.figures import arms as arms_of
+from engine.studies.refswap.figures import key_title
 from engine.studies.refswap.figures import swaps as swapped
 from engine.studies.refswap.figures import table as table_of
 from engine.studies.refswap.metrics import Summary, Table
 from engine.studies.refswap.scores import max_p_cf
 
-STUDY = "refswap"
 ARMS = {"other": "another answer type", "same": "the same answer type"}
 
 
-@dataclass(frozen=True)
-class SwapRun:
-    """A run's tables.
+class SwapRun(RunView):
+    """A run of the study refswap."""
 
-    Attributes:
-        arms: arms of counterfactual references that the run holds.
-        tables: the arrays of each arm.
-        source: the run as figures read it.
-    """
+    kind = "refswap"
+    verdicts = Stored("verdicts")
+    references = Stored("references")
 
-    run_id: str
-    manifest: dict[str, Any]
-    verdicts: pd.DataFrame
-    references: pd.DataFrame
-    arms: tuple[str, ...]
-    tables: dict[str, Table]
-    source: Source
+    @cached_property
+    def arms(self) -> tuple[str, ...]:
+        """Arms of counterfactual references that the run holds."""
+        return arms_of(self.source)
 
-    @property
-    def recorded(self) -> bool:
-        """Whether these numbers shipped with the project."""
-        return bool(self.manifest.get("recorded", False))
-
-    @property
-    def judge(self) -> str:
-        """The judge's spec."""
-        return str(self.manifest["config"]["judge"])
+    @cached_property
+    def tables(self) -> dict[str, Table]:
+        """The arrays of each arm."""
+        return {arm: table_of(self.source, arm) for arm in self.arms}
 
     @property
     def threshold(self) -> float:
         """p_yes from which the run checked a YES; a lower one would need checks that were not made."""
-        return float(self.manifest["config"].get("threshold", 0.5))
-
-
-def load(run_id: str, version: str) -> SwapRun | None:
-    """A run at one moment, or None where it has written nothing yet.
-
-    Raises:
-        RunError: there is no such run, or it is damaged.
-    """
-    return _load(run_id, version, str(get_settings().data_dir))
-
-
-@st.cache_resource(max_entries=12, show_spinner=False)
-def _load(run_id: str, version: str, root: str) -> SwapRun | None:
-    del version, root  # part of the cache key only
-    folder = open_named(STUDY, run_id)
-    source = Source(folder)
-    if not len(source.table("samples")):
-        return None
-    arms = arms_of(source)
-    tables = {arm: table_of(source, arm) for arm in arms}
-    return SwapRun(run_id, source.manifest, source.table("verdicts"), source.table("references"), arms, tables, source)
-
-
-def latest(judge: str, dataset_id: str) -> SwapRun | None:
-    """The newest run of this verifier on these data; else the recorded one, if it fits."""
-    return first_readable(named_runs(STUDY, judge, dataset_id), lambda found: load(found[0], version_of(found[1])))
-
-
-def setting_of(arm: str, k: int, delta: float, gamma: float | None, threshold: float) -> dict[str, float | int | str]:
-    """A setting as the figure names it; gamma None for eq. 5's."""
-    return {"arm": arm, "k": k, "delta": delta, "gamma": CALIBRATED if gamma is None else gamma, "threshold": threshold}
-
-
-def summary(run: SwapRun, arm: str, k: int, delta: float, gamma: float | None, threshold: float) -> Summary:
-    """What the sliders say of a run; delta in points of 100, gamma None for eq. 5's."""
-    return summary_at(run.source, setting_of(arm, k, delta, gamma, threshold))
+        return float(self.config.get("threshold", 0.5))
 
 
 def swaps(run: SwapRun, arm: str, k: int, threshold: float) -> pd.DataFrame:
@@ -111,24 +59,24 @@ def percent(one: Interval) -> str:
     return interval_text(100 * one.value, 100 * one.lower, 100 * one.upper, unit="%")
 
 
-def headline(run: SwapRun, found: Summary) -> str:
-    """What the run shows at this setting, in one or two sentences."""
+def headline(run: SwapRun, summary: Summary) -> str:
+    """The run's result at this setting, in one or two sentences."""
     name = "This planted verifier" if run.judge.startswith("planted:") else f"The {_title(run.judge)}"
-    before = found.before.fpr
+    before = summary.before.fpr
     if np.isnan(before.value):
         return f"{name}: no key has been read yet."
-    if not found.n_fooled:
+    if not summary.n_fooled:
         return f"{name} is not fooled: master keys accepted {percent(before)} (test part). There is nothing to remove."
     fooled = f"{name} accepts master keys on {percent(before)} of {plural(before.n_clusters, 'question')}"
-    if not found.n_right:
+    if not summary.n_right:
         return f"{fooled}, and no correct response at all, so nothing can be told apart."
-    if found.auc.lower <= 0.5 <= found.auc.upper:
-        return f"{fooled}, and RefSwap does not measurably tell these from correct answers ({_auc(found)})."
-    if found.auc.value < 0.5:
-        return f"{fooled}. RefSwap would remove correct answers first ({_auc(found)})."
+    if summary.auc.lower <= 0.5 <= summary.auc.upper:
+        return f"{fooled}, and RefSwap does not measurably tell these from correct answers ({_auc(summary)})."
+    if summary.auc.value < 0.5:
+        return f"{fooled}. RefSwap would remove correct answers first ({_auc(summary)})."
     return (
-        f"{fooled}; behind RefSwap on {percent(found.after.fpr)}, and accuracy on responses goes from "
-        f"{_share(found.before.accuracy)} to {_share(found.after.accuracy)} ({_auc(found)})."
+        f"{fooled}; behind RefSwap on {percent(summary.after.fpr)}, and accuracy on responses goes from "
+        f"{_share(summary.before.accuracy)} to {_share(summary.after.accuracy)} ({_auc(summary)})."
     )
 
 
@@ -147,7 +95,7 @@ def by_answer_type(run: SwapRun, threshold: float) -> str:
 
 
 def left_out_note(run: SwapRun) -> str:
-    """How many items could not be asked about, in a sentence."""
+    """Number of items that could not be asked about, in a sentence."""
     n = int(run.manifest.get("data", {}).get("n_without_reference", 0))
     return f"Left out: {plural(n, 'item')} without a reference." if n else ""
 
@@ -158,19 +106,19 @@ def _title(spec: str) -> str:
     return title[:1].lower() + title[1:]
 
 
-def mechanism(run: SwapRun, arm: str, found: Summary, threshold: float) -> str:
+def mechanism(run: SwapRun, arm: str, summary: Summary, threshold: float) -> str:
     """Why, from the stored probabilities: the medians under swapped references."""
-    table = swaps(run, arm, found.k, threshold)
+    table = swaps(run, arm, summary.k, threshold)
     medians = table.groupby("group")["max_p_cf"].median()
     if not {"correct", "key"} <= set(medians.index):
         return ""
     right, key = float(medians["correct"]), float(medians["key"])
     text = (
-        f"Under {plural(found.k, 'reference')} of {ARMS[arm]}, the largest p(YES) has a median of "
+        f"Under {plural(summary.k, 'reference')} of {ARMS[arm]}, the largest p(YES) has a median of "
         f"{three_digits(right)} for accepted correct responses and {three_digits(key)} for accepted keys."
     )
-    if found.auc.lower <= 0.5 <= found.auc.upper:
-        kept = f"{percent(found.pass_right)} of accepted correct responses and {percent(found.pass_fooled)} of keys"
+    if summary.auc.lower <= 0.5 <= summary.auc.upper:
+        kept = f"{percent(summary.pass_right)} of accepted correct responses and {percent(summary.pass_fooled)} of keys"
         return f"{text} Neither survives a swap measurably better, so γ removes both: {kept} keep their YES."
     if right < 0.05 and key < 0.05:
         return f"{text} This verifier follows the reference for both, so a swap leaves neither: it does not self-solve."
@@ -179,9 +127,9 @@ def mechanism(run: SwapRun, arm: str, found: Summary, threshold: float) -> str:
     return f"{text} Correct responses keep more of their YES, which is what RefSwap rests on (self-solving)."
 
 
-def _auc(found: Summary) -> str:
-    one = found.auc
-    sizes = f"{plural(found.n_right, 'correct response')} and {plural(found.n_fooled, 'key')}"
+def _auc(summary: Summary) -> str:
+    one = summary.auc
+    sizes = f"{plural(summary.n_right, 'correct response')} and {plural(summary.n_fooled, 'key')}"
     return f"AUC {interval_text(one.value, one.lower, one.upper)} of {sizes} accepted"
 
 
@@ -189,12 +137,12 @@ def _share(one: Interval) -> str:
     return interval_text(100 * one.value, 100 * one.lower, 100 * one.upper, unit="%")
 
 
-def false_positives(run: SwapRun, arm: str, found: Summary, dataset_items: pd.DataFrame) -> pd.DataFrame:
+def false_positives(run: SwapRun, arm: str, summary: Summary, dataset_items: pd.DataFrame) -> pd.DataFrame:
     """Every accepted key or wrong response, with its references and probabilities, the worst first."""
     table = run.tables[arm]
     s = table.samples
-    score = max_p_cf(s, found.k)
-    rows = np.flatnonzero((s.yes(found.threshold) == 1) & ~s.right)
+    score = max_p_cf(s, summary.k)
+    rows = np.flatnonzero((s.yes(summary.threshold) == 1) & ~s.right)
     texts = run.references.set_index(["item_id", "reference_id"])["reference"].to_dict()
     context = dict(zip(dataset_items["item_id"], dataset_items["context"].fillna(""), strict=True))
     out = []
@@ -202,10 +150,10 @@ def false_positives(run: SwapRun, arm: str, found: Summary, dataset_items: pd.Da
         item, name, attack = table.frame.iloc[i][["item_id", "response_id", "attack"]]
         asked = [
             f"{texts.get((item, f'{arm}-{j + 1}'), '?')}: {three_digits(float(s.cf[i, j]))}"
-            for j in range(min(found.k, s.cf.shape[1]))
+            for j in range(min(summary.k, s.cf.shape[1]))
             if s.asked[i, j]
         ]
-        passes = "unread" if np.isnan(score[i]) else "kept" if score[i] >= found.gamma else "removed"
+        passes = "unread" if np.isnan(score[i]) else "kept" if score[i] >= summary.gamma else "removed"
         out.append(
             {
                 "Question": context.get(item, item),

@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import pandas as pd
 import streamlit as st
 
 from dashboard import findings, state, ui
-from dashboard import linked_run as pinned
-from dashboard.pages.reference_swap import data as swaps
-from dashboard.pages.reference_swap.data import SwapRun
-from dashboard.run_table import run_table
+from dashboard.linked_run import judges
+from dashboard.pages.reference_swap.data import (
+    ARMS,
+    SwapRun,
+    by_answer_type,
+    false_positives,
+    headline,
+    left_out_note,
+    mechanism,
+    percent,
+)
 from engine import catalog
 from engine.core.schema import Protocol
 from engine.data.dataset import Dataset
 from engine.plots.text import fixed, interval_text, three_digits
 from engine.stats.intervals import Interval
-from engine.studies.refswap.figures import fewer_note, unread_note
+from engine.studies.refswap.figures import fewer_note, summary_at, unread_note
 from engine.studies.refswap.metrics import Summary
 
-# What the Reference swap page is set to: two verifiers, the arm, K, gamma or delta; all in the URL.
+# Settings of the Reference swap page: two verifiers, the arm, K, gamma or delta; all in the URL.
 
 FIRST, SECOND = "verifier", "verifier_b"
 ARM, MODE, K, DELTA, GAMMA, LEAST_YES = "swap_arm", "swap_mode", "swap_k", "swap_delta", "swap_gamma", "swap_yes"
@@ -41,7 +48,15 @@ GAMMAS = [0.0, *(round(m * 10.0**e, 9) for e in range(-5, 0) for m in (1, 1.5, 2
 
 @dataclass(frozen=True)
 class Setting:
-    """The sliders: gamma is None where eq. 5 sets it; delta in points; threshold is the verdict's."""
+    """The sliders, named as the settings of the study's figures.
+
+    Attributes:
+        arm: kind of the counterfactual references.
+        k: number of them.
+        delta: loss of accuracy that eq. 5 accepts when it sets gamma [points of 100].
+        gamma: least max_p_cf that keeps a YES, in [0, 1]; None where eq. 5 sets it.
+        threshold: p_yes from which a verdict is YES, in [0, 1].
+    """
 
     arm: str
     k: int
@@ -55,11 +70,11 @@ def verifiers() -> list[str]:
     listed = [spec for spec in catalog.judges_for(Protocol.VERIFIER) if spec != "planted:verifier"]
     named = [str(st.session_state.get(key) or st.query_params.get(key, "")) for key in (FIRST, SECOND)]
     more = [spec for spec in named if spec.startswith("planted:verifier") and spec not in REGIMES]
-    return list(dict.fromkeys([*listed, *REGIMES, *more, *pinned.judges()]))
+    return list(dict.fromkeys([*listed, *REGIMES, *more, *judges()]))
 
 
 def verifier_title(spec: str) -> str:
-    """What a verifier is called in the list."""
+    """Title of a verifier in the list."""
     return "None" if spec == NOBODY else REGIMES.get(spec) or catalog.describe_judge(spec).title
 
 
@@ -75,10 +90,7 @@ def pick_judges() -> tuple[str, str]:
 
 
 def _pick(name: str, key: str, options: list[str], about: str) -> str:
-    state.seed(key, options, DEFAULTS[key])
-    chosen = ui.pick(name, options, key=key, title=verifier_title, help=about)
-    state.publish(key, chosen, DEFAULTS[key])
-    return chosen
+    return ui.pick(name, options, key=key, default=DEFAULTS[key], publish=True, title=verifier_title, help=about)
 
 
 def pick_setting(arms: tuple[str, ...], k_max: int, floor: float) -> Setting:
@@ -165,13 +177,11 @@ TABS = ("Swapped references", "Keys", "Operating points", "Baselines", "False po
 def results(runs: Sequence[SwapRun], dataset: Dataset) -> None:
     """Sliders on top, then a column for each verifier; a slider redraws only this panel."""
     answer = st.container()  # above the sliders that it follows
-    arms = tuple(arm for arm in swaps.ARMS if all(arm in run.arms for run in runs)) or ("other",)
+    arms = tuple(arm for arm in ARMS if all(arm in run.arms for run in runs)) or ("other",)
     k_max = min(run.tables[arms[0]].samples.k_max or 1 for run in runs)
     setting = pick_setting(arms, k_max, max(run.threshold for run in runs))
-    found = [
-        swaps.summary(run, setting.arm, setting.k, setting.delta, setting.gamma, setting.threshold) for run in runs
-    ]
-    for column, run, one in zip(answer.columns(len(runs), gap="large"), runs, found, strict=True):
+    summaries = [summary_at(run.source, asdict(setting)) for run in runs]
+    for column, run, one in zip(answer.columns(len(runs), gap="large"), runs, summaries, strict=True):
         with column:
             _heading(run, one, setting)
     draws: dict[str, Callable[[SwapRun, Summary, Setting, str], None]] = {
@@ -186,41 +196,41 @@ def results(runs: Sequence[SwapRun], dataset: Dataset) -> None:
             continue
         with tab:
             if name in wide:
-                for i, (run, one) in enumerate(zip(runs, found, strict=True)):
+                for i, (run, one) in enumerate(zip(runs, summaries, strict=True)):
                     ui.note(verifier_title(run.judge))
                     wide[name](run, one, setting, dataset, f"swap_{i}")
                 continue
             parts = st.columns(len(runs), gap="large")
-            for i, (part, run, one) in enumerate(zip(parts, runs, found, strict=True)):
+            for i, (part, run, one) in enumerate(zip(parts, runs, summaries, strict=True)):
                 with part:
                     draws[name](run, one, setting, f"swap_{i}")
 
 
-def _heading(run: SwapRun, found: Summary, setting: Setting) -> None:
+def _heading(run: SwapRun, summary: Summary, setting: Setting) -> None:
     st.subheader(ui.plain(verifier_title(run.judge)), anchor=False)
     st.badge(findings.provenance(run.manifest, recorded=run.recorded), icon=":material/history:", color="gray")
-    ui.finding(swaps.headline(run, found))
-    if unread := unread_note(run.tables[setting.arm], found):
+    ui.finding(headline(run, summary))
+    if unread := unread_note(run.tables[setting.arm], summary):
         ui.warn(unread)
-    for note in (fewer_note(found), swaps.left_out_note(run)):
+    for note in (fewer_note(summary), left_out_note(run)):
         if note:
             ui.note(note)
     with st.expander("Why, and what it costs"):
-        ui.note(swaps.mechanism(run, setting.arm, found, setting.threshold))
-        ui.facts(_facts(found, run))
+        ui.note(mechanism(run, setting.arm, summary, setting.threshold))
+        ui.facts(_facts(summary, run))
         ui.note(catalog.describe_judge(run.judge.partition("?")[0]).about)
         ui.note(str(run.manifest.get("judge", {}).get("remark") or ""))
 
 
-def _facts(found: Summary, run: SwapRun) -> dict[str, str]:
-    clean, key = found.cost_clean, found.cost_key
+def _facts(summary: Summary, run: SwapRun) -> dict[str, str]:
+    clean, key = summary.cost_clean, summary.cost_key
     facts = {
         "Swapped references": str(run.manifest.get("pool", {}).get("name", "")).removeprefix("of "),
-        "γ in use": three_digits(found.gamma),
-        "Reach it, correct / keys": f"{_percent(found.pass_right.value)} / {_percent(found.pass_fooled.value)}",
-        "AUC (signed)": _text(found.auc),
-        "Cohen's d": _text(found.cohens_d),
-        "γ* (eq. 5)": f"{three_digits(found.cut.value)} from {found.cut.n} responses",
+        "γ in use": three_digits(summary.gamma),
+        "Reach it, correct / keys": f"{_percent(summary.pass_right.value)} / {_percent(summary.pass_fooled.value)}",
+        "AUC (signed)": _text(summary.auc),
+        "Cohen's d": _text(summary.cohens_d),
+        "γ* (eq. 5)": f"{three_digits(summary.cut.value)} from {summary.cut.n} responses",
         "Forward passes, clean / key": f"{fixed(clean.passes, 2)} / {fixed(key.passes, 2)}",
     }
     if clean.tokens_ratio == clean.tokens_ratio:
@@ -237,61 +247,61 @@ def _text(one: Interval) -> str:
 
 
 def _figure(run: SwapRun, name: str, setting: Setting, *, key: str, caption: str = "") -> None:
-    at = swaps.setting_of(setting.arm, setting.k, setting.delta, setting.gamma, setting.threshold)
-    ui.show_entry(run.source, name, key=key, caption=caption, **at)
+    ui.show_entry(run.source, name, key=key, caption=caption, **asdict(setting))
 
 
-def _distribution(run: SwapRun, found: Summary, setting: Setting, key: str) -> None:
-    if not found.n_fooled:
+def _distribution(run: SwapRun, summary: Summary, setting: Setting, key: str) -> None:
+    if not summary.n_fooled:
         ui.note("No key was accepted, so there is only the distribution of correct responses to draw.")
     _figure(run, "max_p_cf", setting, key=f"{key}_max_p_cf")
 
 
-def _keys(run: SwapRun, found: Summary, setting: Setting, key: str) -> None:
-    if not found.n_fooled:
-        ui.note(f"No key was accepted anywhere: {swaps.percent(found.before.fpr)} on the test part.")
+def _keys(run: SwapRun, summary: Summary, setting: Setting, key: str) -> None:
+    if not summary.n_fooled:
+        ui.note(f"No key was accepted anywhere: {percent(summary.before.fpr)} on the test part.")
         return
-    _figure(run, "keys", setting, key=f"{key}_keys", caption=swaps.by_answer_type(run, setting.threshold))
+    _figure(run, "keys", setting, key=f"{key}_keys", caption=by_answer_type(run, setting.threshold))
 
 
-def _points(run: SwapRun, found: Summary, setting: Setting, key: str) -> None:
-    if not found.n_fooled or not found.n_right:
+def _points(run: SwapRun, summary: Summary, setting: Setting, key: str) -> None:
+    if not summary.n_fooled or not summary.n_right:
         ui.note("A trade-off needs accepted keys and accepted correct responses; one of the two is missing here.")
         return
     for name in ("frontier", "passing", "roc"):
         _figure(run, name, setting, key=f"{key}_{name}")
 
 
-def _baselines(run: SwapRun, found: Summary, setting: Setting, __: Dataset, key: str) -> None:
+def _baselines(run: SwapRun, summary: Summary, setting: Setting, __: Dataset, key: str) -> None:
     """The defenses that RefSwap is compared with, all calibrated on the same items with the same δ."""
     cuts = {
-        "Undefended": ("", found.before),
-        f"RefSwap, K = {setting.k}": (f"max_p_cf ≥ {three_digits(found.gamma)}", found.after),
-        "max_p_cf, K = 1": (f"max_p_cf ≥ {three_digits(found.k_one.cut.value)}", found.k_one.after),
-        "s-score, K = 1": (f"s ≥ {three_digits(found.s_score.cut.value)}", found.s_score.after),
-        "Length filter": (f"at least {fixed(found.length.cut.value, 0)} characters", found.length.after),
+        "Undefended": ("", summary.before),
+        f"RefSwap, K = {setting.k}": (f"max_p_cf ≥ {three_digits(summary.gamma)}", summary.after),
+        "max_p_cf, K = 1": (f"max_p_cf ≥ {three_digits(summary.k_one.cut.value)}", summary.k_one.after),
+        "s-score, K = 1": (f"s ≥ {three_digits(summary.s_score.cut.value)}", summary.s_score.after),
+        "Length filter": (f"at least {fixed(summary.length.cut.value, 0)} characters", summary.length.after),
     }
     rows = [
         {
             "Defense": name,
             "Keeps a YES if": cut,
-            "Accuracy": swaps.percent(rates.accuracy),
-            "Keys accepted, mean": swaps.percent(rates.fpr),
-            "Worst key": swaps.percent(rates.fpr_worst),
+            "Accuracy": percent(rates.accuracy),
+            "Keys accepted, mean": percent(rates.fpr),
+            "Worst key": percent(rates.fpr_worst),
             "Unread": rates.n_unread,
         }
         for name, (cut, rates) in cuts.items()
     ]
     table = pd.DataFrame(rows)
     st.dataframe(table, hide_index=True, key=f"{key}_baselines")
-    dev = f"{swaps.percent(found.dev_before.accuracy)} before, {swaps.percent(found.dev_after.accuracy)} behind RefSwap"
+    before, after = (percent(part.accuracy) for part in (summary.dev_before, summary.dev_after))
+    dev = f"{before} before, {after} behind RefSwap"
     ui.note(
         f"Rates of the test part. On the calibration part, where eq. 5 holds, accuracy is {dev}. The s-score is p(YES) "
-        f"under the true reference minus p(YES) under one other (eq. 3); its AUC is {_text(found.s_auc)}, and that of "
-        f"max_p_cf from the same one reference {_text(found.one_auc)}. A length "
+        f"under the true reference minus p(YES) under one other (eq. 3); its AUC is {_text(summary.s_auc)}, and that "
+        f"of max_p_cf from the same one reference {_text(summary.one_auc)}. A length "
         "filter knows nothing of content: any key longer than its threshold passes."
     )
-    run_table(
+    ui.run_table(
         run, table, title=f"RefSwap beside its baselines, {verifier_title(run.judge)}", key=f"{key}_baselines_kept",
         said=f"Rates of the test part, {_said(setting)}.", file="baselines.csv",
     )  # fmt: skip
@@ -300,11 +310,11 @@ def _baselines(run: SwapRun, found: Summary, setting: Setting, __: Dataset, key:
 def _said(setting: Setting) -> str:
     """The setting of the sliders in words."""
     gamma = f"δ = {setting.delta:g} points" if setting.gamma is None else f"γ = {setting.gamma:g}"
-    return f"K = {setting.k}, {gamma}, references of {swaps.ARMS[setting.arm]}, accepted from {setting.threshold:g}"
+    return f"K = {setting.k}, {gamma}, references of {ARMS[setting.arm]}, accepted from {setting.threshold:g}"
 
 
-def _false_positives(run: SwapRun, found: Summary, setting: Setting, dataset: Dataset, key: str) -> None:
-    table = swaps.false_positives(run, setting.arm, found, dataset.items)
+def _false_positives(run: SwapRun, summary: Summary, setting: Setting, dataset: Dataset, key: str) -> None:
+    table = false_positives(run, setting.arm, summary, dataset.items)
     ui.note(f"{len(table):,} accepted keys and wrong responses, the most robust first.")
     if not len(table):
         return
@@ -316,7 +326,7 @@ def _false_positives(run: SwapRun, found: Summary, setting: Setting, dataset: Da
         key=f"{key}_false",
         column_config=numbers | {"Question": st.column_config.TextColumn("Question", width="medium")},
     )
-    run_table(
+    ui.run_table(
         run, table, title=f"Accepted keys and wrong responses, {verifier_title(run.judge)}", key=f"{key}_false_kept",
         said=f"{_said(setting)}.", file="false_positives.csv",
     )  # fmt: skip

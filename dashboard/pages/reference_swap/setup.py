@@ -1,4 +1,4 @@
-"""What a new run of the Reference swap page asks: keys, pool, form of the prompt; and the run while it goes."""
+"""Setup of a new run of the Reference swap page: keys, pool, form of the prompt; and the run while it goes."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import json
 
 import streamlit as st
 
-from dashboard import run_view as data
-from dashboard import state, ui
-from dashboard.pages.reference_swap.data import STUDY
-from dashboard.progress import api_cost, progress, start_job
-from dashboard.run_view import newest_job
+from dashboard import datasets, state, ui
+from dashboard.pages.reference_swap.data import SwapRun
+from dashboard.progress import BUSY, api_cost, progress, start_job
 from engine import catalog
 from engine.core.errors import EngineError
 from engine.core.schema import Task
@@ -29,11 +27,12 @@ OWN_POOL = "data"
 def pick_pool() -> str:
     """The pool chosen, by the name a job knows it by; below it a file can be added to the list."""
     titles = {OWN_POOL: "The references of these data"} | {
-        name: title for name, title in data.dataset_titles().items() if _has_references(name)
+        name: title for name, title in datasets.dataset_titles().items() if _has_references(name)
     }
     titles |= {p.pool_id: f"Your file {p.name} ({plural(p.n, 'reference')})" for p in list_pools(get_settings().pools)}
-    state.seed(POOL, list(titles), OWN_POOL)
-    chosen = ui.pick("Counterfactual references from", list(titles), key=POOL, title=lambda p: titles[p])
+    chosen = ui.pick(
+        "Counterfactual references from", list(titles), key=POOL, default=OWN_POOL, title=lambda p: titles[p]
+    )
     # another key where another pool is chosen: a panel that did its work closes
     add = f"swap_pool_add_{chosen}"
     with st.popover("References of your own", type="tertiary", icon=":material/upload_file:", key=add):
@@ -64,10 +63,10 @@ def _upload(chosen: str) -> None:
 @st.cache_data(max_entries=64, show_spinner=False)
 def _has_references(dataset_id: str) -> bool:
     try:
-        found = data.dataset(dataset_id)
+        held = datasets.dataset(dataset_id)
     except EngineError:
         return False
-    return found.task == Task.VERIFICATION and bool(found.items["reference"].notna().any())
+    return held.task == Task.VERIFICATION and bool(held.items["reference"].notna().any())
 
 
 KEYS, OWN, FORM, K_MAX, BOTH = "swap_keys", "swap_own", "swap_form", "swap_k_max", "swap_both"
@@ -83,11 +82,6 @@ FORMS = {
 def variant(form: str) -> str:
     """The card's variant behind a form."""
     return "" if form == "plain" else form
-
-
-def watched(judge: str, dataset_id: str) -> Job | None:
-    """The newest job about this verifier and these data that is going or has ended in this session."""
-    return newest_job(STUDY, judge=judge, data=dataset_id)
 
 
 def setup(judge: str, dataset: Dataset, job: Job | None) -> None:
@@ -156,13 +150,12 @@ def own_keys(typed: str) -> list[str]:
 
 
 def _choice(name: str, key: str, options: list[str], title) -> str:  # noqa: ANN001
-    state.seed(key, options, options[0])
-    return ui.pick(name, options, key=key, title=title)
+    return ui.pick(name, options, key=key, default=options[0], title=title)
 
 
 def _cost(calls: int, keys: int, checks: int, *, busy: bool) -> str:
     if busy:
-        return "A run is going; stop it or let it finish before you start another."
+        return BUSY
     if not keys:
         return "Choose at least one key, or type one."
     return f"{plural(calls, 'judge call')}, and {checks} more for each YES, which share most of their tokens."
@@ -179,4 +172,4 @@ def _start(judge: str, dataset: Dataset, keys: list[str], form: str, pool: str, 
         "k_max": k_max,
         "arms": ["other", "same"] if both else ["other"],
     }
-    start_job(STUDY, params, "The run could not be started.")
+    start_job(SwapRun.kind, params, "The run could not be started.")

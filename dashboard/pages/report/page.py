@@ -6,8 +6,7 @@ from collections import Counter
 
 import streamlit as st
 
-from dashboard import report_picks as picking
-from dashboard import ui
+from dashboard import report_picks, ui
 from dashboard.pages.report.parts import downloads, head, one_page, parts, preview, put_back, take_from_run
 from engine.core.errors import EngineError
 from engine.plots.text import listed, plural
@@ -16,7 +15,7 @@ EDIT, PREVIEW, FILES = "Arrange", "Preview", "Download"
 
 st.title("Report", anchor=False)
 try:
-    report = picking.report()
+    report = report_picks.report()
 except EngineError as error:
     ui.show_error(error, "The report cannot be opened.")
 else:

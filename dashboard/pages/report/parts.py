@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterator
 
 import streamlit as st
 
-from dashboard import report_picks as picking
-from dashboard import ui
+from dashboard import report_picks, ui
 from dashboard.report_picks import Pick
+from dashboard.run_view import read, version_of
 from dashboard.ui import show_verbatim
 from engine.core.errors import EngineError
 from engine.core.settings import get_settings
 from engine.plots.export import can_render
 from engine.plots.text import plural
-from engine.report import export as files
+from engine.report import export
 from engine.report.basket import MOST_LINE, MOST_TEXT, Piece, Report
 from engine.report.content import Filled, fill_one, numbered
 from engine.report.export import report_html
@@ -28,7 +28,7 @@ TITLE, AUTHORS = "report_title", "report_authors"
 def change(step: Callable[[Report], Report]) -> None:
     """Change the report in a callback; what is refused is said."""
     try:
-        picking.change(step)
+        report_picks.change(step)
     except EngineError as error:
         st.toast(ui.plain(str(error)), icon=":material/error:", duration="long")
 
@@ -177,7 +177,7 @@ def draw_piece(made: Filled, *, key: str) -> None:
 def filled(piece: Piece, number: int, mode: str = "light") -> Filled:
     """A part with its figure, made once while neither it nor its run changes."""
     try:
-        version = "" if piece.drawn else picking.version(piece.run)
+        version = "" if piece.drawn else version_of(read(piece.run).manifest)
     except EngineError as error:
         version = str(error)
     return _filled(piece.model_dump_json(), number, mode, version)
@@ -186,7 +186,7 @@ def filled(piece: Piece, number: int, mode: str = "light") -> Filled:
 @st.cache_resource(max_entries=128, show_spinner=False)
 def _filled(piece: str, number: int, mode: str, version: str) -> Filled:
     del version  # part of the cache key only
-    return fill_one(Piece.model_validate_json(piece), number, picking.source_of, mode)
+    return fill_one(Piece.model_validate_json(piece), number, lambda run: read(run).source, mode)
 
 
 # Figures of any run, taken into the report without opening its page.
@@ -204,7 +204,7 @@ def take_from_run(report: Report) -> None:
             return
         run = ui.pick("Run", list(rows), key=RUN, title=lambda r: _title(rows[r]))
         try:
-            source = picking.source_of(run)
+            source = read(run).source
             found = entries(source)
         except EngineError as error:
             ui.show_error(error, "This run cannot be read.")
@@ -234,7 +234,7 @@ def take_from_run(report: Report) -> None:
 
 def _take(run: str, names: tuple[str, ...]) -> None:
     try:
-        source = picking.source_of(run)
+        source = read(run).source
         picks = [Pick(source, entry, entry.values(source)) for entry in (entry_of(source, name) for name in names)]
         pieces = [pick.piece for pick in picks]
 
@@ -243,7 +243,7 @@ def _take(run: str, names: tuple[str, ...]) -> None:
                 report = report.added(piece)
             return report
 
-        picking.change(with_all)
+        report_picks.change(with_all)
     except EngineError as error:
         st.toast(ui.plain(str(error)), icon=":material/error:", duration="long")
     else:
@@ -299,7 +299,7 @@ def downloads(report: Report) -> None:
         ui.warn(f"{made.label}, “{made.piece.title}”, is left out: {made.problem}")
     with st.container(horizontal=True, gap="medium"):
         fmt = st.segmented_control(
-            "Figures as", list(files.FORMATS), default="pdf", format_func=str.upper, key=FORMAT, required=True,
+            "Figures as", list(export.FORMATS), default="pdf", format_func=str.upper, key=FORMAT, required=True,
             persist_state="session",
         )  # fmt: skip
         columns = st.segmented_control(
@@ -314,9 +314,9 @@ def downloads(report: Report) -> None:
     given = (str(fmt), str(columns))
     with st.container(horizontal=True, gap="small"):
         if can_render():
-            _zip("Figures (zip)", "figures", lambda made: files.figure_files(made, *given))
-        _zip("Data (zip)", "data", files.data_files)
-        _zip("Scripts (zip)", "scripts", files.script_files)
+            _zip("Figures (zip)", "figures", lambda made: export.figure_files(made, *given))
+        _zip("Data (zip)", "data", export.data_files)
+        _zip("Scripts (zip)", "scripts", export.script_files)
         ui.download("Everything (zip)", lambda: _everything(*given), "report.zip", ZIP, key="report_everything")
     ui.note(
         "Figures keep type of 7 pt or more at that width and can be told apart in grey; a PDF carries its fonts. Data "
@@ -330,22 +330,22 @@ def made_of(report: Report) -> list[Filled]:
     return [filled(piece, number) for piece, number in numbered(report)]
 
 
-def _zip(label: str, name: str, of: Callable[[list[Filled]], Iterator[files.File]]) -> None:
+def _zip(label: str, name: str, of: Callable[[list[Filled]], Iterator[export.File]]) -> None:
     def make() -> bytes:
-        made = made_of(picking.report())
+        made = made_of(report_picks.report())
         try:
-            return files.zipped(iter([*of(made), files.caption_file(made)]))
+            return export.zipped(iter([*of(made), export.caption_file(made)]))
         except EngineError as error:
-            return files.zipped(iter([("not-made.txt", f"{error}\n".encode()), files.caption_file(made)]))
+            return export.zipped(iter([("not-made.txt", f"{error}\n".encode()), export.caption_file(made)]))
 
     ui.download(label, make, f"report-{name}.zip", ZIP, key=f"report_{name}")
 
 
 def _page() -> bytes:
-    report = picking.report()
+    report = report_picks.report()
     return report_html(report, made_of(report)).encode("utf-8")
 
 
 def _everything(fmt: str, columns: str) -> bytes:
-    report = picking.report()
-    return files.zipped(files.everything(report, made_of(report), fmt, columns))
+    report = report_picks.report()
+    return export.zipped(export.everything(report, made_of(report), fmt, columns))

@@ -6,9 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import findings, state, ui
-from dashboard import linked_run as pinned
-from dashboard.linked_run import Pin
-from dashboard.run_view import version_of
+from dashboard.run_view import RunView, read, version_of
 from engine.core.errors import EngineError
 from engine.core.files import safe_csv
 from engine.core.settings import get_settings
@@ -26,7 +24,7 @@ MOST_AT_ONCE = 12
 def comparison(first_id: str, second_id: str) -> None:
     """Everything about two runs."""
     try:
-        first, second = pinned.read(first_id), pinned.read(second_id)
+        first, second = read(first_id), read(second_id)
         found = _compared(first_id, second_id, version_of(first.manifest), version_of(second.manifest))
     except EngineError as error:
         ui.show_error(error, "These runs cannot be compared.")
@@ -50,7 +48,7 @@ def comparison(first_id: str, second_id: str) -> None:
 @st.cache_resource(max_entries=8, show_spinner="Comparing")
 def _compared(first_id: str, second_id: str, first_version: str, second_version: str) -> Comparison:
     del first_version, second_version  # part of the cache key only
-    runs = [pinned.read(run_id) for run_id in (first_id, second_id)]
+    runs = [read(run_id) for run_id in (first_id, second_id)]
     ids = [str(run.manifest.get("data", {}).get("dataset_id") or run.data) for run in runs]
     settings = get_settings()
     same = same_responses(*ids, datasets=settings.datasets, comparisons=settings.comparisons)
@@ -83,7 +81,7 @@ def _sentence(found: Comparison) -> str:
     return f"{count}; the clearest is {what} ({arm}): {numbers}."
 
 
-def _settings(first: Pin, second: Pin) -> None:
+def _settings(first: RunView, second: RunView) -> None:
     changed = differing_settings(first.manifest, second.manifest)
     if changed.empty:
         ui.note("No setting, data, judge or version differs.")
@@ -126,7 +124,7 @@ def _forest(found: Comparison, note: str) -> None:
     ui.download("All differences (CSV)", lambda: safe_csv(own), "differences.csv", "text/csv", key="differences_csv")
 
 
-def _both(first: Pin, second: Pin) -> str:
+def _both(first: RunView, second: RunView) -> str:
     return f"First: run {first.run_id}. Second: run {second.run_id}."
 
 

@@ -8,17 +8,15 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from dashboard import linked_run as pinned
-from dashboard import report_picks as picking
-from dashboard import state, ui
-from dashboard.linked_run import Pin, Place
+from dashboard import linked_run, state, ui
+from dashboard.linked_run import Place
 from dashboard.pages.runs.overview import with_titles
 from dashboard.progress import progress, start_job
+from dashboard.run_view import RunView, read
 from engine.core.errors import EngineError
 from engine.core.settings import get_settings
-from engine.jobs import manager as jobs
-from engine.jobs.manager import Job
-from engine.runs import library as runs_kept
+from engine.jobs.manager import Job, manager
+from engine.runs import library
 from engine.runs.archive import export_run
 from engine.runs.folder import state_of
 from engine.runs.library import CAN_GO_ON, facts, problems, unread_of
@@ -31,12 +29,12 @@ def one_run(run_id: str) -> None:
     """Everything about one run."""
     job = job_of(run_id)  # before the run is read: one that ends in between is watched, and the page drawn anew
     try:
-        run = pinned.read(run_id)
+        run = read(run_id)
         wrong = problems(run.folder)
         metrics, verdicts = run.folder.table("metrics"), run.folder.table("verdicts")
     except EngineError as error:
         ui.show_error(error, "This run cannot be read.")
-        if not runs_kept.is_recorded(run_id):
+        if not library.is_recorded(run_id):
             _delete(run_id)
         return
     st.subheader(ui.plain(run.title or run_id), anchor=False)
@@ -46,41 +44,41 @@ def one_run(run_id: str) -> None:
     ui.facts({"Id": run_id, "Link": f"/?run={run_id}"} | {name: about[name] for name in _MAIN if name in about})
     for what, fix in wrong:
         ui.show_problem("Before you trust it", what, fix, is_error=False)
-    place = pinned.place_of(run)
+    place = linked_run.place_of(run)
     _open(run, place)
     if job and (job.active or job.state != "done"):
         progress(job)
     _actions(run, unread_of(verdicts).total, job)
-    if not run.recorded:
+    if run.editable:
         _names(run)
-    if place.page == pinned.RUNS_PAGE and not place.why:
+    if place.page == linked_run.RUNS_PAGE and not place.why:
         _figures(run_id)
     _numbers(metrics, run_id)
     _details(run, about)
 
 
-def _open(run: Pin, place: Place) -> None:
-    if place.page != pinned.RUNS_PAGE:
-        label = f"Open in {pinned.TITLES[place.page]}"
+def _open(run: RunView, place: Place) -> None:
+    if place.page != linked_run.RUNS_PAGE:
+        label = f"Open in {linked_run.TITLES[place.page]}"
         if st.button(label, type="primary", icon=":material/arrow_forward:", key="open_run"):
-            pinned.open_run(run.run_id)
+            linked_run.open_run(run.run_id)
     elif place.why:
         ui.note(place.why)
 
 
 def job_of(run_id: str) -> Job | None:
     """The newest job that writes, or wrote, this run."""
-    return next((j for j in jobs.manager().recent(100) if j.params.get("run_id") == run_id), None)
+    return next((j for j in manager().recent(100) if j.params.get("run_id") == run_id), None)
 
 
-def _actions(run: Pin, unread: int, job: Job | None) -> None:
+def _actions(run: RunView, unread: int, job: Job | None) -> None:
     busy = bool(job and job.active)
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="run_actions"):
         ui.download(
             "Export (zip)", lambda: export_run(run.folder), f"{run.run_id.rpartition(':')[2].replace('/', '-')}.zip",
             "application/zip", key="export_run",
         )  # fmt: skip
-        if run.recorded:
+        if not run.editable:
             ui.note("Recorded runs ship with the project: they can be shown, compared and exported, not changed.")
             return
         study, now = run.study, state_of(run.manifest)
@@ -98,17 +96,17 @@ def _actions(run: Pin, unread: int, job: Job | None) -> None:
         _delete(run.run_id, disabled=busy)
 
 
-def _settings_of(run: Pin) -> dict[str, Any]:
+def _settings_of(run: RunView) -> dict[str, Any]:
     config = {k: v for k, v in dict(run.manifest.get("config", {})).items() if k != "budget_seconds"}
     return {**config, "run_id": run.folder.run_id}
 
 
 def _delete(run_id: str, *, disabled: bool = False) -> None:
-    about = f"It goes to the trash below, from where it can be brought back for {runs_kept.TRASH_DAYS} days."
+    about = f"It goes to the trash below, from where it can be brought back for {library.TRASH_DAYS} days."
     pressed = st.button("Delete", icon=":material/delete:", key="delete_run", disabled=disabled, help=about)
     if pressed:
         try:
-            runs_kept.delete(get_settings().runs, run_id)
+            library.delete(get_settings().runs, run_id)
         except EngineError as error:
             ui.show_error(error, "It was not deleted.")
             return
@@ -117,31 +115,31 @@ def _delete(run_id: str, *, disabled: bool = False) -> None:
         st.rerun()
 
 
-def _names(run: Pin) -> None:
+def _names(run: RunView) -> None:
     notes = run.folder.notes()
     with st.form(f"names_{run.run_id}", border=False):
         left, right, button = st.columns([2, 2, 1], vertical_alignment="bottom", gap="small")
-        title = left.text_input("Title", value=str(notes.get("title") or ""), max_chars=runs_kept.MAX_TITLE)
+        title = left.text_input("Title", value=str(notes.get("title") or ""), max_chars=library.MAX_TITLE)
         tags = right.text_input("Tags, separated by commas", value=", ".join(map(str, notes.get("tags") or [])))
         saved = button.form_submit_button("Save", icon=":material/save:")
     if saved:
         wanted = {" ".join(t.split()) for t in str(tags or "").split(",")} - {""}
         now = set(map(str, notes.get("tags") or []))
         try:
-            runs_kept.rename(get_settings().runs, run.run_id, str(title or ""))
-            runs_kept.set_tags(get_settings().runs, run.run_id, add=sorted(wanted - now), remove=sorted(now - wanted))
+            library.rename(get_settings().runs, run.run_id, str(title or ""))
+            library.set_tags(get_settings().runs, run.run_id, add=sorted(wanted - now), remove=sorted(now - wanted))
         except EngineError as error:
             ui.show_error(error, "This was not saved.")
             return
         # the lists below the table know a run by its label, which is another now
-        state.after_rerun({pinned.SELECTED: run.run_id})
+        state.after_rerun({linked_run.SELECTED: run.run_id})
         st.rerun()
 
 
 def _figures(run_id: str) -> None:
     """Every figure of a run whose study has no page of its own."""
     try:
-        source = picking.source_of(run_id)
+        source = read(run_id).source
         for entry in entries(source):
             ui.show_entry(source, entry.name, key=f"run_figure_{entry.name}")
     except EngineError as error:
@@ -175,7 +173,7 @@ def _numbers(metrics: pd.DataFrame, run_id: str) -> None:
     )  # fmt: skip
 
 
-def _details(run: Pin, about: dict[str, str]) -> None:
+def _details(run: RunView, about: dict[str, str]) -> None:
     with st.expander("Details: settings, fingerprint, prompts, versions", key="run_details"):
         ui.facts({name: value for name, value in about.items() if name not in _MAIN and name != "Prompts"})
         st.code(

@@ -5,14 +5,12 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from dashboard import linked_run as pinned
-from dashboard import run_view as data
-from dashboard import state, ui
+from dashboard import datasets, linked_run, state, ui
 from engine import catalog
 from engine.core.errors import EngineError
 from engine.core.settings import get_settings
 from engine.plots.text import plural
-from engine.runs import library as runs_kept
+from engine.runs import library
 from engine.runs.archive import MAX_ZIP, import_run
 from engine.runs.library import RunRow
 from engine.studies.registry import study_title
@@ -42,14 +40,14 @@ def bring_in() -> None:
     new = "" if came.run_id == came.was else f"; its id {came.was} was taken"
     done = f"{came.run_id} is here already." if came.skipped else f"Imported as {came.run_id}{new}."
     state.put(_ROUND, int(st.session_state.get(_ROUND, 0)) + 1)
-    state.after_rerun({pinned.SELECTED: came.run_id, "with": ""})
+    state.after_rerun({linked_run.SELECTED: came.run_id, "with": ""})
     state.say_after_rerun(done)
     st.rerun()
 
 
 def trash() -> None:
-    """What was deleted, until it is gone."""
-    deleted = runs_kept.trash(get_settings().runs)
+    """Deleted runs, until they are gone."""
+    deleted = library.trash(get_settings().runs)
     if not deleted:
         return
     with st.expander(f"Trash: {plural(len(deleted), 'run')}", icon=":material/delete:", key="runs_trash"):
@@ -62,22 +60,22 @@ def trash() -> None:
             with st.popover("Empty the trash", icon=":material/delete_forever:"):
                 ui.warn(f"{plural(len(deleted), 'run')} will be gone for good.")
                 if st.button("Remove all", key="empty_trash"):
-                    runs_kept.empty_trash(get_settings().runs)
+                    library.empty_trash(get_settings().runs)
                     st.rerun()
 
 
 def _restore(entry: str) -> None:
     try:
-        run_id = runs_kept.restore(get_settings().runs, entry)
+        run_id = library.restore(get_settings().runs, entry)
     except EngineError as error:
         ui.show_error(error, "It was not restored.")
         return
-    state.after_rerun({pinned.SELECTED: run_id, "with": ""})
+    state.after_rerun({linked_run.SELECTED: run_id, "with": ""})
     state.say_after_rerun(f"{run_id} is back.")
     st.rerun()
 
 
-# What the columns of a table of metrics are called.
+# Titles of the columns of a table of metrics.
 
 _COLUMNS = {
     "n": "n",
@@ -95,7 +93,7 @@ def with_titles(metrics: pd.DataFrame) -> pd.DataFrame:
     return metrics.rename(columns=lambda c: _COLUMNS.get(c, str(c).replace("_", " ").capitalize()))
 
 
-FIRST, SECOND, NOBODY = pinned.SELECTED, "with", ""
+FIRST, SECOND, NOBODY = linked_run.SELECTED, "with", ""
 FIND = "runs_find"
 FILTERS = {"study": "Study", "state": "State", "judge": "Judge", "data": "Data", "tag": "Tag"}
 MOST_ROWS = 1_000
@@ -104,7 +102,7 @@ _HEIGHT = 360
 
 def choose() -> list[str]:
     """Ids of the runs that are chosen, none to two; the choice is in the URL."""
-    rows = runs_kept.all_runs(get_settings().runs, get_settings().assets / "demo")
+    rows = library.all_runs(get_settings().runs, get_settings().assets / "demo")
     shown = _filtered(rows)
     own = sum(not r.recorded for r in rows)
     fit = f"; {_fit(len(shown))} the filters" if len(shown) < len(rows) else ""
@@ -130,7 +128,7 @@ def _filtered(rows: list[RunRow]) -> list[RunRow]:
             said = study_title if name == "study" else str
             box = st.selectbox(title, held, index=None, key=key, placeholder="any", width=110, format_func=said)
             chosen[name] = str(box or "")
-    return runs_kept.select(rows, text=text, **chosen)
+    return library.select(rows, text=text, **chosen)
 
 
 def _fit(n: int) -> str:
@@ -156,7 +154,7 @@ def _table(rows: list[RunRow]) -> None:
         }
     )
     ids = [r.run_id for r in rows]
-    key = f"runs_table_{data.digest(' '.join(ids).encode())}"  # another list has other rows selected
+    key = f"runs_table_{datasets.digest(' '.join(ids).encode())}"  # another list has other rows selected
     st.dataframe(
         table,
         key=key,

@@ -11,10 +11,10 @@ from dashboard import state, ui
 from engine import catalog
 from engine.core.errors import EngineError, InputError
 from engine.core.settings import PREFIX, ApiSettings, api_settings, get_settings, key_state, secrets_file
-from engine.jobs import manager as jobs
+from engine.jobs.manager import manager
 from engine.plots.text import plural, three_digits
 
-# What a test of an API judge found: latency, how its answers are read, the answer, and what it cost.
+# Result of a test of an API judge: latency, reading of its answers, the answer, and its cost.
 
 _READ = {
     "probabilities": "token probabilities are offered",
@@ -72,7 +72,7 @@ def _cost(result: Mapping[str, Any]) -> str:
 
 
 def _remarks(result: Mapping[str, Any]) -> list[str]:
-    """What a user should know before trusting numbers from this server."""
+    """Cautions about numbers from this server."""
     found = []
     served, model = str(result["served"]), str(result["model"])
     if served and model.casefold() not in served.casefold():
@@ -221,7 +221,7 @@ def _test(spec: str) -> None:
     result: dict[str, Any] = {"spec": spec}
     try:
         with st.spinner("Asking the server …"):
-            result |= jobs.manager().ask("api_test", {"judge": spec}, timeout_s=LONGEST_TEST_S)
+            result |= manager().ask("api_test", {"judge": spec}, timeout_s=LONGEST_TEST_S)
     except EngineError as error:
         result["error"] = str(error)
     st.session_state[_RESULT] = result

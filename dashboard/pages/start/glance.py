@@ -6,10 +6,9 @@ import streamlit as st
 
 from dashboard import findings, ui
 from dashboard.measured import FIRST_SLOT, KEYS, STRONGEST, Measure, Measured, find, flips, missing, own_runs
-from dashboard.pages.attack_lab.effects import dumbbells, forest, grid
+from dashboard.pages.attack_lab.effects import GridRun, dumbbells, forest, grid
 from dashboard.pages.lessons.texts import LESSONS
 from dashboard.pages.lessons.view import LESSON, answered
-from dashboard.run_view import RunView
 from engine import catalog
 from engine.plots.glance import plot_glance, prepare_glance
 
@@ -116,7 +115,7 @@ def next_step(judge: str, data: str) -> None:
 MOST_MOVED = 14
 
 
-def glance(view: RunView) -> None:
+def glance(view: GridRun) -> None:
     """Two columns on a wide screen, one on a phone."""
     left, right = st.columns(2, gap="large")
     with left:

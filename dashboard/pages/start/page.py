@@ -5,9 +5,10 @@ from __future__ import annotations
 import streamlit as st
 
 from dashboard import findings, state, ui
-from dashboard import run_view as data
+from dashboard.pages.attack_lab.effects import GridRun
 from dashboard.pages.start.api import api_judges
 from dashboard.pages.start.glance import at_a_glance, glance, lessons, next_step
+from dashboard.run_view import load_or_none
 from engine import catalog
 
 judge, chosen_data = state.text(state.JUDGE), state.text(state.DATA)
@@ -34,7 +35,7 @@ ui.note("For a class or for yourself: guess first, try it with one click, then l
 lessons()
 
 st.header("A recorded example", anchor=False)
-demo = data.demo_run()
+demo = load_or_none(GridRun, "recorded:dialogue/run")
 if demo is None:
     ui.nothing_yet(
         "The recorded run is missing from this copy of the project; make one of your own in the Attack lab.",

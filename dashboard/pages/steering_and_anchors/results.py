@@ -9,21 +9,24 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import findings, state, ui
-from dashboard import linked_run as pinned
-from dashboard.pages.steering_and_anchors import findings as cap_findings
-from dashboard.pages.steering_and_anchors import setup as cap_run
-from dashboard.pages.steering_and_anchors.findings import CapView, extended, latest, view_of
-from dashboard.pages.steering_and_anchors.setup import cost, rows_figure
-from dashboard.progress import progress, start_job
-from dashboard.run_table import run_table
-from dashboard.run_view import RECORDED, runs_about, version_of
+from dashboard.linked_run import runs_of, shown
+from dashboard.pages.steering_and_anchors.findings import (
+    Answer,
+    CapView,
+    behind_cap,
+    diagnosis,
+    headline,
+    sweep_sentence,
+)
+from dashboard.pages.steering_and_anchors.setup import cost, rows_figure, setup, watched
+from dashboard.progress import progress, start_job, watched_job
+from dashboard.run_view import load
 from dashboard.ui import show_verbatim
 from engine.core.errors import EngineError
 from engine.core.schema import NONE
 from engine.data.dataset import Dataset
-from engine.data.store import DEMO_DIALOGUE, DEMO_NAMES
-from engine.jobs import manager as jobs
-from engine.jobs.manager import Job
+from engine.data.store import DEMO_DIALOGUE
+from engine.jobs.manager import Job, manager
 from engine.plots.dots import plot_dots, prepare_dots
 from engine.plots.text import plural, three_digits
 from engine.studies.cap.figures import UNITS, prepare_lengths, row_figure, units_of
@@ -66,7 +69,7 @@ def _curve(view: CapView) -> None:
                 )
             )
             state.publish(param, repr(chosen[side]), repr(start))
-    ui.finding(cap_findings.sweep_sentence(view, rows, chosen))
+    ui.finding(sweep_sentence(view, rows, chosen))
     standards = (float(view.cap["standard_high"]), float(view.cap["standard_low"]))
     spread = "; ".join(_spread(rows, side, chosen[side]) for side in SIDES)
     ui.note(f"Mean ± standard deviation: {spread}. {_nearest(view, rows, standards)}")
@@ -221,15 +224,20 @@ def beside(view: CapView, judge: str, dataset_id: str) -> None:
             "study on this data”, and both stand here side by side (the paper's CAP_L and CAP_M)."
         )
         return
-    state.seed(BESIDE, list(others), next(iter(others)))
-    chosen = ui.pick("The other tutor", list(others), key=BESIDE, title=lambda run_id: _title(others[run_id]))
+    chosen = ui.pick(
+        "The other tutor",
+        list(others),
+        key=BESIDE,
+        default=next(iter(others)),
+        title=lambda run_id: _title(others[run_id]),
+    )
     other = others[chosen]
     names = _names(view, other)
     _shifts(view, other, names)
     facts = pd.DataFrame(_facts(view, other, names))
     st.dataframe(facts, hide_index=True, key="cap_beside_facts")
-    run_table(view, facts, title="Two tutors side by side", key="cap_beside_kept", file="two_tutors.csv")
-    first, second = ({one.question: one for one in cap_findings.diagnosis(v)} for v in (view, other))
+    ui.run_table(view, facts, title="Two tutors side by side", key="cap_beside_kept", file="two_tutors.csv")
+    first, second = ({one.question: one for one in diagnosis(v)} for v in (view, other))
     rows = [
         {
             "Question": ui.plain(question),  # a table's cells are read as Markdown
@@ -249,22 +257,16 @@ def tutor_of(view: CapView) -> str:
 def _others(view: CapView, judge: str, dataset_id: str) -> dict[str, CapView]:
     """The newest run of each other tutor that judged something, by run id."""
     others: dict[str, CapView] = {}
-    for manifest in (m for m in runs_about(judge, dataset_id) if m.get("study") == CAP):
-        _add(others, view, str(manifest["run_id"]), f"{version_of(manifest)} {extended(manifest)}")
-    if dataset_id in DEMO_NAMES:
-        _add(others, view, RECORDED + dataset_id, "recorded")
+    for run_id in runs_of(CapView.kind, judge, dataset_id):
+        try:
+            one = load(CapView, run_id)
+        except EngineError:  # a damaged run must not hide the others
+            continue
+        if one is None or not len(one.metrics) or _judge(one) != _judge(view):
+            continue
+        if tutor_of(one) not in {tutor_of(view), *(tutor_of(other) for other in others.values())}:
+            others[run_id] = one
     return others
-
-
-def _add(others: dict[str, CapView], view: CapView, run_id: str, version: str) -> None:
-    try:
-        one = view_of(run_id, version)
-    except EngineError:  # a damaged run must not hide the others
-        return
-    if one is None or not len(one.metrics) or one.manifest.get("judge", {}).get("spec") != _judge(view):
-        return
-    if tutor_of(one) not in {tutor_of(view), *(tutor_of(other) for other in others.values())}:
-        others[run_id] = one
 
 
 def _judge(view: CapView) -> str:
@@ -312,8 +314,8 @@ def _facts(view: CapView, other: CapView, names: tuple[str, str]) -> list[dict[s
     }
     rows = [{"": name, names[0]: read(view), names[1]: read(other)} for name, read in asked.items()]
     for metric, name in (("anchor_gap", "High anchor above low one"), ("spearman", "Spearman with ratings")):
-        rows.append({"": name, names[0]: cap_findings.behind_cap(view, metric), names[1]:
-                     cap_findings.behind_cap(other, metric)})  # fmt: skip
+        rows.append({"": name, names[0]: behind_cap(view, metric), names[1]:
+                     behind_cap(other, metric)})  # fmt: skip
     return rows
 
 
@@ -329,7 +331,7 @@ def _pair(held: dict[str, Any], *keys: str) -> str:
     return ", ".join(three_digits(float(held[k])) if held.get(k) is not None else "–" for k in keys)
 
 
-def _said(one: cap_findings.Answer | None) -> str:
+def _said(one: Answer | None) -> str:
     return f"{one.answer}. {one.numbers}" if one else "not measured"
 
 
@@ -438,7 +440,7 @@ def _standard_texts(view: CapView, prepared: pd.DataFrame) -> None:
             column_config={"score": st.column_config.NumberColumn(format="%.2f", width="small")},
         )
         if len(table):
-            run_table(view, table, title="Retained texts", key="cap_texts_kept", file="retained_texts.csv")
+            ui.run_table(view, table, title="Retained texts", key="cap_texts_kept", file="retained_texts.csv")
             ui.note("The highest and the lowest one")
             for which in (0, -1):
                 show_verbatim(str(table["text"].iloc[which]), label=f"Retained text {table['text_id'].iloc[which]}")
@@ -450,24 +452,19 @@ TAB = "part"
 
 def cap_page(judge: str, dataset: Dataset) -> None:
     """The newest run of this judge on this data, the controls for a new one, and what is going on."""
-    job = cap_run.watched(judge, dataset.dataset_id)
+    job = watched(judge, dataset.dataset_id)
     more = _extension(judge, dataset.dataset_id)
-    try:
-        asked = pinned.about(CAP, judge, dataset.dataset_id)
-        view = _view(job) if job and not asked else latest(judge, dataset.dataset_id)
-    except EngineError as error:
-        ui.show_error(error, "The run cannot be read.")
-        view = None
-    if view is not None and len(view.layers):
+    view = shown(CapView, judge, dataset.dataset_id, job)
+    if view:
         st.badge(findings.provenance(view.manifest, recorded=view.recorded), icon=":material/history:", color="gray")
-        ui.finding(cap_findings.headline(view))
+        ui.finding(headline(view))
     elif job is None:
         ui.nothing_yet(_empty(dataset.dataset_id))
-    cap_run.setup(judge, dataset, job)
+    setup(judge, dataset, job)
     going = next((one for one in (job, more) if one and (one.active or one.state != "done")), None)
     if going:
         progress(going)
-    if view is not None and len(view.layers):
+    if view:
         _diagnosis(view)
         _parts(view, judge, dataset, more)
 
@@ -479,19 +476,14 @@ def _empty(dataset_id: str) -> str:
     return f"The study has not been run with this judge on this data yet: open “Run the study on this data”.{recorded}"
 
 
-def _view(job: Job) -> CapView | None:
-    run_id = str(job.params.get("run_id", ""))
-    return view_of(run_id, f"{job.state} {job.done} {job.finished} {extended({'run_id': run_id})}")
-
-
 def _extension(judge: str, dataset_id: str) -> Job | None:
-    held = jobs.manager().get(str(st.session_state.get(EXTEND, "")))
-    return held or cap_run.watched(judge, dataset_id, EXTEND)
+    held = manager().get(str(st.session_state.get(EXTEND, "")))
+    return held or watched_job(EXTEND, judge=judge, data=dataset_id)
 
 
 def _diagnosis(view: CapView) -> None:
     """The links of the chain from the tutor's activations to the judge's score, weakest ones plain to see."""
-    answers = cap_findings.diagnosis(view)
+    answers = diagnosis(view)
     if not answers:
         return
     with st.container(border=True, key="cap_diagnosis", gap="small"):

@@ -7,12 +7,10 @@ import streamlit as st
 from dashboard import state, ui
 from dashboard.pages.attack_lab.whole_set import DEFAULT_ATTACKS
 from dashboard.pages.steering_and_anchors.findings import CapView
-from dashboard.progress import api_cost, start_job
-from dashboard.run_view import concerns, going_job
+from dashboard.progress import api_cost, start_job, watched_job
 from engine import catalog
 from engine.core.schema import NONE
 from engine.data.dataset import Dataset
-from engine.jobs import manager as jobs
 from engine.jobs.manager import Job
 from engine.plots.text import plural
 from engine.studies.cap.figures import ROWS, row_figure
@@ -27,13 +25,10 @@ the suffix, on two arms."""
 FORMS = {"paper": "As in the paper", "centred": "Centred cosine"}
 
 
-def watched(judge: str, dataset_id: str, kind: str = CAP) -> Job | None:
-    """The job of this session or this link if it is about this judge and data, else one of theirs going now."""
-    wanted = str(st.session_state.get(JOB) or st.query_params.get(JOB, ""))
-    job = jobs.manager().get(wanted) if wanted else None
-    if job is None or not concerns(job, kind, judge=judge, data=dataset_id):
-        job = going_job(kind, judge=judge, data=dataset_id)
-    if job and kind == CAP:
+def watched(judge: str, dataset_id: str) -> Job | None:
+    """The run of the study that is watched here; the session and the address keep its id."""
+    job = watched_job(CAP, key=JOB, judge=judge, data=dataset_id)
+    if job:
         st.session_state[JOB] = job.job_id
         state.publish(JOB, job.job_id)
     return job

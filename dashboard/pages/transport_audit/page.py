@@ -5,8 +5,9 @@ from __future__ import annotations
 import streamlit as st
 
 from dashboard import ui
-from dashboard.pages.transport_audit import data as audit_data
-from dashboard.pages.transport_audit import planted as audit_planted
+from dashboard.linked_run import latest
+from dashboard.pages.transport_audit.data import AuditRun
+from dashboard.pages.transport_audit.planted import LESSON, lesson
 from dashboard.pages.transport_audit.results import results
 from dashboard.pages.transport_audit.setup import choose, run_panel, upload
 
@@ -18,7 +19,7 @@ ui.note(
 chosen = choose()
 if chosen:
     pairs, judge = chosen
-    run = audit_data.latest(judge, pairs.set_id)
+    run = latest(AuditRun, judge, pairs.set_id)
     if run:
         results(run, pairs)
     else:
@@ -29,8 +30,8 @@ with st.expander("Bring pairs of your own", icon=":material/upload:"):
     upload()
 teaching = st.expander(
     "Lesson: when does auditing help, when does it hurt?", icon=":material/school:", key="audit_lesson",
-    on_change="rerun", expanded=audit_planted.LESSON in st.query_params,
+    on_change="rerun", expanded=LESSON in st.query_params,
 )  # fmt: skip
 with teaching:
     if teaching.open:
-        audit_planted.lesson()
+        lesson()

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from dashboard import state, ui
+from dashboard import ui
 from dashboard.pages.transport_audit.results import CONTROL_WORDS, interval_of
 from engine.core.errors import EngineError
-from engine.jobs import manager as jobs
+from engine.jobs.manager import manager
 from engine.plots.text import three_digits
 from engine.studies.transport_audit.drawings import CONSISTENCY, plot_controls, prepare_controls
 from engine.studies.transport_audit.figures import (
@@ -55,9 +55,7 @@ MASSES = [round(m / 50, 2) for m in range(1, 51)]
 @st.fragment
 def lesson() -> None:
     """The choice of a lesson, its settings, the mass, and the audit there."""
-    state.seed(LESSON, list(PRESETS), CLEAR)
-    name = ui.pick("Lesson", list(PRESETS), key=LESSON, title=lambda n: PRESETS[n][0])
-    state.publish(LESSON, name, CLEAR)
+    name = ui.pick("Lesson", list(PRESETS), key=LESSON, default=CLEAR, publish=True, title=lambda n: PRESETS[n][0])
     left, right = st.columns([1, 2], gap="large")
     with left:
         settings = _sliders(name)
@@ -89,7 +87,7 @@ def _sliders(name: str) -> dict[str, float]:
 
 @st.cache_resource(max_entries=20, show_spinner=False)
 def _solved(settings: tuple[tuple[str, float], ...]) -> dict[str, Any]:
-    return jobs.manager().ask("planted_audit", dict(settings))
+    return manager().ask("planted_audit", dict(settings))
 
 
 @st.cache_resource(max_entries=20, show_spinner=False)

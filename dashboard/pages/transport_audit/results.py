@@ -13,7 +13,6 @@ from dashboard import state, ui
 from dashboard.findings import provenance
 from dashboard.pages.transport_audit.data import AuditRun
 from dashboard.pages.transport_audit.setup import ATTACKS, short_title
-from dashboard.run_table import run_table
 from dashboard.ui import show_verbatim
 from engine.core.schema import NONE
 from engine.data.comparisons import Comparisons
@@ -97,14 +96,14 @@ def tables(run: AuditRun) -> None:
         ui.note("Encoders, without an attack, each at its estimated mass (PUAudit, table 3)")
         encoders["Encoder"] = [short_title(e) for e in encoders["Encoder"]]
         st.dataframe(encoders, hide_index=True, key="audit_encoder_table", alt="Encoders compared")
-        run_table(run, encoders, title="Encoders compared", key="audit_encoders_kept", file="audit_encoders.csv",
+        ui.run_table(run, encoders, title="Encoders compared", key="audit_encoders_kept", file="audit_encoders.csv",
                   said="Without an attack, each at its estimated mass (PUAudit, table 3).")  # fmt: skip
     ratios = _wide(run.metrics, "p_ratio_", ("cons_orig", "cons_adj", "gain"))
     if len(ratios):
         ui.note("Share of labelled pairs used as positives (PUAudit, table 6)")
         ratios = ratios.rename(columns={"Encoder": "Share"})
         st.dataframe(ratios, hide_index=True, key="audit_ratio_table", alt="Shares of positives compared")
-        run_table(run, ratios, title="Share of labelled pairs used as positives", key="audit_ratios_kept",
+        ui.run_table(run, ratios, title="Share of labelled pairs used as positives", key="audit_ratios_kept",
                   said="Without an attack (PUAudit, table 6).", file="audit_shares.csv")  # fmt: skip
 
 
@@ -189,9 +188,7 @@ def _with_settings(run: AuditRun, pairs: Comparisons) -> None:
             mass = _mass(run, attack)
         with right:
             kinds = [ALL_TYPES, *sorted(audit.pairs["type"].unique())]
-            state.seed(TYPE, kinds, ALL_TYPES)
-            kind = ui.pick("Question type", kinds, key=TYPE, title=ui.plain)
-            state.publish(TYPE, kind, ALL_TYPES)
+            kind = ui.pick("Question type", kinds, key=TYPE, default=ALL_TYPES, publish=True, title=ui.plain)
     table, rows = table_at(run.source, attack, mass), rows_at(run.source, attack, mass)
     shown = rows if kind == ALL_TYPES else rows[rows["type"] == kind]
     with answer:
@@ -325,7 +322,7 @@ def _reader(run: AuditRun, shown: pd.DataFrame, chosen: list[str], said: str) ->
         placeholder="",
         alt="Pairs, those that enter last first",
     )
-    run_table(
+    ui.run_table(
         run, flipped_table(flipped), title="Flipped verdicts", key="flipped", said=said,
         label="Flipped verdicts (CSV)", file="flipped_verdicts.csv",
     )  # fmt: skip

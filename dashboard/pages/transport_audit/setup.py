@@ -6,19 +6,14 @@ from pathlib import Path
 
 import streamlit as st
 
-from dashboard import linked_run as pinned
-from dashboard import state, ui
-from dashboard.pages.transport_audit import data as audit_data
-from dashboard.progress import cost_sentence, mean_bytes, progress, start_job
-from dashboard.run_view import concerns, going_job
+from dashboard import datasets, linked_run, state, ui
+from dashboard.progress import cost_sentence, mean_bytes, progress, start_job, watched_job
 from engine import catalog
 from engine.core.errors import EngineError
 from engine.core.schema import NONE, Protocol
 from engine.core.settings import get_settings
 from engine.data.comparisons import ALIASES, Comparisons, read_comparisons, save_comparisons
 from engine.data.embeddings import KINDS, RULES, list_embeddings, read_embeddings, save_embeddings
-from engine.jobs import manager as jobs
-from engine.jobs.manager import Job
 from engine.plots.text import plural
 from engine.studies.transport_audit.figures import ATTACKS as ARMS
 from engine.studies.transport_audit.study import IN_DATA, STUDY
@@ -87,7 +82,7 @@ ATTACKS = {name: title for name, title in ARMS.items() if name != NONE}
 
 def choose() -> tuple[Comparisons, str] | None:
     """The pairs and the judge, bound to the URL; None where the pairs cannot be opened."""
-    titles = audit_data.pair_sets()
+    titles = datasets.pair_sets()
     state.seed(PAIRS, list(titles), next(iter(titles)))
     left, right = st.columns(2, gap="medium")
     with left:
@@ -97,7 +92,7 @@ def choose() -> tuple[Comparisons, str] | None:
         )  # fmt: skip
     state.publish(PAIRS, chosen, next(iter(titles)))
     try:
-        pairs = audit_data.pairs(chosen)
+        pairs = datasets.pairs(chosen)
     except EngineError as error:
         ui.show_error(error, "These pairs cannot be opened.")
         return None
@@ -116,7 +111,7 @@ def choose() -> tuple[Comparisons, str] | None:
 def _judges(pairs: Comparisons) -> dict[str, str]:
     in_data = {IN_DATA: "Verdicts that came with the pairs"} if pairs.has_verdicts else {}
     listed = in_data | {spec: card.title for spec, card in catalog.judges_for(Protocol.PAIRWISE).items()}
-    return dict(zip(pinned.judges(), pinned.judges(), strict=True)) | listed
+    return dict(zip(linked_run.judges(), linked_run.judges(), strict=True)) | listed
 
 
 def upload() -> None:
@@ -145,7 +140,7 @@ def upload() -> None:
 
 def run_panel(pairs: Comparisons, judge: str) -> None:
     """The settings of a new audit, the Run button, and the job while it goes."""
-    job = _watched(judge, pairs.set_id)
+    job = watched_job(STUDY.names[0], judge=judge, data=pairs.set_id)
     busy = bool(job and job.active)
     left, right = st.columns(2, gap="medium")
     with left:
@@ -204,11 +199,3 @@ def _details() -> dict[str, object]:
 def _answers(spec: str) -> bool:
     """True for a judge that is a model and answers any prompt."""
     return spec.partition(":")[0] in {"bundled", "hf", "path", "api"}
-
-
-def _watched(judge: str, set_id: str) -> Job | None:
-    """The job of the URL if it is an audit of this, else one that is going now."""
-    named = jobs.manager().get(state.job_id()) if state.job_id() else None
-    if named and concerns(named, STUDY.names[0], judge=judge, data=set_id):
-        return named
-    return going_job(STUDY.names[0], judge=judge, data=set_id)

@@ -15,7 +15,7 @@ WINNER_RULE: dict[str, Outcome] = {
     "bothbad": Outcome.TIE,
     "tie_(inconsistent)": Outcome.TIE,
 }
-"""How a winner is spelled; `tie (bothbad)` and `both_bad` are ties, as in the leaderboards made of these files."""
+"""Spellings of a winner; `tie (bothbad)` and `both_bad` are ties, as in the leaderboards made of these files."""
 _PERSON = re.compile(r"(expert|author|arena_user|human|crowd)", re.IGNORECASE)
 _BATTLE_COLUMNS = (
     "anony", "language", "tstamp", "timestamp", "evaluation_session_id", "evaluation_order", "category_tag",

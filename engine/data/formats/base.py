@@ -1,4 +1,4 @@
-"""What a known format is, what it sees of a file, and what it makes of it."""
+"""A known format: its view of a file, and its reading of it."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class Source:
 
     @property
     def shape(self) -> Shape:
-        """What kind of file it is."""
+        """Kind of the file."""
         if self.table is not None:
             return "table"
         return "document" if self.document is not None else "log"
@@ -190,7 +190,7 @@ class Format:
     hub: tuple[HubSet, ...] = ()
 
     def lacks(self, source: Source) -> str:
-        """What keeps a file from being of this format, in words; empty where nothing does."""
+        """Reason for a file not to be of this format, in words; empty where there is none."""
         if source.shape != self.shape:
             wanted = {"table": "records", "document": "one JSON object", "log": "an Inspect log"}[self.shape]
             return f"the file is not {wanted}"
@@ -200,7 +200,7 @@ class Format:
 
 @dataclass(frozen=True)
 class Imported:
-    """What a file of a known format holds.
+    """Content of a file of a known format.
 
     Attributes:
         format: name of the format.
@@ -243,7 +243,7 @@ class Imported:
 
     @property
     def has_texts(self) -> bool:
-        """Whether at least one response has its text."""
+        """True where at least one response has its text."""
         return bool(self.responses["text"].notna().any())
 
     def problems_of_file(self) -> list[Problem]:
@@ -399,7 +399,7 @@ class Builder:
             self._verdicts.append(made)
 
     def has(self, response_id: str) -> bool:
-        """Whether a response of this id is there."""
+        """True where a response of this id is there."""
         return response_id in self._responses
 
     def _numbered(self, name: str, row: Row) -> str:

@@ -189,7 +189,7 @@ REWARDBENCH_A = Outcome.A.value
 
 
 def _lists(source: Source) -> bool | None:
-    """Whether chosen holds lists of responses (version 2) and not one response; None where rows differ.
+    """True where chosen holds lists of responses (version 2) and not one response; None where rows differ.
 
     A response of version 1 may look like a list, so columns that only one version has decide first.
     """

@@ -116,7 +116,7 @@ def read_own(name: str, content: bytes, task: str) -> Imported:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """What a file of the other format does not hold.
+    """Content that a file of the other format does not hold.
 
     Attributes:
         n: how many.
@@ -148,7 +148,7 @@ class Written:
     left_out: list[LeftOut]
 
     def in_words(self) -> str:
-        """What is not in it, in a sentence; empty where everything is."""
+        """Missing content, in a sentence; empty where there is none."""
         return f"Left out: {'; '.join(one.in_words() for one in self.left_out)}." if self.left_out else ""
 
 
@@ -194,7 +194,7 @@ def _one_vote_each(found: Imported) -> tuple[Imported, list[LeftOut]]:
 
 
 def _lost(kept: Imported, holds: Imported, name: str) -> Iterator[LeftOut]:
-    """What of an import reading the file again does not give."""
+    """Parts of an import that reading the file again does not give."""
     damaged = next((p.what for p in holds.problems if p.severity == "excluded"), "")
     no_place = f"no place in {name}"
     why = f"cannot be read again as {name}: {damaged}" if damaged else no_place

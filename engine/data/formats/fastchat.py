@@ -25,11 +25,11 @@ _ANSWER = ("question_id", "model_id", "choices")
 _COMPANIONS = "model_answer/*.jsonl and question.jsonl give the texts"
 _JUDGE_FIX = "FastChat writes [model, prompt]."
 _SCALE = (1.0, 10.0)
-"""What FastChat's prompts let a judge give; its parser also takes numbers that are off it."""
+"""Scale of FastChat's prompts; its parser also takes numbers that are off it."""
 
 
 class _Texts:
-    """What the companions say: questions and answers by id, turn by turn."""
+    """Content of the companions: questions and answers by id, turn by turn."""
 
     def __init__(self, source: Source, builder: Builder) -> None:
         self.questions: dict[str, Row] = {}

@@ -30,7 +30,7 @@ _KEYS = ("split", "config", "file", "revision")
 
 @dataclass(frozen=True)
 class HubName:
-    """What a `hub:` name says.
+    """The parts of a `hub:` name.
 
     Attributes:
         dataset_id: owner and name.
@@ -168,7 +168,7 @@ def _fitting(paths: Sequence[str], wanted: HubName, known: HubSet) -> list[str]:
 
 
 def _mentions(path: str, word: str) -> bool:
-    """Whether a folder or the beginning of the file's name is the word."""
+    """True where a folder or the beginning of the file's name is the word."""
     return re.search(rf"(^|[/_.-]){re.escape(word)}([/_.-]|$)", path) is not None
 
 

@@ -33,7 +33,7 @@ Read = Any
 
 
 def looks_like_log(content: bytes) -> bool:
-    """Whether the bytes are an archive with Inspect's header or journal."""
+    """True where the bytes are an archive with Inspect's header or journal."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             names = archive.namelist()

@@ -21,7 +21,7 @@ _KNOWN = frozenset(
     }
 )  # fmt: skip
 _KEPT = ("doc", "arguments", "filtered_resps")
-"""What the tables have no column for, kept to be written again."""
+"""Fields without a column in the tables, kept to be written again."""
 _JUDGE = re.compile(r"lm-eval/(.+)/([^/]+)", re.DOTALL)
 _NAME = re.compile(r"samples_(.+?)_\d{4}-\d{2}-\d{2}T.*")
 

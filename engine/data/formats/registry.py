@@ -37,7 +37,7 @@ _NEAR = 0.6
 
 @dataclass(frozen=True)
 class Recognition:
-    """Which formats a file has the signature of.
+    """Formats whose signature a file has.
 
     Attributes:
         fits: names of the formats, all of them; one is certain, several are the user's to tell apart.
@@ -53,7 +53,7 @@ class Recognition:
         return self.fits[0] if len(self.fits) == 1 else ""
 
     def in_words(self) -> str:
-        """What was recognised, or what almost was; empty where nothing was."""
+        """The format recognised, or almost recognised, in words; empty where there is none."""
         if len(self.fits) > 1:
             names = " and ".join(f"{FORMATS[n].title} ({n})" for n in self.fits)
             return f"The file has the columns of {names}, and nothing tells them apart. Say which it is."

@@ -18,7 +18,7 @@ def join_turns(turns: Sequence[str]) -> str:
 
 
 def conversation(record: Record, column: str, turns: int | None = None) -> tuple[list[str], list[str]]:
-    """What the user said and what the model answered, turn by turn.
+    """Texts of the user and of the model, turn by turn.
 
     Args:
         record: of the file.

@@ -1,4 +1,4 @@
-"""What a file of a known format is used as: a data set, a set of pairs, a recorded judge."""
+"""Uses of a file of a known format: a data set, a set of pairs, a recorded judge."""
 
 from __future__ import annotations
 

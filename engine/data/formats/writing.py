@@ -1,4 +1,4 @@
-"""What the writers share: JSON lines, ids as numbers where they are, responses and contexts by id."""
+"""Common parts of the writers: JSON lines, ids as numbers where they are, responses and contexts by id."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Lookup:
         return str((self.responses.get(response_id) or {}).get("text") or "")
 
     def system(self, response_id: str) -> str:
-        """What generated it; its id where nothing says."""
+        """Its generator; its id where nothing says."""
         return str((self.responses.get(response_id) or {}).get("system") or response_id)
 
     def of_item(self, item_id: str, name: str) -> str:
@@ -54,7 +54,7 @@ class Lookup:
         return str((self.items.get(item_id) or {}).get(name) or "")
 
     def more(self, key: str) -> dict[str, Any]:
-        """What the file said beyond the tables."""
+        """Content of the file beyond the tables."""
         return self.origin.get(key, {})
 
 

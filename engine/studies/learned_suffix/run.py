@@ -50,7 +50,7 @@ def run_suffix(
 
 
 class Search(NamedTuple):
-    """What a search works on.
+    """Inputs of a search.
 
     Attributes:
         judge: behind the defense.
@@ -92,7 +92,7 @@ def prepare(config: SuffixConfig, dataset: Dataset, judge: Judge) -> Search:
 
 
 def plan_suffix(config: SuffixConfig, dataset: Dataset, judge: Judge) -> dict[str, int]:
-    """What the study takes at most: prompts of the search, verdicts of the measurement, tokens of both together.
+    """Upper bound of the study's cost: prompts of the search, verdicts of the measurement, tokens of both together.
 
     Tokens count every prompt whole and without a phrase; beginnings that prompts share are computed once.
 

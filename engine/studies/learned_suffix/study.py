@@ -23,7 +23,7 @@ PHRASE = "phrase"
 
 
 class SuffixConfig(BaseModel):
-    """What to search; the run's manifest holds it.
+    """Settings of a search; the run's manifest holds them.
 
     Attributes:
         protocol: pointwise raises the expected score, pairwise the preference over the other response, both orders
@@ -31,13 +31,13 @@ class SuffixConfig(BaseModel):
         words: length of the phrase.
         candidates: words tried at each step, chosen by gradient.
         prompts: responses (or pairs) of the training items that the phrase is learned on.
-        split: which items train: a share at random, or those of the data's group `train`.
+        split: rule for the items that train: a share at random, or those of the data's group `train`.
         train_share: share of the items that train, at random.
         lower: seek the phrase that lowers the objective.
         guided: choose the candidates by gradient; false draws them at random, the control for that choice.
         defense: the phrase is learned, and measured, on the judge behind this defense.
         limit: responses of the other items that it is measured on, at most; 0 measures nothing.
-        name: what the saved phrase is called; by default from the run.
+        name: of the saved phrase; by default from the run.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

@@ -110,8 +110,6 @@ def _side(own: pd.DataFrame, used: pd.Series, name: str, colour: str, mode: Mode
 
 
 STUDY = "perplexity_threshold"
-FITTED = 0.0
-"""threshold that stands for the one of best F1 on the fitting side."""
 
 
 def families(source: Source) -> tuple[str, ...]:
@@ -131,13 +129,13 @@ def curves(readings: pd.DataFrame, family: str, threshold: float) -> pd.DataFram
 
 FAMILY = Setting("family", "against", "choice", lambda s: families(s)[0], choices=families)
 THRESHOLD = Setting(
-    "threshold", "threshold", "number", lambda _: FITTED, high=lambda _: 1e30, words={FITTED: "of best F1"}
+    "threshold", "threshold", "number", lambda _: None, high=lambda _: 1e30, words={None: "of best F1"}, none_was=0.0
 )
 
 
 def _curve(source: Source, at: Values) -> FigureData:
     readings, family = source.table("readings"), str(at["family"])
-    threshold = float(at["threshold"]) or fitted(readings, family)[1]
+    threshold = float(at["threshold"] or fitted(readings, family)[1])
     test = side_of(readings, family, "test")
     found = detection_at(test, threshold, level=source.level, seed=source.seed)
     said = ", ".join(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class DetectionConfig(BaseModel):
-    """What to measure; the run's manifest holds it.
+    """Settings of a measurement; the run's manifest holds them.
 
     Attributes:
         suffixes: attacks that add a learned phrase.

@@ -445,7 +445,7 @@ def _rate(events: npt.ArrayLike, read: Floats, items: Ints, view: View) -> Inter
     return cluster_rate(values.ravel(), items.ravel(), level=view.level, seed=view.seed)
 
 
-# Which judge calls of study `protocols` gave no usable answer, arm by arm, and whether arms differ in it.
+# Judge calls of study `protocols` without a usable answer, arm by arm, and a test for a difference of arms.
 
 
 @dataclass(frozen=True)
@@ -496,7 +496,7 @@ def _lost(one: Calls) -> str:
     return f"{100 * one.share:.3g} % in the arm {one.arm} ({one.unread:,} of {one.asked:,})"
 
 
-# What the content checks say of a run's rewritings: how many are kept, and why the others are not.
+# Content checks of a run's rewritings: numbers kept, and reasons for the others.
 
 COLUMNS = ("style", "rewriter", "n", "kept", "length_ratio", "left_out", "rules_changed")
 

@@ -383,7 +383,7 @@ def _operating_points(fig: go.Figure, prepared: pd.DataFrame, x: Any, y: Any, mo
     fig.update_yaxes(range=[max(0.0, float(np.nanmin(y)) - 6), min(104.0, float(np.nanmax(y)) + 5)])
 
 
-# How often each master key is accepted, before and behind RefSwap.
+# Acceptance of each master key, before and behind RefSwap.
 
 KEY_COLUMNS = ["key", "n", "before", "before_lower", "before_upper", "after", "after_lower", "after_upper"]
 Row = tuple[str, int, float, float, float, float, float, float]

@@ -17,8 +17,6 @@ from engine.studies.refswap.scores import Frontier, frontier, max_p_cf
 
 STUDY = "refswap"
 ARMS = {"other": "of another answer type", "same": "of the same answer type"}
-CALIBRATED = -1.0
-"""gamma where eq. 5 sets it from delta."""
 
 
 def arms(source: Source) -> tuple[str, ...]:
@@ -60,7 +58,7 @@ def key_title(name: str) -> str:
 
 
 def key_rows(table: Table, found: Summary) -> pd.DataFrame:
-    """How often each key is accepted, before and behind RefSwap."""
+    """Share of each key that is accepted, before and behind RefSwap."""
     pairs = zip(table.keys, found.before.per_key, found.after.per_key, strict=True)
     return drawings.prepare_keys(
         [(key_title(name), b.n, b.value, b.lower, b.upper, a.value, a.lower, a.upper) for name, b, a in pairs]
@@ -68,7 +66,7 @@ def key_rows(table: Table, found: Summary) -> pd.DataFrame:
 
 
 def unread_note(own: Table, found: Summary) -> str:
-    """What is unread and left out, in a sentence, since a key that leaves the verifier without an answer is no NO.
+    """Unread and left out verdicts in a sentence, since a key that leaves the verifier without an answer is no NO.
 
     Keys of which half or more is unread are named, the worst first: their shares rest on what little was read.
     """
@@ -91,7 +89,7 @@ def unread_note(own: Table, found: Summary) -> str:
 
 
 def fewer_note(found: Summary) -> str:
-    """How many samples were checked against fewer than K references, in a sentence."""
+    """Number of samples checked against fewer than K references, in a sentence."""
     if not found.n_fewer:
         return ""
     of = plural(found.n_right + found.n_fooled, "accepted sample")
@@ -108,18 +106,16 @@ def _k_max(source: Source) -> int:
 ARM = Setting("arm", "swapped references", "choice", lambda s: arms(s)[0], choices=arms, words=ARMS)
 K = Setting("k", "K", "whole", lambda s: min(int(s.config.get("k", 5)), _k_max(s)), lambda _: 1, _k_max)
 DELTA = Setting("delta", "δ (points)", "number", lambda s: float(s.config.get("delta", 2.0)), high=lambda _: 100.0,
-             acts=lambda at: at["gamma"] == CALIBRATED)  # fmt: skip
-GAMMA = Setting(
-    "gamma", "γ", "number", lambda _: CALIBRATED, lambda _: CALIBRATED, words={CALIBRATED: "from δ by eq. 5"}
-)
+             acts=lambda at: at["gamma"] is None)  # fmt: skip
+GAMMA = Setting("gamma", "γ", "number", lambda _: None, words={None: "from δ by eq. 5"}, none_was=-1.0)
 LEAST_YES = Setting("threshold", "YES from p(YES)", "number", threshold, threshold)
 DIALS = (ARM, K, DELTA, GAMMA, LEAST_YES)
 
 
 def summary_at(source: Source, at: Values) -> Summary:
-    """What a setting says of a run: delta in points of 100, gamma `CALIBRATED` for eq. 5's."""
+    """The summary of a run at a setting: delta in points of 100, gamma in [0, 1] or None for eq. 5's."""
     own = table(source, str(at["arm"]))
-    gamma = None if float(at["gamma"]) < 0 else float(at["gamma"])
+    gamma = None if at["gamma"] is None else float(at["gamma"])
     k, delta, least_yes = int(at["k"]), float(at["delta"]) / 100, float(at["threshold"])
     return source.memo(
         ("summary", at["arm"], k, delta, gamma, least_yes),

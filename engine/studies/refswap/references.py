@@ -30,7 +30,7 @@ K_MAX = 10
 
 
 class AnswerType(StrEnum):
-    """What kind of answer a reference is; the four buckets of the paper."""
+    """Answer type of a reference; the four buckets of the paper."""
 
     NUMERIC = "numeric"
     EXPRESSION = "expression"
@@ -63,7 +63,7 @@ _NAMED_FUNCTIONS = frozenset({"sin", "cos", "tan", "cot", "sec", "csc", "log", "
 _SAID_FUNCTIONS = frozenset({"sqrt", "pi", "π", "e", "times", "degree"})
 """Words that belong to a number also without the backslash of LaTeX; pm is then a time of day."""
 _STRUCTURE = re.compile(r"[=<>*]|\^(?!\s*\{?\s*\\?circ)|^[\[(].*,|\\begin|\\\{")
-"""What makes numbers more than one number: relations, products, powers, tuples, matrices, sets."""
+"""Signs of more than one number: relations, products, powers, tuples, matrices, sets."""
 _MATHS = re.compile(r"[=<>^{}]|\\[a-z]|^[\[(].*,.*[\])]$")
 _TOKEN = re.compile(r"\d+(?:\.\d+)?|[^\W\d_]+")
 
@@ -127,7 +127,7 @@ def answer_type(text: str) -> AnswerType:
 
 
 def _is_function(word: str) -> bool:
-    """Whether a word is a sign of mathematics that a number may have."""
+    """True where a word is a sign of mathematics that a number may have."""
     return word[1:].lower() in _FUNCTIONS if word.startswith("\\") else word.lower() in _SAID_FUNCTIONS
 
 
@@ -183,7 +183,7 @@ class ReferencePool:
     """Where counterfactual references come from.
 
     Attributes:
-        name: what a message calls it.
+        name: its name in a message.
         entries: different final answers, sorted, so that a draw does not depend on the order of a file.
     """
 
@@ -204,8 +204,8 @@ class ReferencePool:
 
         Args:
             reference: the true reference.
-            k: how many, from 1 to 10.
-            key: what the draw belongs to, for example the item's id; other keys, other draws.
+            k: number of references, from 1 to 10.
+            key: owner of the draw, for example the item's id; other keys, other draws.
             seed: of the draw.
             same_type: take the same answer type instead of another one (the harder arm).
 

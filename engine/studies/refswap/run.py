@@ -68,7 +68,7 @@ KEY = "-key"
 
 @dataclass(frozen=True)
 class Material:
-    """What is asked, made ready.
+    """Requests of a run, made ready.
 
     Attributes:
         requests: responses and keys under the true reference, item by item.
@@ -149,7 +149,7 @@ def run_refswap(
 
 
 def plan_refswap(config: RefSwapConfig, dataset: Dataset, judge: Judge, pool: ReferencePool) -> Plan:
-    """What the first stage would cost; the second is known only when verdicts are, at most k_max calls a YES.
+    """Cost of the first stage; the second is known only when verdicts are, at most k_max calls a YES.
 
     Raises:
         InputError: as `run_refswap`.
@@ -352,7 +352,7 @@ class Checked:
         base: the verdict under the true reference.
         references: the counterfactual references asked; empty where the base verdict was no YES.
         swapped: the verdicts under those.
-        verdict: what the defended judge says.
+        verdict: the defended judge's.
     """
 
     base: Verdict
@@ -373,7 +373,7 @@ class RefSwapJudge(OuterJudge):
     Args:
         inner: any verifier, defended or not.
         references: where counterfactual references come from.
-        k: how many are asked for a YES, from 1 on.
+        k: references asked for a YES, from 1 on.
         gamma: least max_p_cf that keeps a YES, in [0, 1]; ties pass.
 
     Raises:
@@ -399,7 +399,7 @@ class RefSwapJudge(OuterJudge):
         return self.inner.prompt(self._named(request))
 
     def cost(self, requests: Sequence[Request]) -> Cost:
-        """What both stages would take if every verdict were YES: an upper bound."""
+        """Cost of both stages if every verdict were YES: an upper bound."""
         return self.inner.cost([r for one in requests for r in (self._named(one), *self._swapped(one))])
 
     def judge(self, requests: Sequence[Request], checkpoint: Checkpoint = no_checkpoint) -> list[Verdict]:
@@ -460,11 +460,11 @@ class RefSwapJudge(OuterJudge):
 
 
 class VerifyOne(BaseModel):
-    """What to verify.
+    """Settings of one verification.
 
     Attributes:
         key: text that stands in place of the response; None asks about the response itself.
-        defended: whether a YES is checked by RefSwap.
+        defended: true where a YES is checked by RefSwap.
         pool: data set whose references are swapped in; `data` for the chosen one.
     """
 

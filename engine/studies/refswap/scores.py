@@ -29,8 +29,8 @@ class Samples:
     Attributes:
         p: p_yes under the true reference, (N,) in [0, 1]; NaN unread.
         cf: p_yes under counterfactual references, (N, K) in the order of the nested draw; NaN unread or not asked.
-        asked: which of those were asked, (N, K).
-        right: whether YES is the right verdict, (N,).
+        asked: true for those that were asked, (N, K).
+        right: true where YES is the right verdict, (N,).
         key: number of the master key, (N,); -1 for a clean response.
         item: number of the item, the cluster, (N,).
         length: characters of the response, (N,).
@@ -126,7 +126,7 @@ def calibrate(score: Floats, yes: Floats, right: Bools, delta: float, *, top: fl
     Args:
         score: max_p_cf, the s-score or a length of each clean calibration sample, (N,).
         yes: baseline verdicts (N,).
-        right: whether YES is right (N,).
+        right: true where YES is right (N,).
         delta: tolerance, as a fraction of 1.
         top: largest threshold there is.
         floor: smallest one.
@@ -155,7 +155,7 @@ def _accuracies(cuts: Floats, score: Floats, yes: Floats, right: Bools) -> Float
 
 
 def _passing(cuts: Floats, score: Floats, among: Bools) -> Ints:
-    """How many of some samples have a score of at least each cut, (C,)."""
+    """Number of samples whose score is at least each cut, (C,)."""
     chosen = np.sort(score[among])
     return np.asarray(len(chosen) - np.searchsorted(chosen, cuts, side="left"), dtype=np.int64)
 
@@ -169,7 +169,7 @@ class Frontier:
         accuracy: on clean responses.
         fpr: mean over the keys of the share accepted.
         worst: the largest of those shares.
-        best: whether no other point has both a higher accuracy and a lower mean share (Pareto).
+        best: true where no other point has both a higher accuracy and a lower mean share (Pareto).
     """
 
     cut: Floats
@@ -236,7 +236,7 @@ def planted_auc(self_solve: float, ref_sensitivity: float, k: int) -> float:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a sample costs behind RefSwap, means over samples.
+    """Cost of a sample behind RefSwap, means over samples.
 
     Attributes:
         passes: forward passes.

@@ -21,7 +21,7 @@ OWN_REFERENCES = "data"
 
 
 class RefSwapConfig(BaseModel):
-    """What to run; the run's manifest holds it.
+    """Settings of a run; its manifest holds them.
 
     Attributes:
         judge: spec of a verifier.
@@ -97,7 +97,7 @@ class RefSwap(Study):
         run_refswap(config, dataset, judge, folder, context.checkpoint, pool)
 
     def plan(self, config: RefSwapConfig, context: Context) -> tuple[dict[str, Any], str]:
-        """What the first stage takes; the second is known only when verdicts are."""
+        """Plan of the first stage; the second is known only when verdicts are."""
         from engine.studies.refswap.run import plan_refswap, pool_of
 
         dataset = context.data.dataset(config.data)
@@ -110,7 +110,7 @@ class RefSwap(Study):
         return plan._asdict(), "\n".join(lines)
 
     def summary(self, config: RefSwapConfig, folder: RunFolder) -> Summary:
-        """What is accepted before and behind RefSwap."""
+        """Shares accepted before and behind RefSwap, as text and JSON."""
         from engine.studies.refswap.summary import summary_of
 
         return summary_of(config, folder)

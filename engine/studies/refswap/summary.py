@@ -20,7 +20,7 @@ from engine.studies.study import Summary as StudySummary
 
 
 def as_record(table: Table, summary: Summary, judge: str, n_without_reference: int) -> dict[str, Any]:
-    """What the JSON object holds of one arm; rates are of the test part, AUC and d of all accepted samples.
+    """Record of one arm in the JSON object; rates are of the test part, AUC and d of all accepted samples.
 
     Args:
         table: the samples of the arm.
@@ -120,7 +120,7 @@ def _whole(one: Interval) -> list[float]:
 
 
 def summary_of(config: RefSwapConfig, folder: RunFolder) -> StudySummary:
-    """What the command line prints of a run, and its JSON object."""
+    """Text of a run for the command line, and its JSON object."""
     about = folder.manifest()["data"]
     left_out = int(about["n_without_reference"])
     arms: dict[str, Any] = {}

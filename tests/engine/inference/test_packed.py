@@ -13,7 +13,7 @@ from gguf import GGMLQuantizationType as Kind
 from gguf.quants import dequantize, quantize
 
 from engine.core.settings import get_settings
-from engine.inference.llama import Row, Session, way_for, written_out
+from engine.inference.llama import Row, Session, fused_forward, way_for
 from engine.inference.loading import load_model
 from engine.inference.packed import compile_ahead, compiled_threads, loops, pack
 from engine.steering.decode import decode
@@ -131,12 +131,12 @@ ROWS = [Row(0), Row(1), Row(2), Row(1, temperature=1.0, seed=3), Row(0)]
 
 @pytest.mark.parametrize("shape", ["qwen2", "qwen3"])
 def test_shapes_with_biases_or_norms_of_queries_are_left_to_torch(quantised, shape):
-    assert way_for(written_out(quantised(shape)), 64) == "fused"
+    assert way_for(fused_forward(quantised(shape)), 64) == "fused"
 
 
 def test_packed_steps_have_the_models_logits(quantised):
     loaded = quantised("llama")
-    model = written_out(loaded)
+    model = fused_forward(loaded)
     assert way_for(model, 64) == "packed"
     assert way_for(model, 2) == "fused"
     for rows in (ROWS[:1], ROWS):
@@ -163,5 +163,5 @@ def test_steered_texts_are_those_of_the_librarys_modules(quantised):
 @pytest.mark.weights
 def test_the_bundled_base_is_on_its_grid_and_the_judge_is_not(bundled):
     base = load_model("bundled:base", get_settings())
-    assert written_out(base).packed is not None
-    assert written_out(bundled).packed is None
+    assert fused_forward(base).packed is not None
+    assert fused_forward(bundled).packed is None

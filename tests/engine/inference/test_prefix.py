@@ -145,7 +145,7 @@ def test_what_cannot_be_shared_is_scored_plainly_and_says_why_once(tiny, caplog)
     config = type(loaded.model.config).from_dict(loaded.model.config.to_dict() | {"model_type": "llama"})
     config._attn_implementation = "sdpa"
     config.rope_parameters = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 1e4}
-    assert "position encoding" in prefix.why_not(dataclasses.replace(loaded, model=Stand(config)))
+    assert "position encoding" in prefix.unsupported_reason(dataclasses.replace(loaded, model=Stand(config)))
     config = type(loaded.model.config)()
     config._attn_implementation = "flash_attention_2"
     odd = dataclasses.replace(loaded, model=Stand(config), fingerprint="odd")
@@ -154,8 +154,8 @@ def test_what_cannot_be_shared_is_scored_plainly_and_says_why_once(tiny, caplog)
         assert not prefix.can_share(odd)
     assert len(caplog.records) == 1
     assert "flash_attention_2" in caplog.text
-    assert "no causal" in prefix.why_not(tiny("t5"))
-    assert prefix.why_not(tiny("gemma3")) == ""
+    assert "no causal" in prefix.unsupported_reason(tiny("t5"))
+    assert prefix.unsupported_reason(tiny("gemma3")) == ""
 
 
 class Stand:

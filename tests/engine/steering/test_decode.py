@@ -8,7 +8,7 @@ import torch
 from transformers import GenerationConfig
 
 from engine.core.errors import InputError, ModelError
-from engine.inference.llama import Row, Session, why_not, written_out
+from engine.inference.llama import Row, Session, fused_forward, unsupported_reason
 from engine.steering.activations import blocks, last_activations, steered
 from engine.steering.decode import decode
 from engine.steering.vectors import Editor, edit_of
@@ -40,7 +40,7 @@ def generated(loaded, prompt, edit=None):
 @pytest.mark.parametrize("shape", [*WRITTEN_OUT, *BY_MODULES])
 def test_unsteered_text_is_that_of_the_librarys_generate(tiny, shape):
     loaded = tiny(shape)
-    assert bool(why_not(loaded)) == (shape in BY_MODULES)
+    assert bool(unsupported_reason(loaded)) == (shape in BY_MODULES)
     found = decode(loaded, PROMPTS, ROWS, LIMIT)
     assert [list(w.ids) for w in found] == [generated(loaded, p) for p in PROMPTS]
 
@@ -60,7 +60,7 @@ def test_steered_text_is_that_of_generate_with_the_same_hook(tiny, standards, sh
 def test_logits_after_a_prompt_are_the_models(tiny, shape, way):
     loaded = tiny(shape)
     with torch.inference_mode():
-        session = Session(written_out(loaded), PROMPTS, ROWS, 2, way=way)
+        session = Session(fused_forward(loaded), PROMPTS, ROWS, 2, way=way)
         session.step()
         for row, prompt in zip(session.logits, PROMPTS, strict=True):
             wanted = loaded.model(input_ids=torch.tensor([prompt])).logits[0, -1]
@@ -74,9 +74,9 @@ def test_alpha_zero_is_unsteered_text_and_logits(tiny, standards, shape):
     assert [w.ids for w in decode(loaded, PROMPTS, ROWS, LIMIT, edit)] == [
         w.ids for w in decode(loaded, PROMPTS, ROWS, LIMIT)
     ]
-    if not why_not(loaded):
+    if not unsupported_reason(loaded):
         with torch.inference_mode():
-            both = [Session(written_out(loaded), PROMPTS, ROWS, 2, e) for e in (Editor(edit, "cpu"), None)]
+            both = [Session(fused_forward(loaded), PROMPTS, ROWS, 2, e) for e in (Editor(edit, "cpu"), None)]
             for session in both:
                 session.step()
         assert torch.equal(both[0].logits, both[1].logits)
@@ -142,7 +142,7 @@ def test_joined_weights_leave_the_librarys_modules_as_they_were(tiny_folders, ti
 
     fresh = load_model(f"path:{tiny_folders('qwen2')}", get_settings())
     before = fresh.model(input_ids=torch.tensor([PROMPTS[0]])).logits
-    written_out(fresh)
+    fused_forward(fresh)
     assert torch.equal(fresh.model(input_ids=torch.tensor([PROMPTS[0]])).logits, before)
 
 
