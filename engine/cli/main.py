@@ -1,7 +1,8 @@
 """The command line: the same engine as the dashboard, for scripts, CI and clusters.
 
 Exit codes: 0 done, 1 our fault, 2 the user's input, 3 stopped at the budget or at the cap of an
-API judge, 4 a check-up's threshold failed, 130 stopped by hand (3 and 130 go on with the same run id).
+API judge, or too few calls read to conclude anything, 4 a check-up's threshold failed, 130 stopped by hand (after a
+stop the same run id goes on).
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.cli.options import add_json
-from engine.cli.study import run_into_folder
+from engine.cli.study import run_into_folder, told
 from engine.core.settings import get_settings
 from engine.judges.recorded import RECORDED
 from engine.studies.recorded.study import STUDY, RecordedConfig
@@ -34,6 +34,5 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         spec += f"{'&' if '?' in spec else '?'}format={args.format}"
     config = RecordedConfig(judge=spec, seed=args.seed, run_id=args.run_id)
     folder, _ = run_into_folder(STUDY, config, Context(settings), args.out or settings.runs, "recorded")
-    summary = STUDY.summary(config, folder)
-    print(summary.text)
-    return {"run_id": folder.run_id, **summary.record}
+    summary = told(STUDY.summary(config, folder), folder)
+    return {"run_id": folder.run_id, **summary.record, "exit_code": summary.exit_code}

@@ -9,14 +9,14 @@ from typing import Any
 
 from engine.catalog import ENCODERS
 from engine.cli.options import Files, add_file_options, add_run_options, show_progress
-from engine.core.errors import INCONCLUSIVE, OK, InputError
+from engine.core.errors import INCONCLUSIVE, OK, THRESHOLD_FAILED, InputError
 from engine.core.settings import get_settings
 from engine.judges.card_files import judge_given
-from engine.runs.folder import RunFolder
-from engine.runs.library import TEXT_READ, text_read
+from engine.runs.folder import RunFolder, open_run
+from engine.runs.library import TEXT_READ, outage, text_read
 from engine.studies.registry import read_study, settings_given
 from engine.studies.running import OutOfBudget, ending
-from engine.studies.study import Context, Study
+from engine.studies.study import Context, Study, Summary
 
 EXTRA = ("embeddings", "encoder", "threshold", "redecide")
 """Options that not every study reads; they reach it through its context."""
@@ -102,7 +102,7 @@ def run_and_print(study: Study, config: Any, context: Context, args: argparse.Na
     """
     root = args.out or context.settings.runs
     if answer := study.instead(config, context, root):
-        print(answer.text)
+        answer = told(answer, open_run(root, answer.record["run_id"]), strict=getattr(config, "strict", False))
         return {**answer.record, "exit_code": answer.exit_code}
     config = study.prepare(config, context)
     if args.dry_run:
@@ -113,8 +113,7 @@ def run_and_print(study: Study, config: Any, context: Context, args: argparse.Na
     if args.recorded:
         folder.update_manifest(recorded=True)
     manifest = folder.manifest()
-    summary = study.summary(config, folder)
-    print(summary.text)
+    summary = told(study.summary(config, folder), folder, strict=getattr(config, "strict", False))
     if text_read(manifest):
         print(TEXT_READ)
     judge = str(manifest["judge"].get("spec") or getattr(config, "judge", ""))
@@ -124,6 +123,23 @@ def run_and_print(study: Study, config: Any, context: Context, args: argparse.Na
     head |= {"fingerprint": manifest["judge"].get("fingerprint", "")}
     head |= {"read_as": api["read_as"]} if "read_as" in (api := manifest["judge"].get("api") or {}) else {}
     return {**head, **summary.record, "exit_code": code or summary.exit_code}
+
+
+def told(summary: Summary, folder: RunFolder, *, strict: bool = False) -> Summary:
+    """Print a summary; where the judge was out for most calls, say so, which is no pass.
+
+    Args:
+        summary: of the run.
+        folder: the run.
+        strict: an outage is a failed threshold (exit code 4), not merely inconclusive (3).
+    """
+    print(summary.text)
+    reason = outage(folder)
+    if not reason:
+        return summary
+    print(reason)
+    code = max(summary.exit_code, THRESHOLD_FAILED if strict else INCONCLUSIVE)
+    return Summary(summary.text, {**summary.record, "inconclusive": reason}, code)
 
 
 def run_into_folder(study: Study, config: Any, context: Context, root: Path, name: str) -> tuple[RunFolder, int]:

@@ -379,6 +379,28 @@ def unread_of(verdicts: pd.DataFrame) -> Unread:
     return Unread(int(bad.sum()), len(once), dict(reasons.most_common()), by_arm)
 
 
+LEAST_READ = 0.5
+"""Share of the calls of each protocol that must be read; below it a run says nothing, whatever its numbers are."""
+
+
+def outage(run: RunFolder) -> str:
+    """Why a run's verdicts are too few for any conclusion; empty where enough were read, or it holds no verdicts.
+
+    Raises:
+        RunError: the table is unreadable.
+    """
+    verdicts = run.table("verdicts")
+    for protocol, asked in verdicts.groupby("protocol", sort=False):
+        unread = unread_of(asked)
+        if unread.calls - unread.total < LEAST_READ * unread.calls:
+            reason = next(iter(unread.reasons))
+            return (
+                f"Inconclusive: {unread.calls - unread.total:,} of {unread.calls:,} {protocol} calls were read, fewer "
+                f"than {LEAST_READ:.0%}. Most often: {reason}. Mend the cause and ask again."
+            )
+    return ""
+
+
 TEXT_READ = "The server gave no token probabilities, so verdicts are read from its text: scores are whole grades."
 
 

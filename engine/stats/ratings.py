@@ -6,16 +6,17 @@ shown on the Elo scale, 400 / ln 10 points a unit around 1000.
 
 The estimate is finite exactly where every system can be reached from every other along wins (Ford, 1957). Where that
 fails, one tie is added to each pair that met, which `Connections.finite` says; systems that never met through others
-are islands, whose ratings and ranks cannot be compared.
+are islands, whose ratings and ranks cannot be compared. `rating_problems` says all of it in words.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit
+from scipy.special import expit, stdtrit
 from scipy.stats import rankdata
 
 from engine.core.errors import InputError
@@ -31,6 +32,8 @@ _STEPS = 60
 _LONGEST_STEP = 2.0
 _RIDGE = 1e-9
 _HELD_TIES = 1.0
+_TIE = 1e-6
+"""Ratings that differ by less are equal [Elo points]."""
 
 
 def outcome_wins(outcomes: npt.ArrayLike, pairs: Ints, n_systems: int) -> Floats:
@@ -76,6 +79,45 @@ def connections(wins: npt.ArrayLike) -> Connections:
     return Connections(islands, tuple(int(i) for i in np.flatnonzero(won != lost)), bool(_finite(w[None])[0]))
 
 
+def rating_problems(held: Connections, battles: npt.ArrayLike, systems: Sequence[str], when: str = "") -> list[str]:
+    """Limits that a reader of ratings must know, each a sentence without its full stop; see `system_problems` for more.
+
+    Systems seen in one comparison, and where a tie was added to each pair so that the estimate exists at all.
+
+    Args:
+        held: of the win matrix.
+        battles: comparisons of each system, shape (S,).
+        systems: their names.
+        when: what the sentences begin with, for example `before the rewriting `.
+    """
+    said = []
+    if once := [name for name, n in zip(systems, np.asarray(battles), strict=True) if n == 1]:
+        said.append(f"{when}{', '.join(once)} took part in one comparison, which no interval can make up for")
+    tie = "one tie added to each pair that met keeps the ratings finite and draws all of them together"
+    if held.degenerate:
+        names = ", ".join(systems[i] for i in held.degenerate)
+        said.append(f"{when}{names} never lost or never won; {tie}, and the size of theirs means little")
+    elif not held.finite:
+        said.append(
+            f"{when}some systems won all that they played against the others; {tie}, and how far apart they lie means "
+            "little"
+        )
+    return said
+
+
+def system_problems(held: Connections, systems: Sequence[str]) -> list[str]:
+    """Systems without a comparison and groups that never met, each a sentence without its full stop."""
+    absent = [systems[island[0]] for island in held.islands if len(island) == 1]
+    groups = [", ".join(systems[i] for i in island) for island in held.islands if len(island) > 1]
+    said = []
+    if absent:
+        said.append(f"{', '.join(absent)} took part in no comparison that was read, so there is no rating and no rank")
+    if len(groups) > 1:
+        said.append(f"{len(groups)} groups of systems never met ({' | '.join(groups)}), so there are no ranks at all")
+        said.append("ratings of one group say nothing beside those of another")
+    return said
+
+
 def bradley_terry(wins: npt.ArrayLike) -> Floats:
     """Log strengths, mean zero in each island.
 
@@ -114,8 +156,10 @@ class Ratings:
     Attributes:
         rating, lower, upper: Elo points, shape (S,); NaN for a system without a comparison, bounds also with one item.
         rank, rank_lower, rank_upper: 1 is best among the systems that met, equal ratings share their mean rank; shape
-            (S,). NaN for a system without a comparison, and for all where those that met fall into islands.
-        draws: ratings of each resample, shape (B, S); paired with those of the same items and seed.
+            (S,). NaN for a system without a comparison, and for all where those that met fall into islands. A bound
+            counts the systems whose difference in rating is not settled at the level, all at once (Bonferroni).
+        draws: ratings of each resample, shape (B, S); paired with those of the same items and seed. NaN where a
+            resample lacks the system, or cuts it off from most of those it met.
         battles: comparisons of each system, shape (S,).
         connections: islands and degenerate systems.
         n_items: items with a comparison.
@@ -158,15 +202,50 @@ def rate(item_wins: npt.ArrayLike, *, level: float = 0.95, seed: int = 0, resamp
     if n_items < 2:
         gaps, none = np.full(size, np.nan), np.full((0, size), np.nan)
         return Ratings(rating, gaps, gaps, rank, gaps, gaps, none, battles, found, n_items, level)
-    drawn = bradley_terry(np.tensordot(draw_counts(items, seed, resamples), w, axes=1))
-    draws = np.where(absent, np.nan, START + SCALE * drawn)
-    low, high = tails(n_items - 1, level)
-    bounds = np.full((2, size), np.nan)
-    bounds[:, ~absent] = np.quantile(draws[:, ~absent], [low, high], axis=0)
-    ranks = np.full((2, size), np.nan)
-    if ranked.any():
-        ranks[:, ranked] = np.quantile(_ranks(draws[:, ranked]), [low, high], axis=0)
+    draws = _draws(np.tensordot(draw_counts(items, seed, resamples), w, axes=1), rating, found)
+    df = n_items - 1
+    bounds, ranks = np.full((2, size), np.nan), np.full((2, size), np.nan)
+    if known := [int(i) for i in np.flatnonzero(np.isfinite(draws).any(axis=0))]:
+        bounds[:, known] = np.nanquantile(draws[:, known], tails(df, level), axis=0)
+    for i in np.flatnonzero(ranked):
+        ranks[:, i] = _rank_bounds(rating[i] - rating[ranked], draws[:, [i]] - draws[:, ranked], df, level)
     return Ratings(rating, bounds[0], bounds[1], rank, ranks[0], ranks[1], draws, battles, found, n_items, level)
+
+
+def _draws(wins: Floats, rating: Floats, whole: Connections) -> Floats:
+    """Ratings in each resample, on the scale of the estimate; shape (B, S).
+
+    A resample may lack systems or split an island. Its largest part is moved so that its mean is that of the estimate
+    over the same systems; the others are NaN, since nothing ties them to it.
+    """
+    drawn = START + SCALE * bradley_terry(wins)
+    met = _reach((wins + wins.transpose(0, 2, 1)) > 0)
+    draws = np.full_like(drawn, np.nan)
+    for island in whole.islands:
+        own = np.array(island)
+        part = met[:, own][:, :, own]
+        sizes = part.sum(axis=2)
+        largest = part[np.arange(len(part)), sizes.argmax(axis=1)] & (sizes.max(axis=1) > 1)[:, None]
+        gap = np.where(largest, rating[own] - drawn[:, own], 0.0).sum(axis=1) / np.maximum(largest.sum(axis=1), 1)
+        draws[:, own] = np.where(largest, drawn[:, own] + gap[:, None], np.nan)
+    return draws
+
+
+def _rank_bounds(gaps: Floats, drawn: Floats, df: float, level: float) -> tuple[float, float]:
+    """Best and worst rank that the differences to the other systems leave open.
+
+    Args:
+        gaps: rating of the system less that of each ranked one, itself among them (0), shape (R,).
+        drawn: the same in each resample, shape (B, R).
+        df: degrees of freedom.
+        level: confidence level of the rank.
+    """
+    others = max(len(gaps) - 1, 1)
+    known = np.isfinite(drawn)
+    n = known.sum(axis=0)
+    spread = np.sqrt(np.where(known, (drawn - gaps) ** 2, 0.0).sum(axis=0) / np.maximum(n, 1) * (df + 1) / df)
+    half = np.where(n > 1, spread, np.inf) * stdtrit(df, 1 - (1 - level) / (2 * others))
+    return float(1 + (gaps + half < -_TIE).sum()), float(len(gaps) - (gaps - half > _TIE).sum())
 
 
 @dataclass(frozen=True)

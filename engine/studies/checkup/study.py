@@ -115,7 +115,7 @@ class Checkup(Study):
         return plan_checkup(config, _material(config, context), context.judge(config.judge))
 
     def summary(self, config: CheckupConfig, folder: RunFolder) -> Summary:
-        """A verdict of each probe; exit code 4 where one fails, 3 where strict and one is underpowered."""
+        """A verdict of each probe; exit code 4 where one fails, 3 where none was asked or, strict, one is undecided."""
         from engine.studies.checkup.summary import summary_of
 
         return summary_of(folder, strict=config.strict)

@@ -35,6 +35,8 @@ def _summary(decisions: Sequence[Decision], done: dict[str, Any], *, strict: boo
     code = OK
     if stopped or (strict and UNDERPOWERED in verdicts):
         code = INCONCLUSIVE
+    if not set(verdicts) - {NOT_ASKED}:  # nothing was checked, which is no pass
+        code = THRESHOLD_FAILED if strict and not stopped else INCONCLUSIVE
     if FAILS in verdicts and not stopped:
         code = THRESHOLD_FAILED
     counts = {verdict: verdicts.count(verdict) for verdict in dict.fromkeys(verdicts)}

@@ -18,7 +18,17 @@ from engine.core.schema import NONE, Protocol
 from engine.stats.arena import Arena
 from engine.stats.bootstrap import tails
 from engine.stats.intervals import Interval, cluster_rate
-from engine.stats.ratings import Elo, Ratings, elo, majority_cycles, outcome_wins, rate, win_shares
+from engine.stats.ratings import (
+    Elo,
+    Ratings,
+    elo,
+    majority_cycles,
+    outcome_wins,
+    rate,
+    rating_problems,
+    system_problems,
+    win_shares,
+)
 from engine.studies.protocols.metrics import View, outcomes, slot_outcome
 
 Floats = npt.NDArray[np.float64]
@@ -194,29 +204,12 @@ def board(
 def board_problems(ranked: Board, systems: Sequence[str]) -> list[str]:
     """Limits that a reader of the ratings must know, each a sentence without its full stop.
 
-    Systems without a comparison, groups that never met, and where a tie was added to each pair so that the estimate
-    exists at all, before or after the rewriting.
+    Systems without a comparison, groups that never met, systems met once, and where a tie was added to each pair so
+    that the estimate exists at all, before or after the rewriting.
     """
-    islands = ranked.after.connections.islands
-    absent = [systems[island[0]] for island in islands if len(island) == 1]
-    groups = [", ".join(systems[i] for i in island) for island in islands if len(island) > 1]
-    said = []
-    if absent:
-        said.append(f"{', '.join(absent)} took part in no comparison that was read, so there is no rating and no rank")
-    if len(groups) > 1:
-        said.append(f"{len(groups)} groups of systems never met ({' | '.join(groups)}), so there are no ranks at all")
-    for when, held in (("before", ranked.before.connections), ("after", ranked.after.connections)):
-        if held.degenerate:
-            names = ", ".join(systems[i] for i in held.degenerate)
-            said.append(
-                f"{when} the rewriting {names} never lost or never won; one tie with each opponent keeps the rating "
-                "finite, and its size means little"
-            )
-        elif not held.finite:
-            said.append(
-                f"{when} the rewriting some systems won all that they played against the others; one tie added to each "
-                "pair keeps the ratings finite, and how far apart they lie means little"
-            )
+    said = system_problems(ranked.after.connections, systems)
+    for when, held in (("before", ranked.before), ("after", ranked.after)):
+        said += rating_problems(held.connections, held.battles, systems, f"{when} the rewriting ")
     return said
 
 
@@ -241,10 +234,10 @@ def _shift_bounds(before: Ratings, after: Ratings, level: float) -> tuple[Floats
     gaps = np.full(len(before.rating), np.nan)
     if before.n_items < FEW_ITEMS or not len(before.draws):
         return gaps, gaps
-    known = ~np.isnan(before.rating)
+    change = after.draws - before.draws
+    known = np.isfinite(change).any(axis=0)
     bounds = np.full((2, len(gaps)), np.nan)
-    change = (after.draws - before.draws)[:, known]
-    bounds[:, known] = np.quantile(change, tails(before.n_items - 1, level), axis=0)
+    bounds[:, known] = np.nanquantile(change[:, known], tails(before.n_items - 1, level), axis=0)
     return bounds[0], bounds[1]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -9,7 +11,7 @@ import pandas as pd
 from engine.core.schema import METRICS, NONE, Outcome, Protocol
 from engine.stats.agreement import combine_orders, first_slot_rate, order_agreement
 from engine.stats.intervals import Interval, cluster_codes, cluster_rate
-from engine.stats.ratings import rate
+from engine.stats.ratings import connections, rate, rating_problems, system_problems
 from engine.stats.shifts import metric_row, shift_metrics
 
 ONE_ORDER = "one order each"
@@ -72,15 +74,21 @@ def _win_rates(arm: pd.DataFrame, level: float, seed: int) -> list[dict[str, obj
 
 
 def recorded_remarks(verdicts: pd.DataFrame) -> list[str]:
-    """Sentences on the verdicts behind the ratings of pairs, or the reason that there are none; empty for other data.
+    """Sentences on what the ratings of pairs rest on and cannot say, or why there are none; empty for other data.
 
     Args:
         verdicts: table `verdicts` of one judge.
     """
     said: dict[str, None] = {}
-    for _, arm in verdicts.groupby(["attack", "defense"], sort=False):
+    for (attack, defense), arm in verdicts.groupby(["attack", "defense"], sort=False):
         if not (arm["protocol"] == Protocol.PAIRWISE.value).all() or arm["order"].isna().any():
             continue
+        if played := _battles(arm):
+            total = played.wins.sum(axis=0)
+            met, battles = connections(total), total.sum(axis=1) + total.sum(axis=0)
+            name = ", ".join(str(part) for part in (attack, defense) if part != NONE)
+            for problem in (*system_problems(met, played.names), *rating_problems(met, battles, played.names)):
+                said[f"Ratings{f' ({name})' if name else ''}: {problem}."] = None
         orders = arm.groupby(_PAIR)["order"].nunique()
         if None in _systems(arm["item_id"], arm["response_id"]) + _systems(arm["item_id"], arm["response_b"]):
             said["No ratings: the recording does not name the systems (columns system_a and system_b, or ids "
@@ -95,31 +103,59 @@ def recorded_remarks(verdicts: pd.DataFrame) -> list[str]:
     return list(said)
 
 
-def _ratings(arm: pd.DataFrame, level: float, seed: int) -> list[dict[str, object]]:
-    """Ratings of the systems; none where a recording does not name them (response ids `item:system`)."""
+class _Battles(NamedTuple):
+    """Comparisons of systems in one arm.
+
+    Attributes:
+        names: of the systems, sorted.
+        wins: of each unit that is resampled, ties half, shape (I, S, S).
+        unit: what is resampled, in words.
+        n_unread: pairs without a verdict.
+        single: each verdict counts by itself, since no pair was shown in both orders.
+    """
+
+    names: list[str]
+    wins: npt.NDArray[np.float64]
+    unit: str
+    n_unread: int
+    single: bool
+
+
+def _battles(arm: pd.DataFrame) -> _Battles | None:
+    """The comparisons; None where a recording does not name systems (response ids `item:system`) or none was read."""
     if not (arm["protocol"] == Protocol.PAIRWISE.value).all() or arm["order"].isna().any():
-        return []
-    single = arm.groupby(_PAIR)["order"].nunique().max() < 2
+        return None
+    single = bool(arm.groupby(_PAIR)["order"].nunique().max() < 2)
     pairs = arm if single else combine_orders(arm)
     sides = [_systems(pairs["item_id"], pairs[column]) for column in ("response_id", "response_b")]
     read = pairs["outcome"].notna().to_numpy()
     if any(None in side for side in sides) or not read.any():
-        return []
+        return None
     names = sorted({str(name) for side in sides for name in side})
-    wins, unit = _wins(pairs, sides, names)
-    ratings = rate(wins, level=level, seed=seed)
+    return _Battles(names, *_wins(pairs, sides, names), int((~read).sum()), single)
+
+
+def _ratings(arm: pd.DataFrame, level: float, seed: int) -> list[dict[str, object]]:
+    """Ratings and ranks of the systems, group by group of those that met; no ranks where there are several groups."""
+    played = _battles(arm)
+    if played is None:
+        return []
+    ratings = rate(played.wins, level=level, seed=seed)
     shared = {
         "level": level,
-        "method": f"bootstrap of {unit}" + (f", {ONE_ORDER}" if single else ""),
+        "method": f"bootstrap of {played.unit}" + (f", {ONE_ORDER}" if played.single else ""),
         "n_clusters": ratings.n_items,
-        "n_unread": int((~read).sum()),
+        "n_unread": played.n_unread,
     }
     rows: list[dict[str, object]] = []
-    for i in np.argsort(np.nan_to_num(-ratings.rating, nan=np.inf), kind="stable"):
-        system = shared | {"group": names[i], "n": int(ratings.battles[i])}
+    islands = sorted(ratings.connections.islands, key=lambda island: -len(island))
+    for i in (i for island in islands for i in sorted(island, key=lambda i: -ratings.rating[i])):
+        system = shared | {"group": played.names[i], "n": int(ratings.battles[i])}
         ends = (ratings.rating[i], ratings.lower[i], ratings.upper[i])
         ranks = (ratings.rank[i], ratings.rank_lower[i], ratings.rank_upper[i])
         for metric, (value, lower, upper) in (("rating", ends), ("rank", ranks)):
+            if metric == "rank" and np.isnan(value):
+                continue  # `recorded_remarks` says why
             rows.append({"metric": metric, "value": value, "lower": lower, "upper": upper} | system)
     return rows
 

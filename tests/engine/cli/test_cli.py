@@ -12,7 +12,7 @@ from engine.cli.main import main
 from engine.runs.folder import open_run
 from engine.runs.library import facts
 from engine.studies import running as plan
-from tests.engine.judges.api_server import completion, serving
+from tests.engine.judges.api_server import completion, fault, serving
 
 PLANTED = "planted:injection?strength=0.8&noise=0.2"
 
@@ -249,3 +249,47 @@ def test_where_text_is_read_in_place_of_probabilities_output_and_manifest_say_so
     assert found["read_as"] == manifest["judge"]["api"]["read_as"] == ("probabilities" if top else "text")
     assert ("no token probabilities" in out) is (top is None)
     assert ("Answers" in facts(manifest)) is (top is None)
+
+
+PAIRS = "item_id,prompt,response_a,response_b,human,system_a,system_b\n" + "".join(
+    f"q{i},prompt {i},ans x {i},other y {i},{'ab'[i % 2]},x,y\n" for i in range(6)
+)
+
+
+@pytest.mark.parametrize("answer", [completion("I'm sorry"), fault(400, "no such thing")])
+@pytest.mark.parametrize(("strict", "code"), [("false", 3), ("true", 4)])
+def test_a_checkup_of_a_judge_that_is_out_is_no_pass(capsys, tmp_path, monkeypatch, settings, answer, strict, code):
+    data = tmp_path / "pairs.csv"
+    data.write_text(PAIRS)
+    with serving(lambda n, body: answer) as server:
+        monkeypatch.setenv("JUDGESCOPE_API_BASE_URL", server.url)
+        options = ("study", "checkup", "--judge", "api:x", "--set", f"strict={strict}", "--json")
+        ended, out, _ = run(capsys, *options, "--data", str(data), "--run-id", "out")
+        assert ended == code
+        assert last_json(out)["inconclusive"]
+        assert run(capsys, *options, "--redecide", "out")[0] == code
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("score", "demo-dialogue"),
+        ("study", "verify"),
+        ("study", "refswap", "--set", "k_max=2"),
+        ("study", "protocols"),
+    ],
+)
+def test_a_run_whose_calls_are_unread_is_inconclusive(capsys, monkeypatch, settings, command):
+    with serving(lambda n, body: completion("I'm sorry")) as server:
+        monkeypatch.setenv("JUDGESCOPE_API_BASE_URL", server.url)
+        code, out, err = run(capsys, *command, "--judge", "api:x", "--limit", "4", "--json")
+    assert (code, err) == (3, "")
+    assert last_json(out)["inconclusive"]
+
+
+@pytest.mark.parametrize(("answer", "code"), [("nothing", 3), ("b", 0)])
+def test_recorded_verdicts_below_half_read_are_inconclusive(capsys, tmp_path, settings, answer, code):
+    file = tmp_path / "verdicts.csv"
+    rows = [f"q{i},x,y,{order},{'a' if i < 2 else answer}" for i in range(6) for order in ("ab", "ba")]
+    file.write_text("item_id,system_a,system_b,order,outcome\n" + "\n".join(rows) + "\n")
+    assert run(capsys, "recorded", str(file))[0] == code

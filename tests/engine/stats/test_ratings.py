@@ -167,3 +167,41 @@ def test_cycles_by_majority():
     shares, _ = win_shares(outcome_wins([[1.0, 1.0, -1.0, 1.0]], pairs, 4))
     assert majority_cycles(shares) == [(0, 1, 2)]
     assert majority_cycles(1 - shares) == [(0, 2, 1)]
+
+
+def chain(battles, systems):
+    """Win matrices of one battle an item: winner, loser."""
+    wins = np.zeros((len(battles), systems, systems))
+    for i, (winner, loser) in enumerate(battles):
+        wins[i, winner, loser] = 1
+    return wins
+
+
+THREE = [(0, 1)] * 3 + [(1, 0)] + [(1, 2)] * 3 + [(2, 1)] + [(0, 2)] * 3 + [(2, 0)]
+
+
+def test_resamples_without_a_system_give_it_no_bound():
+    rated = rate(chain([*THREE, (2, 3)], 4))
+    lacking = np.isnan(rated.draws[:, 3])
+    assert lacking.mean() == pytest.approx((12 / 13) ** 13, abs=0.08)
+    assert rated.upper[3] < 1000  # it lost its only battle in every resample that has it
+    assert rated.lower[3] < rated.rating[3] < rated.upper[3]
+    assert np.isfinite(rated.draws[:, :3]).all()
+    # a resample without d says of the others what it says where there is no d
+    others = rated.draws[lacking][:, :3]
+    assert np.allclose(others.mean(axis=1), rated.rating[:3].mean())
+
+
+def test_a_resample_that_cuts_a_system_off_gives_it_no_bound():
+    """Two pairs, joined by one battle alone: without it nothing ties one pair to the other."""
+    rated = rate(chain([(0, 1), (1, 0)] * 6 + [(2, 3), (3, 2)] * 4 + [(0, 2), (2, 0)], 4))
+    apart = np.isnan(rated.draws).any(axis=1)
+    assert 0 < apart.mean() < 0.5
+    assert np.allclose(rated.draws[~apart].mean(axis=1), 1000)
+
+
+def test_the_bounds_of_a_rank_are_wide_until_differences_are_settled():
+    few, many = rate(chain(THREE, 3)), rate(chain(THREE * 100, 3))
+    assert few.rank.tolist() == many.rank.tolist() == [1, 2, 3]
+    assert (few.rank_lower.tolist(), few.rank_upper.tolist()) == ([1, 1, 1], [3, 3, 3])
+    assert (many.rank_lower.tolist(), many.rank_upper.tolist()) == ([1, 2, 3], [1, 2, 3])

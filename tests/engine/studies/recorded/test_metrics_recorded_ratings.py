@@ -85,7 +85,7 @@ def test_pairs_in_one_order_among_others_in_both_are_unread_and_counted():
     found = recorded_metrics(verdicts).set_index(["metric", "group"])
     assert found.loc[("rating", "x"), ["n", "n_unread"]].tolist() == [2, 1]
     assert recorded_remarks(verdicts) == ["1 of 3 pairs were shown in one order only and are in no rating."]
-    assert recorded_remarks(battles(("p", "x", "y", "aa"))) == []
+    assert recorded_remarks(battles(("p", "x", "y", "aa"), ("r", "x", "y", "bb"))) == []
 
 
 def test_many_items_are_resampled_in_groups_with_the_same_interval(monkeypatch):
@@ -97,3 +97,27 @@ def test_many_items_are_resampled_in_groups_with_the_same_interval(monkeypatch):
     assert grouped["value"] == pytest.approx(one_by_one["value"])
     widths = [row["upper"] - row["lower"] for row in (one_by_one, grouped)]
     assert widths[1] == pytest.approx(widths[0], rel=0.2)
+
+
+def played(results):
+    """One battle an item in both orders: winner, loser."""
+    return battles(*((f"q{i}", winner, loser, "aa") for i, (winner, loser) in enumerate(results)))
+
+
+def test_groups_that_never_met_are_named_and_not_ranked():
+    verdicts = played([("a", "b"), ("u", "v")] * 3 + [("b", "a"), ("v", "u")])
+    metrics = recorded_metrics(verdicts)
+    assert "rank" not in set(metrics["metric"])
+    assert metrics.loc[metrics["metric"] == "rating", "group"].tolist() == ["a", "b", "u", "v"]  # group by group
+    assert any("a, b | u, v" in said for said in recorded_remarks(verdicts))
+
+
+def test_an_added_tie_and_a_system_seen_once_are_said():
+    three = [*[("a", "b")] * 3, ("b", "a"), *[("b", "c")] * 3, ("c", "b"), *[("a", "c")] * 3, ("c", "a")]
+    assert recorded_remarks(played(three)) == []
+    verdicts = played([*three, ("c", "d")])
+    said = " ".join(recorded_remarks(verdicts))
+    assert "d took part in one comparison" in said
+    assert "d never lost or never won" in said
+    found = recorded_metrics(verdicts).set_index(["metric", "group"])
+    assert found.loc[("rating", "d"), "upper"] < 1000
