@@ -11,8 +11,6 @@ import resource
 import secrets
 import signal
 import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,16 +18,17 @@ from dataclasses import dataclass
 import psutil
 import pytest
 import uvicorn
+from streamlit import config
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-from dashboard.server.guard import Guard
 from dashboard.server.asgi import raise_file_limit
+from dashboard.server.guard import Guard
 from engine.bench.page import free_port, own_home, start_server, stop_server
 from engine.cli.main import main
-from engine.core.settings import child_environment, get_settings
+from engine.core.settings import get_settings
 
 TOKEN = "only-" + secrets.token_urlsafe(18)
 MB = 1 << 20
@@ -232,6 +231,10 @@ def test_the_limit_of_open_files_is_raised_and_never_lowered(low_limit):
     assert resource.getrlimit(resource.RLIMIT_NOFILE) == (wanted, hard)
 
 
+def test_a_session_without_a_visitor_is_let_go_after_two_minutes():
+    assert config.get_option("server.disconnectedSessionTTL") <= 120  # it holds three open files until then
+
+
 @pytest.mark.slow
 def test_visitors_who_left_do_not_use_up_the_open_files(low_limit):
     with own_home(get_settings()) as settings:
@@ -252,21 +255,17 @@ def test_visitors_who_left_do_not_use_up_the_open_files(low_limit):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT"])
 def test_what_ends_the_command_ends_the_server(name, settings):
-    port, end = free_port(), getattr(signal, name)
-    command = [sys.executable, "-m", "engine.cli.main", "dashboard", "--port", str(port)]
-    env = child_environment(JUDGESCOPE_HOME=str(settings.data_dir), JUDGESCOPE_CACHE=str(settings.cache_dir))
-    started = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    port = free_port()
+    server = start_server(settings, port)  # by the command
     try:
-        assert started.stdout is not None
-        next(line for line in started.stdout if "running" in line.lower())
-        os.kill(started.pid, end)
-        started.stdout.read()  # until nobody holds the other end: no child is left
-        started.wait(timeout=60)
+        with Running(port, "", server.pid, None).socket() as visitor:
+            session(visitor)
+            os.kill(server.pid, getattr(signal, name))
+            server.wait(timeout=60)
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", port))
     finally:
-        started.kill()
-        started.wait()
+        stop_server(server)
 
 
 def test_a_setting_that_cannot_be_used_is_named_before_the_server_starts(monkeypatch, capsys):
