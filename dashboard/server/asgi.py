@@ -7,6 +7,9 @@ Run from the project's folder, where `.streamlit/config.toml` is. Under an ASGI 
 from __future__ import annotations
 
 import argparse
+import os
+import resource
+import signal
 import sys
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
@@ -22,6 +25,8 @@ from engine.core.errors import InputError
 from engine.core.settings import get_settings
 
 LOCAL = ("127.0.0.1", "localhost", "::1")
+MOST_FILES = 8192
+"""Open files that the server asks the system for; each visitor's session takes three."""
 
 
 def allowed_hosts() -> Iterable[str]:
@@ -29,9 +34,29 @@ def allowed_hosts() -> Iterable[str]:
     return config.get_option("server.allowedHosts") or LOCAL
 
 
+def raise_file_limit(wanted: int = MOST_FILES) -> int:
+    """Raise this process's soft limit of open files as far as the hard one lets; returns what it is now."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft == resource.RLIM_INFINITY or soft >= most:
+        return soft
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    except (OSError, ValueError):
+        return soft  # a system with a limit of its own below the hard one
+    return most
+
+
+def _end_with_the_terminal() -> None:
+    """A hang-up ends the server as a request to stop does, unless it was started to outlive its terminal (nohup)."""
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
+        signal.signal(signal.SIGHUP, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+
+
 @asynccontextmanager
 async def _lifespan(_app: st.App) -> AsyncIterator[dict[str, Any] | None]:
-    """Nobody is served at an address that `check_exposure` refuses."""
+    """Nobody is served at an address that `check_exposure` refuses, and many visitors find room."""
+    raise_file_limit()
     check_exposure(config.get_option("server.address") or "", get_settings().token, login=login_configured())
     mark_guarded()
     yield None
@@ -63,6 +88,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except InputError as error:
         print(error, file=sys.stderr)
         return 2
+    _end_with_the_terminal()
     wild = args.address in ("0.0.0.0", "::", "")
     named = [*args.allow_host, *([] if wild or is_loopback(args.address) else [args.address])]
     app.run(

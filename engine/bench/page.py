@@ -205,7 +205,7 @@ def start_server(settings: Settings, port: int, token: str = "") -> subprocess.P
     root = Path(__file__).resolve().parents[2]
     with (settings.data_dir / "server.log").open("ab") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "dashboard.server.asgi", "--port", str(port)],
+            [sys.executable, "-m", "engine.cli.main", "dashboard", "--port", str(port)],
             cwd=root,
             env=env,
             stdout=log,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import subprocess
+import os
 import sys
 from pathlib import Path
 from typing import Any
+
+from engine.core.settings import get_settings
 
 
 def add(commands: Any) -> None:
@@ -21,9 +23,15 @@ def add(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
-    """Start the server and wait for it."""
-    root = Path(__file__).resolve().parents[2]
+    """Become the server: it has this process's id, so that whatever ends the command ends the server.
+
+    Raises:
+        InputError: the environment has a setting that cannot be used.
+    """
+    get_settings()
     command = [sys.executable, "-m", "dashboard.server.asgi", "--port", str(args.port), "--address", args.address]
     for name in args.allow_host:
         command += ["--allow-host", name]
-    return {"exit_code": subprocess.run(command, cwd=root, check=False).returncode}
+    sys.stdout.flush()
+    os.chdir(Path(__file__).resolve().parents[2])
+    os.execv(sys.executable, command)

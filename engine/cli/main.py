@@ -59,9 +59,9 @@ def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Parse, run, print; returns the exit code."""
     argv = list(sys.argv[1:] if argv is None else argv)
-    args = _parser(argv).parse_args(argv)
-    run: Callable[[argparse.Namespace], dict[str, Any]] = args.run
     try:
+        args = _parser(argv).parse_args(argv)
+        run: Callable[[argparse.Namespace], dict[str, Any]] = args.run
         result = run(args)
     except InputError as error:
         return _fail(str(error), USER_INPUT)

@@ -154,6 +154,8 @@ def run_into_folder(study: Study, config: Any, context: Context, root: Path, nam
     except InputError:
         folder.discard_if_bare()
         raise
+    finally:
+        folder.release()
     return folder, OK
 
 

@@ -21,6 +21,10 @@ class RunError(EngineError):
     """A run folder is missing or unreadable."""
 
 
+class WriteError(InputError, RunError):
+    """A file cannot be written: no space, no right, a file where a folder should be. What was there is kept."""
+
+
 class JobError(EngineError):
     """A job could not be queued, or the worker failed while running it."""
 

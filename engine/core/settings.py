@@ -16,6 +16,8 @@ import platformdirs
 from engine.core.errors import InputError
 
 _ROOT = Path(__file__).resolve().parents[2]
+MOST_THREADS = 1024
+"""Most CPU threads that `JUDGESCOPE_THREADS` may name."""
 
 
 @dataclass(frozen=True)
@@ -113,23 +115,38 @@ def child_environment(**changes: str) -> dict[str, str]:
 
 
 def get_settings() -> Settings:
-    """Read the environment: `JUDGESCOPE_HOME`, `_CACHE`, `_GGUF`, `_DEVICE`, `_THREADS`, `_MODEL_ROOTS`, `_TOKEN`."""
+    """Read the environment: `JUDGESCOPE_HOME`, `_CACHE`, `_GGUF`, `_DEVICE`, `_THREADS`, `_MODEL_ROOTS`, `_TOKEN`.
+
+    Raises:
+        InputError: `JUDGESCOPE_THREADS` is no number of threads.
+    """
     env = os.environ
     home = env.get("JUDGESCOPE_HOME")
     cache = env.get("JUDGESCOPE_CACHE")
     gguf = env.get("JUDGESCOPE_GGUF")
+    token = env.get("JUDGESCOPE_TOKEN", "")
     return Settings(
         data_dir=Path(home).expanduser() if home else Path(platformdirs.user_data_dir("judgescope", False)),
         cache_dir=Path(cache).expanduser() if cache else Path(platformdirs.user_cache_dir("judgescope", False)),
         assets=_ROOT / "assets",
         gguf=Path(gguf).expanduser() if gguf else None,
         device=env.get("JUDGESCOPE_DEVICE", "auto"),
-        threads=int(env.get("JUDGESCOPE_THREADS", "0")),
+        threads=_threads(env.get("JUDGESCOPE_THREADS", "")),
         model_roots=tuple(
             Path(root).expanduser() for root in env.get("JUDGESCOPE_MODEL_ROOTS", "").split(os.pathsep) if root
         ),
-        token=env.get("JUDGESCOPE_TOKEN", "").strip(),
+        token=token.strip() or token,  # blanks alone are refused where somebody is to be asked, not lost
     )
+
+
+def _threads(text: str) -> int:
+    given = text.strip() or "0"
+    if not (given.isascii() and given.isdigit() and len(given) < 5 and int(given) <= MOST_THREADS):
+        raise InputError(
+            f"JUDGESCOPE_THREADS is {text[:40]!r}; allowed: a whole number from 0 to {MOST_THREADS}; 0 leaves the "
+            "choice to torch. Set it anew or unset it."
+        )
+    return int(given)
 
 
 # What an API judge needs to know: server, key, limits and prices, from the environment or a secrets file.

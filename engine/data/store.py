@@ -16,6 +16,7 @@ from typing import Any
 import pandas as pd
 
 from engine.core.errors import InputError
+from engine.core.files import make_folder, writing
 from engine.core.schema import ITEMS, RESPONSES, Task
 from engine.core.settings import get_settings
 from engine.data.dataset import Dataset, build_dataset, content_digest, summarize
@@ -88,20 +89,22 @@ def save_dataset(dataset: Dataset, root: Path) -> Path:
 
     Raises:
         InputError: it has problems of severity `error`, or it is a bundled one.
+        WriteError: it cannot be written.
     """
     if dataset.errors:
         listed = "\n".join(f"- {p.where}: {p.what} {p.fix}" for p in dataset.errors)
         raise InputError(f"The data set {dataset.name!r} cannot be saved as long as it has errors:\n{listed}")
     target = _folder(dataset.dataset_id, root)
-    root.mkdir(parents=True, exist_ok=True)
-    made = Path(tempfile.mkdtemp(prefix=".new-", dir=root))
-    try:
-        dataset.items.to_parquet(made / "items.parquet", index=False)
-        dataset.responses.to_parquet(made / "responses.parquet", index=False)
-        (made / _MANIFEST).write_text(json.dumps(_manifest(dataset), indent=1), encoding="utf-8")
-        _move(made, target)
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
+    make_folder(root)
+    with writing(target):
+        made = Path(tempfile.mkdtemp(prefix=".new-", dir=root))
+        try:
+            dataset.items.to_parquet(made / "items.parquet", index=False)
+            dataset.responses.to_parquet(made / "responses.parquet", index=False)
+            (made / _MANIFEST).write_text(json.dumps(_manifest(dataset), indent=1), encoding="utf-8")
+            _move(made, target)
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
     return target
 
 

@@ -7,23 +7,25 @@ from __future__ import annotations
 
 import atexit
 import json
-import os
 import secrets
 import subprocess
 import sys
 import threading
 import time
 from collections import deque
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any, Literal
 
-from engine.core.errors import InputError, JobError
-from engine.core.files import write_atomically
+from pydantic import TypeAdapter
+
+from engine.core.errors import InputError, JobError, WriteError
+from engine.core.files import make_folder, write_atomically, writing
 from engine.core.json import dumps
 from engine.core.settings import Settings, get_settings
-from engine.runs.folder import new_run_id
+from engine.runs.folder import new_run_id, process_alive, this_process
 
 State = Literal["queued", "running", "cancelling", "done", "cancelled", "failed", "interrupted"]
 ACTIVE = frozenset({"queued", "running", "cancelling"})
@@ -36,7 +38,7 @@ _INTERRUPTED = "The server was stopped. Resume to go on."
 
 @dataclass(frozen=True)
 class Job:
-    """A snapshot of one job."""
+    """A snapshot of one job; `server` is the process it belongs to, as `this_process` names it."""
 
     job_id: str
     kind: str
@@ -49,7 +51,7 @@ class Job:
     created: float = 0.0
     started: float | None = None
     finished: float | None = None
-    server: int = 0
+    server: str = ""
 
     @property
     def active(self) -> bool:
@@ -72,6 +74,9 @@ class Job:
         if self.state != "running" or self.started is None or self.done < 3 or not self.total:
             return None
         return (time.time() - self.started) * (self.total - self.done) / self.done
+
+
+_JOB = TypeAdapter(Job)
 
 
 @dataclass(frozen=True)
@@ -106,7 +111,7 @@ class JobManager:
         self._queue: deque[str] = deque()
         self._running = ""
         self._asks: dict[str, _Ask] = {}
-        settings.jobs.mkdir(parents=True, exist_ok=True)
+        make_folder(settings.jobs)
         self._load()
         atexit.register(self.close)
 
@@ -115,12 +120,13 @@ class JobManager:
 
         Raises:
             JobError: the queue is full.
+            WriteError: the job cannot be kept on disk.
         """
         with self._lock:
             if len(self._queue) >= MAX_QUEUE:
                 raise JobError(f"{MAX_QUEUE} jobs are waiting already. Let one finish or stop one first.")
             params = {**params, "run_id": params.get("run_id") or new_run_id(kind)}
-            job = Job(secrets.token_urlsafe(9), kind, params, created=time.time(), server=os.getpid())
+            job = Job(secrets.token_urlsafe(9), kind, params, created=time.time(), server=this_process())
             self._enqueue(job)
             return job.job_id
 
@@ -135,7 +141,7 @@ class JobManager:
             if job is None or not job.resumable:
                 raise JobError("This job cannot be resumed: it is unknown, still running or done.")
             self._enqueue(
-                replace(job, state="queued", error="", done=0, started=None, finished=None, server=os.getpid())
+                replace(job, state="queued", error="", done=0, started=None, finished=None, server=this_process())
             )
             return job_id
 
@@ -203,7 +209,7 @@ class JobManager:
         """Let the worker exit; a running job can be resumed."""
         with self._lock:
             worker, self._worker = self._worker, None
-            for job in [j for j in self._jobs.values() if j.active and j.server == os.getpid()]:
+            for job in [j for j in self._jobs.values() if j.active and j.server == this_process()]:
                 self._set(job.job_id, state="interrupted", error=_INTERRUPTED, finished=time.time())
             self._queue.clear()
             self._running = ""
@@ -217,8 +223,8 @@ class JobManager:
     # --- below: called with the lock held, or by the reader thread which takes it ---
 
     def _enqueue(self, job: Job) -> None:
+        self._save(job)
         self._jobs[job.job_id] = job
-        self._save(job.job_id)
         self._queue.append(job.job_id)
         self._ensure_worker()
         self._start_next()
@@ -231,13 +237,18 @@ class JobManager:
         self._send({"op": "run", "job_id": job.job_id, "kind": job.kind, "params": job.params, "lane": "batch"})
 
     def _ensure_worker(self) -> None:
-        if self._worker is not None and self._worker.poll() is None:
+        if self._worker is not None:
+            code = self._worker.poll()
+            if code is not None:
+                self._on_death(self._worker, code)  # its listener waits for the lock that our caller holds
+        if self._worker is not None:
             return
         log = self._settings.jobs / "worker.log"
-        fresh = "w" if log.exists() and log.stat().st_size > _KEEP_LOG_BYTES else "a"
         self._device = ""
-        with log.open(fresh, encoding="utf-8") as errors:
-            self._worker = _start(errors)
+        with writing(log):
+            fresh = "w" if log.exists() and log.stat().st_size > _KEEP_LOG_BYTES else "a"
+            with log.open(fresh, encoding="utf-8") as errors:
+                self._worker = _start(errors)
         threading.Thread(target=self._listen, args=(self._worker,), daemon=True).start()
 
     def _send(self, message: dict[str, Any]) -> None:
@@ -250,11 +261,14 @@ class JobManager:
 
     def _listen(self, worker: subprocess.Popen[str]) -> None:
         assert worker.stdout is not None
-        for line in worker.stdout:
-            event = json.loads(line)
-            with self._lock:
-                if worker is self._worker:  # what a closed or replaced worker still says is no longer heard
-                    self._handle(event)
+        try:
+            for line in worker.stdout:
+                event = json.loads(line)
+                with self._lock:
+                    if worker is self._worker:  # what a closed or replaced worker still says is no longer heard
+                        self._handle(event)
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+            worker.kill()  # half a line or no event: from here on nothing it says can be relied on
         code = worker.wait()
         with self._lock:
             self._on_death(worker, code)
@@ -317,18 +331,21 @@ class JobManager:
 
     def _set(self, job_id: str, **changes: Any) -> None:
         self._jobs[job_id] = replace(self._jobs[job_id], **changes)
-        self._save(job_id)
+        # on a full disk the job goes on; the file's older state counts as interrupted once this server has ended
+        with suppress(WriteError):
+            self._save(self._jobs[job_id])
 
-    def _save(self, job_id: str) -> None:
-        write_atomically(self._settings.jobs / f"{job_id}.json", dumps(asdict(self._jobs[job_id])).encode())
+    def _save(self, job: Job) -> None:
+        write_atomically(self._settings.jobs / f"{job.job_id}.json", dumps(asdict(job)).encode())
 
     def _load(self) -> None:
         for path in self._settings.jobs.glob("*.json"):
             try:
-                job = Job(**json.loads(path.read_text(encoding="utf-8")))
-            except (OSError, ValueError, TypeError):
-                continue  # a file of another version; it stays on disk
-            if job.active and not _alive_elsewhere(job.server):
+                held = json.loads(path.read_text(encoding="utf-8"))
+                job = _JOB.validate_python({**held, "server": str(held.get("server", ""))})
+            except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+                continue  # damaged or of another version; it stays on disk
+            if job.active and (job.server == this_process() or not process_alive(job.server)):
                 job = replace(job, state="interrupted", error=_INTERRUPTED)
             self._jobs[job.job_id] = job
 
@@ -342,16 +359,6 @@ def _start(errors: IO[str]) -> subprocess.Popen[str]:
         text=True,
         encoding="utf-8",
     )
-
-
-def _alive_elsewhere(server: int) -> bool:
-    if not server or server == os.getpid():
-        return False
-    try:
-        os.kill(server, 0)
-    except OSError:
-        return False
-    return True
 
 
 @lru_cache(maxsize=1)

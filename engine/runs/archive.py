@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from engine.core.errors import EngineError, RunError
+from engine.core.files import make_folder, writing
 from engine.core.json import dumps
 from engine.runs.folder import FORMAT, RunFolder, known_tables, now
 from engine.runs.library import MAX_TAG, MAX_TAGS, MAX_TITLE, free_id, numbered
@@ -94,26 +95,27 @@ def import_run(root: Path, content: bytes) -> Imported:
     files = _unpacked(content)
     manifest = _checked_manifest(files["manifest.json"])
     notes = _checked_notes(files.pop("notes.json", b"{}"))
-    root.mkdir(parents=True, exist_ok=True)
-    made = Path(tempfile.mkdtemp(prefix=".import-", dir=root))
-    try:
-        for name, data in files.items():
-            (made / name).write_bytes(data)
-        for name in files:
-            if name.endswith(".parquet"):
-                _check_table(RunFolder(made), name.removesuffix(".parquet"))
-        was = str(manifest["run_id"])
-        if same := _same_here(root, was, made):
-            return Imported(same, was, skipped=True)
-        run_id = free_id(root, was)
-        if run_id != was:
-            RunFolder(made).write_manifest({**manifest, "run_id": run_id})
-        RunFolder(made).write_notes({**notes, "imported": now()})
-        made.chmod(0o755)
-        made.rename(root / run_id)
-        return Imported(run_id, was, skipped=False)
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
+    make_folder(root)
+    with writing(root / str(manifest["run_id"])):
+        made = Path(tempfile.mkdtemp(prefix=".import-", dir=root))
+        try:
+            for name, data in files.items():
+                (made / name).write_bytes(data)
+            for name in files:
+                if name.endswith(".parquet"):
+                    _check_table(RunFolder(made), name.removesuffix(".parquet"))
+            was = str(manifest["run_id"])
+            if same := _same_here(root, was, made):
+                return Imported(same, was, skipped=True)
+            run_id = free_id(root, was)
+            if run_id != was:
+                RunFolder(made).write_manifest({**manifest, "run_id": run_id})
+            RunFolder(made).write_notes({**notes, "imported": now()})
+            made.chmod(0o755)
+            made.rename(root / run_id)
+            return Imported(run_id, was, skipped=False)
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
 
 
 def _unpacked(content: bytes) -> dict[str, bytes]:

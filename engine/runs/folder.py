@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import platform
 import re
 import secrets
 from collections.abc import Iterable, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 import pandas as pd
 
-from engine.core.errors import RunError
-from engine.core.files import write_atomically
+from engine.core.errors import InputError, RunError
+from engine.core.files import make_folder, write_atomically, writing
 from engine.core.json import dumps, plain
 from engine.core.schema import TABLES as SHARED_TABLES
 from engine.core.schema import Table
@@ -35,6 +37,13 @@ _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 _FREE = frozenset({"run_id", "budget_seconds"})
 """Settings that may differ when a run goes on."""
 _NOTES = "notes.json"
+_KINDS: dict[str, type] = {
+    "run_id": str, "study": str, "kind": str, "state": str, "created": str, "writer": str, "config": dict, "data": dict,
+    "judge": dict, "versions": dict, "resumed": list,
+}  # fmt: skip
+_JUDGE_KINDS: dict[str, type] = {"prompts": list, "values": list, "labels": list, "api": dict}
+_DEEPEST = 60
+"""Levels of a manifest; ours have at most a dozen."""
 _VERSIONS = ("judgescope", "torch", "transformers", "peft", "numpy", "pandas", "plotly", "streamlit")
 
 
@@ -51,11 +60,49 @@ def known_tables() -> dict[str, Table]:
     return dict(_TABLES)
 
 
+class _Claim:
+    """The right to write into one run folder, this process's until nothing of it uses it any more."""
+
+    def __init__(self, handle: int) -> None:
+        self._handle, self._uses = handle, 0
+
+    def taken(self) -> _Claim | None:
+        """Itself for one use more; None where it was given up."""
+        if self._handle < 0:
+            return None
+        self._uses += 1
+        return self
+
+    def release(self) -> None:
+        """End one use; the last one gives it up."""
+        self._uses -= 1
+        if self._uses <= 0:
+            self._give_up()
+
+    def _give_up(self) -> None:
+        handle, self._handle = self._handle, -1
+        if handle >= 0:
+            os.close(handle)
+
+    def __del__(self) -> None:
+        self._give_up()
+
+
+_CLAIMS: WeakValueDictionary[Path, _Claim] = WeakValueDictionary()
+"""What this process writes, by folder; a second use within the process shares the first one's."""
+
+
 @dataclass(frozen=True)
 class RunFolder:
-    """One run on disk. Tables appear whole or not at all."""
+    """One run on disk. Tables appear whole or not at all.
+
+    Attributes:
+        path: its folder.
+        claim: the right to write it, where it was taken; it ends with `release`, this object or the process.
+    """
 
     path: Path
+    claim: _Claim | None = field(default=None, compare=False, repr=False)
 
     @property
     def run_id(self) -> str:
@@ -66,15 +113,32 @@ class RunFolder:
         """Settings, data, judge, versions and state of the run.
 
         Raises:
-            RunError: the manifest is missing or unreadable.
+            RunError: the manifest is missing or damaged: no JSON, a part of another type than it has, or nested deep.
         """
         try:
             found = json.loads((self.path / "manifest.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise RunError(f"The run {self.run_id} has no readable manifest ({error}).") from None
-        if not isinstance(found, dict):
-            raise RunError(f"The run {self.run_id} has no readable manifest: it is no JSON object.")
-        return found
+        except (OSError, ValueError, RecursionError) as error:
+            raise RunError(f"The run {self.run_id} has no readable manifest ({str(error)[:200]}).") from None
+        if wrong := _damage(found):
+            raise RunError(
+                f"The manifest of the run {self.run_id} is damaged: {wrong}. Import the run again from a zip, or "
+                "delete it."
+            )
+        return dict(found)
+
+    def claimed(self) -> RunFolder:
+        """The run with the right to write it; what took it calls `release` at its end.
+
+        Raises:
+            InputError: another process writes it.
+            WriteError: nothing can be written there.
+        """
+        return RunFolder(self.path, _claim(self.path))
+
+    def release(self) -> None:
+        """Let other processes write the run."""
+        if self.claim:
+            self.claim.release()
 
     def write_manifest(self, manifest: dict[str, Any]) -> None:
         """Replace the manifest in one step."""
@@ -96,7 +160,7 @@ class RunFolder:
         """The user's notes on the run: title, tags; kept apart, so that a study at work does not overwrite them."""
         try:
             found = json.loads((self.path / _NOTES).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return {}
         return found if isinstance(found, dict) else {}
 
@@ -161,9 +225,12 @@ def create_run(
 
     Raises:
         RunError: the id is not a plain name.
+        InputError: another process writes this run.
+        WriteError: the folder cannot be made or written.
     """
-    run = RunFolder(_folder(root, run_id or new_run_id(study)))
-    run.path.mkdir(parents=True, exist_ok=True)
+    folder = _folder(root, run_id or new_run_id(study))
+    make_folder(folder)
+    run = RunFolder(folder).claimed()
     manifest = {
         "format": FORMAT,
         "run_id": run.run_id,
@@ -204,6 +271,74 @@ def _from_before(
     return kept | {key: before[key] for key in (RETRY, LEARNED, *keep) if before.get(key)}
 
 
+def _claim(folder: Path) -> _Claim:
+    """The right to write a run, or another use of it where this process has it.
+
+    The lock lies on the folder itself, so no file stays behind, and the system takes it from a process that ends in
+    whichever way. On a file system that cannot lock folders the manifest's writer counts, if it is of this machine.
+
+    Raises:
+        InputError: another process has it.
+        WriteError: nothing can be written there.
+    """
+    place = folder.resolve()
+    held = _CLAIMS.get(place)
+    if held and (again := held.taken()):
+        return again
+    with writing(place):
+        handle = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        busy = False
+    except BlockingIOError:
+        busy = True
+    except OSError:
+        busy = _written_elsewhere(_manifest_or_nothing(folder))
+    made = _Claim(handle)
+    if busy:
+        pid = str(_manifest_or_nothing(folder).get("writer", "")).partition(":")[0]
+        who = f"Process {pid}" if pid else "Another process"
+        raise InputError(
+            f"{who} is writing the run {folder.name}. Wait for its end or stop it, or take another run id."
+        )
+    _CLAIMS[place] = made
+    made.taken()
+    return made
+
+
+def _manifest_or_nothing(folder: Path) -> dict[str, Any]:
+    try:
+        return RunFolder(folder).manifest()
+    except RunError:
+        return {}
+
+
+def _written_elsewhere(manifest: dict[str, Any]) -> bool:
+    """Whether another process that is alive says that it writes the run."""
+    return state_of(manifest) == "running" and manifest.get("writer") != this_process()
+
+
+def _damage(manifest: object) -> str:
+    """What is wrong with a manifest for whoever reads it; empty where nothing is."""
+    if not isinstance(manifest, dict):
+        return "it is no JSON object"
+    level: list[object] = [manifest]
+    for _ in range(_DEEPEST):
+        inner = [v for held in level for v in (held.values() if isinstance(held, dict) else held)]  # type: ignore[attr-defined]
+        level = [v for v in inner if isinstance(v, dict | list)]
+    if level:
+        return f"it is nested more than {_DEEPEST} levels deep"
+    parts = [(name, manifest[name], kind) for name, kind in _KINDS.items() if name in manifest]
+    judge = manifest.get("judge")
+    if isinstance(judge, dict):
+        parts += [(f"judge.{k}", judge[k], kind) for k, kind in _JUDGE_KINDS.items() if judge.get(k) is not None]
+    for name, value, kind in parts:
+        if not isinstance(value, kind):
+            allowed = {str: "a text", dict: "an object", list: "a list"}[kind]
+            return f"its {name} is {str(value)[:40]!r} and has to be {allowed}"
+    return ""
+
+
 def this_process() -> str:
     """Names this process among all that ever ran on this machine, as far as the system tells."""
     return _process(os.getpid())
@@ -213,26 +348,33 @@ def _process(pid: int) -> str:
     try:  # the time it was started, so that a number used again is another process
         started = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[19]
     except (OSError, IndexError):
-        started = "0"
+        import psutil
+
+        try:
+            started = str(psutil.Process(pid).create_time())
+        except psutil.Error:
+            started = "0"
     return f"{pid}:{started}"
 
 
-def state_of(manifest: dict[str, Any]) -> str:
-    """The run's state; one that says it is running while the process that wrote it is gone is interrupted."""
-    state = str(manifest.get("state", "unreadable"))
-    if state != "running":
-        return state
-    writer = str(manifest.get("writer", ""))
-    pid = writer.partition(":")[0]
+def process_alive(name: str) -> bool:
+    """Whether the process that `this_process` once named so is still there; a later one of its number is another."""
+    pid = name.partition(":")[0]
     if not pid.isascii() or not pid.isdigit() or int(pid) < 1 or len(pid) > 9:
-        return "interrupted"
+        return False
     try:
         os.kill(int(pid), 0)
     except PermissionError:
         pass  # it is there and another user's
     except OSError:
-        return "interrupted"
-    return state if _process(int(pid)) == writer else "interrupted"
+        return False
+    return _process(int(pid)) == name
+
+
+def state_of(manifest: dict[str, Any]) -> str:
+    """The run's state; one that says it is running while the process that wrote it is gone is interrupted."""
+    state = str(manifest.get("state", "unreadable"))
+    return "interrupted" if state == "running" and not process_alive(str(manifest.get("writer", ""))) else state
 
 
 def open_run(root: Path, run_id: str) -> RunFolder:
@@ -251,7 +393,8 @@ def broke_off(root: Path, run_id: str, state: str, error: str = "") -> None:
     """Mark a run whose study ended before it could say so itself; one that has said how it ended is left as it is."""
     try:
         run = open_run(root, run_id)
-        if run.manifest().get("state") == "running":
+        manifest = run.manifest()
+        if manifest.get("state") == "running" and not _written_elsewhere(manifest):
             run.update_manifest(state=state, finished=now(), error=error)
     except RunError:
         return  # it had not begun

@@ -18,6 +18,7 @@ from typing import Any
 import pandas as pd
 
 from engine.core.errors import RunError
+from engine.core.files import make_folder, writing
 from engine.runs.folder import RETRY, RunFolder, begun, list_runs, open_run, state_of
 
 RECORDED = "recorded:"
@@ -210,9 +211,10 @@ def delete(root: Path, run_id: str) -> Trashed:
         raise RunError(f"The run {run_id} is going. Stop it first; what is done stays.")
     empty_trash(root, days=TRASH_DAYS)
     bin_ = root / _TRASH
-    bin_.mkdir(exist_ok=True)
+    make_folder(bin_)
     entry = f"{run_id}~{datetime.now(UTC):{_WHEN}}-{secrets.token_hex(3)}"
-    run.path.rename(bin_ / entry)
+    with writing(bin_ / entry):
+        run.path.rename(bin_ / entry)
     return next(t for t in trash(root) if t.entry == entry)
 
 
@@ -244,7 +246,8 @@ def restore(root: Path, name: str) -> str:
     if found is None:
         raise RunError(f"The trash has no run {name!r}. It keeps what was deleted for {TRASH_DAYS} days.")
     run_id = free_id(root, found.run_id)
-    (root / _TRASH / found.entry).rename(root / run_id)
+    with writing(root / run_id):
+        (root / _TRASH / found.entry).rename(root / run_id)
     if run_id != found.run_id:
         back = RunFolder(root / run_id)
         with contextlib.suppress(RunError):  # it was unreadable when it was deleted, too

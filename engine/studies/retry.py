@@ -70,11 +70,15 @@ def retry_job(config: RetryConfig, settings: Settings, checkpoint: Checkpoint) -
             "would stand in one table. Start the study anew."
         )
     _require_same_judge(run, settings)
-    run.update_manifest(**{RETRY: about})
+    run = run.claimed()
     try:
-        _again(run, settings, checkpoint)
+        run.update_manifest(**{RETRY: about})
+        try:
+            _again(run, settings, checkpoint)
+        finally:
+            _without_mark(run)
     finally:
-        _without_mark(run)
+        run.release()
     after = unread_of(run.table("verdicts"))
     return {
         "run_id": config.run_id,

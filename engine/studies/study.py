@@ -218,8 +218,11 @@ class Study:
 
         config = self.prepare(config, context)
         folder = self.begin(config, root, name)
-        with ending(folder):
-            self.run(config, context, folder)
+        try:
+            with ending(folder):
+                self.run(config, context, folder)
+        finally:
+            folder.release()
         return {"run_id": folder.run_id}
 
     def plan(self, config: Any, context: Context) -> tuple[dict[str, Any], str]:

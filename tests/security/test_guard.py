@@ -17,14 +17,20 @@ from hypothesis import strategies as st
 
 from dashboard.server.guard import (
     COOKIE,
+    FORGOTTEN_S,
+    FREE_TRIES,
     MIN_TOKEN,
+    MOST_CLIENTS,
+    MOST_WAIT_S,
     Guard,
+    Throttle,
     check_exposure,
     content_policy,
     cookie_valid,
     host_allowed,
     is_loopback,
     login_cookie,
+    origin_allowed,
 )
 from engine.core.errors import InputError
 from engine.core.settings import get_settings
@@ -44,6 +50,8 @@ def ask(
     kind: str = "http",
     server: str = "127.0.0.1",
     signed_in=None,
+    client: str = "127.0.0.1",
+    throttle: Throttle | None = None,
     **headers: str,
 ):
     """(status, headers, body, scope) of one request through a guard whose app answers "inside"."""
@@ -54,6 +62,7 @@ def ask(
         "query_string": query.encode(),
         "headers": [(k.replace("_", "-").encode(), v.encode()) for k, v in {"host": "localhost:1", **headers}.items()],
         "server": (server, 8501),
+        "client": (client, 40_000),
         "scheme": "http",
     }
     sent: list[dict] = []
@@ -71,7 +80,7 @@ def ask(
     async def send(message):
         sent.append(message)
 
-    guarded = Guard(inside, lambda: HOSTS, token, signed_in)(scope, receive, send)
+    guarded = Guard(inside, lambda: HOSTS, token, signed_in, throttle)(scope, receive, send)
     with ThreadPoolExecutor(1) as other:  # a browser of another test may keep a loop running in this thread
         other.submit(asyncio.run, guarded).result()
     first = sent[0]
@@ -130,6 +139,109 @@ def test_another_address_needs_a_token_or_a_login(address):
 def test_a_short_token_is_refused_everywhere():
     with pytest.raises(InputError, match=f"at least {MIN_TOKEN}"):
         check_exposure("127.0.0.1", "x" * (MIN_TOKEN - 1), login=False)
+
+
+@pytest.mark.parametrize("blanks", [" " * 16, " ", "\t\n " * 8])
+def test_a_token_of_blanks_is_refused_with_a_message(blanks, monkeypatch):
+    monkeypatch.setenv("JUDGESCOPE_TOKEN", blanks)
+    for login in (True, False):
+        with pytest.raises(InputError, match="JUDGESCOPE_TOKEN"):
+            check_exposure("127.0.0.1", get_settings().token, login=login)
+    monkeypatch.setenv("JUDGESCOPE_TOKEN", f" {TOKEN}\n")
+    assert get_settings().token == TOKEN
+
+
+SAME = [
+    ("http://localhost:1", "localhost:1"),
+    ("http://LOCALHOST:1", "localhost:1"),
+    ("http://localhost", "localhost:80"),
+    ("https://lab.example.org", "lab.example.org"),
+    ("https://lab.example.org", "lab.example.org:443"),
+    ("https://lab.example.org", "127.0.0.1:8501"),  # a proxy here put its own Host header
+]
+FOREIGN = [
+    ("http://evil.example", "localhost:1"),
+    ("http://localhost:2", "localhost:1"),
+    ("http://127.0.0.1:1", "localhost:1"),
+    ("http://127.0.0.1:2", "127.0.0.1:1"),
+    ("http://lab.example.org:9", "lab.example.org"),
+    ("https://lab.example.org", "lab.example.org:80"),
+    ("http://localhost.evil.example:1", "localhost:1"),
+    ("http://localhost:1@evil.example", "localhost:1"),
+    ("http://localhost:1/x", "localhost:1"),
+    ("localhost:1", "localhost:1"),
+    ("file://localhost:1", "localhost:1"),
+    ("null", "localhost:1"),
+    ("", "localhost:1"),
+    ("http://", "localhost:1"),
+    ("http://localhost:port", "localhost:1"),
+]
+
+
+@pytest.mark.parametrize(("origin", "host"), SAME)
+def test_a_page_of_ours_opens_a_websocket_and_streamlit_has_nothing_left_to_judge(origin, host):
+    assert origin_allowed(origin, host, HOSTS)
+    answer = ask(token="", kind="websocket", host=host, origin=origin)
+    assert answer[0] == "websocket.accept"
+    assert b"origin" not in dict(answer[3]["headers"])
+
+
+@pytest.mark.parametrize(("origin", "host"), FOREIGN)
+def test_another_page_opens_no_websocket_not_even_with_the_login(origin, host):
+    assert not origin_allowed(origin, host, HOSTS)
+    cookie = f"{COOKIE}={login_cookie(TOKEN, 2**40)}"
+    assert ask(kind="websocket", host=host, cookie=cookie)[0] == "websocket.accept"  # a program sends no origin
+    assert ask(kind="websocket", host=host, cookie=cookie, origin=origin)[0] == "websocket.close"
+    assert ask(token="", kind="websocket", host=host, origin=origin)[0] == "websocket.close"
+
+
+def login(throttle: Throttle, given: str, client: str = "10.0.0.1") -> int:
+    body = urlencode({"token": given}).encode()
+    return ask(path="/login", method="POST", body=body, client=client, throttle=throttle)[0]
+
+
+def test_wrong_tokens_are_slowed_down_and_the_right_one_waits_no_longer_than_said():
+    now = [0.0]
+    throttle = Throttle(lambda: now[0])
+    assert [login(throttle, "wrong") for _ in range(FREE_TRIES)] == [401] * FREE_TRIES
+    waits = []
+    for _ in range(12):
+        status, headers, _, _ = ask(query=f"token={TOKEN}", client="10.0.0.1", throttle=throttle)
+        assert status == 429  # looked at, it would tell who guesses
+        waits.append(int(headers["retry-after"]))
+        assert ask(authorization=f"Bearer {TOKEN}", client="10.0.0.1", throttle=throttle)[0] == 429
+        assert login(throttle, TOKEN, client="10.0.0.2") == 303  # somebody else
+        cookie = f"{COOKIE}={login_cookie(TOKEN, 2**40)}"
+        assert ask(cookie=cookie, client="10.0.0.1", throttle=throttle)[0] == 200  # who is in stays in
+        now[0] += waits[-1]
+        assert login(throttle, "wrong") == 401
+    assert waits == sorted(waits)
+    assert waits[0] < waits[-1] <= MOST_WAIT_S
+    now[0] += MOST_WAIT_S
+    assert login(throttle, TOKEN) == 303
+
+
+def test_a_held_back_client_leaves_no_token_in_the_log_either():
+    throttle = Throttle()
+    for _ in range(FREE_TRIES):
+        throttle.wrong("10.0.0.1")
+    scope = ask(query=f"a=1&token={TOKEN}", client="10.0.0.1", throttle=throttle)[3]
+    assert scope["query_string"] == b"a=1"
+
+
+def test_wrong_tokens_are_forgotten_and_take_bounded_memory():
+    now = [0.0]
+    throttle = Throttle(lambda: now[0])
+    for k in range(2 * MOST_CLIENTS):
+        throttle.wrong(f"10.{k >> 16}.{k >> 8 & 255}.{k & 255}")
+    assert len(throttle) == MOST_CLIENTS
+    for _ in range(FREE_TRIES):
+        throttle.wrong("2001:db8::1")
+    assert throttle.wait("2001:db8::2") > 0  # the same network, whose addresses are one client's to choose
+    assert throttle.wait("2001:db8:0:1::1") == 0
+    now[0] += FORGOTTEN_S + 1
+    throttle.wrong("2001:db8::1")
+    assert throttle.wait("2001:db8::1") == 0
 
 
 def test_an_address_the_start_never_saw_is_refused_at_the_request():

@@ -5,8 +5,11 @@ from __future__ import annotations
 import http.client
 import json
 import logging
+import os
 import re
+import resource
 import secrets
+import signal
 import socket
 import threading
 from collections.abc import Iterator
@@ -15,13 +18,16 @@ from dataclasses import dataclass
 import psutil
 import pytest
 import uvicorn
+from streamlit import config
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
+from dashboard.server.asgi import raise_file_limit
 from dashboard.server.guard import Guard
 from engine.bench.page import free_port, own_home, start_server, stop_server
+from engine.cli.main import main
 from engine.core.settings import get_settings
 
 TOKEN = "only-" + secrets.token_urlsafe(18)
@@ -46,11 +52,12 @@ class Running:
         finally:
             line.close()
 
-    def socket(self, cookie: str | None = None, host: str = "127.0.0.1"):
+    def socket(self, cookie: str | None = None, host: str = "127.0.0.1", origin: str | None = None):
         return connect(
             f"ws://{host}:{self.port}/_stcore/stream",
             sock=socket.create_connection(("127.0.0.1", self.port), timeout=60),
             subprotocols=["streamlit"],
+            origin=origin,
             additional_headers={"Cookie": self.cookie if cookie is None else cookie},
             max_size=None,
         )
@@ -124,6 +131,15 @@ def test_the_websocket_is_closed_without_the_token_and_to_foreign_hosts(running)
         assert session(ws)
 
 
+def test_the_websocket_opens_for_the_page_itself_alone(running):
+    for origin in ("http://evil.example", f"http://127.0.0.1:{running.port + 1}", "null"):
+        with pytest.raises(InvalidStatus) as refused, running.socket(origin=origin):
+            pass
+        assert refused.value.response.status_code == 403
+    with running.socket(origin=f"http://127.0.0.1:{running.port}") as ws:
+        assert session(ws)
+
+
 def test_a_foreign_host_gets_no_page_even_with_the_token(running):
     status, _, body = running.ask("/", Host="evil.example")
     assert status == 403
@@ -191,3 +207,68 @@ def test_an_access_log_shows_the_address_without_the_token(caplog):
     lines = "\n".join(r.getMessage() for r in caplog.records if r.name == "uvicorn.access")
     assert "/data?attack=dsi" in lines
     assert TOKEN not in json.dumps(lines)
+
+
+LOW = 96
+
+
+@pytest.fixture
+def low_limit() -> Iterator[None]:
+    """A soft limit of open files as a small system sets it, for what this test starts."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (LOW, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_the_limit_of_open_files_is_raised_and_never_lowered(low_limit):
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    wanted = 200 if hard == resource.RLIM_INFINITY else min(200, hard)
+    assert raise_file_limit(200) == wanted
+    assert raise_file_limit(10) == wanted
+    assert resource.getrlimit(resource.RLIMIT_NOFILE) == (wanted, hard)
+
+
+def test_a_session_without_a_visitor_is_let_go_after_two_minutes():
+    assert config.get_option("server.disconnectedSessionTTL") <= 120  # it holds three open files until then
+
+
+@pytest.mark.slow
+def test_visitors_who_left_do_not_use_up_the_open_files(low_limit):
+    with own_home(get_settings()) as settings:
+        port = free_port()
+        server = start_server(settings, port)
+        found = Running(port, "", server.pid, None)
+        try:
+            for _ in range(LOW // 2):  # each leaves three files open for a while
+                with found.socket() as ws:
+                    assert session(ws)
+            assert psutil.Process(server.pid).num_fds() > LOW
+            assert found.ask("/_stcore/health")[0] == 200
+        finally:
+            stop_server(server)
+        assert "Traceback" not in (settings.data_dir / "server.log").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT"])
+def test_what_ends_the_command_ends_the_server(name, settings):
+    port = free_port()
+    server = start_server(settings, port)  # by the command
+    try:
+        with Running(port, "", server.pid, None).socket() as visitor:
+            session(visitor)
+            os.kill(server.pid, getattr(signal, name))
+            server.wait(timeout=60)
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", port))
+    finally:
+        stop_server(server)
+
+
+def test_a_setting_that_cannot_be_used_is_named_before_the_server_starts(monkeypatch, capsys):
+    monkeypatch.setenv("JUDGESCOPE_THREADS", "abc")
+    assert main(["dashboard"]) == 2
+    assert "JUDGESCOPE_THREADS" in capsys.readouterr().err

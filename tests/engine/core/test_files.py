@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.core.errors import WriteError
 from engine.core.files import safe_cell, safe_csv, write_atomically
 
 
@@ -23,7 +24,7 @@ def test_a_write_that_fails_keeps_the_old_content_and_leaves_nothing_behind(tmp_
         raise OSError("no space")
 
     monkeypatch.setattr(Path, "replace", fails)
-    with pytest.raises(OSError, match="no space"):
+    with pytest.raises(WriteError, match="no space"):
         write_atomically(path, b"newer")
     assert path.read_bytes() == b"new"
     assert [p.name for p in path.parent.iterdir()] == ["state.json"]

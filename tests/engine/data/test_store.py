@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.core.errors import InputError
+from engine.core.errors import InputError, WriteError
 from engine.core.settings import get_settings
 from engine.data.dataset import build_dataset, summarize
 from engine.data.reading import read_table
@@ -90,7 +90,7 @@ def test_a_failed_save_leaves_nothing(root, monkeypatch):
         raise OSError("disk full")
 
     monkeypatch.setattr(pd.DataFrame, "to_parquet", fail)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(WriteError, match="disk full"):
         save_dataset(make(["1", "Hi", "a", "4"]), root)
     assert list(root.iterdir()) == []
 
