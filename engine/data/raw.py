@@ -152,6 +152,7 @@ class RawTable:
         doubt: why the encoding is a guess, for the user; empty where it is none.
         part: the sheet, or the key of a JSON object, that was read; empty where the file is one table.
         parts: what `part` could be.
+        unguarded: cells whose apostrophe before a formula's sign was taken off; only tables that we wrote have them.
     """
 
     frame: pd.DataFrame
@@ -164,6 +165,7 @@ class RawTable:
     doubt: str = ""
     part: str = ""
     parts: list[str] = field(default_factory=list)
+    unguarded: int = 0
 
     @property
     def is_guess(self) -> bool:
@@ -184,7 +186,7 @@ class RawTable:
         return (
             f"{'Read as' if self.format != 'xlsx' else 'Read from'} {how}: "
             f"{rows:,} {'row' if rows == 1 else 'rows'}, {columns:,} {'column' if columns == 1 else 'columns'}."
-        )
+        ) + (f" The apostrophe of our export was taken off {self.unguarded:,} cells." if self.unguarded else "")
 
     def require_certain(self, filename: str, next_step: str) -> None:
         """Refuse a guess where nobody can be asked.

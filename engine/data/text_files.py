@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from engine.core.errors import InputError
+from engine.core.files import is_formula, plain_cell
 from engine.data.encodings import Decoded
 from engine.data.raw import (
     DELIMITERS,
@@ -152,6 +153,11 @@ def _read(filename: str, decoded: Decoded, delimiter: str, *, quoted: bool) -> R
             problems += found
     if not rows:
         raise no_records(filename, header)
+    unguarded = 0
+    if _is_our_export(decoded, delimiter, header) and not any(is_formula(c) for row in rows for c in row if c):
+        unguarded = sum(cell is not None and plain_cell(cell) != cell for row in (header, *rows) for cell in row)
+        rows = [[None if cell is None else plain_cell(cell) for cell in row] for row in rows]
+        header = [plain_cell(name) for name in header]
     return RawTable(
         frame_of(rows, header),
         lines,
@@ -161,7 +167,14 @@ def _read(filename: str, decoded: Decoded, delimiter: str, *, quoted: bool) -> R
         problems,
         candidates=decoded.candidates,
         doubt=decoded.doubt,
+        unguarded=unguarded,
     )
+
+
+def _is_our_export(decoded: Decoded, delimiter: str, header: list[str]) -> bool:
+    """Whether `files.safe_csv` wrote the file: its byte order mark, its quotes around every name, its line ends."""
+    first = ",".join('"' + name.replace('"', '""') + '"' for name in header) + "\r\n"
+    return decoded.encoding == "utf-8-sig" and delimiter == "," and decoded.text.startswith(first)
 
 
 def _fit_record(cells: list[str], header: list[str], row: int, line: int) -> tuple[list[str | None], list[Problem]]:

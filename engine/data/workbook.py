@@ -19,10 +19,11 @@ from xml.etree import ElementTree
 
 import numpy as np
 import openpyxl
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from engine.core.errors import InputError
+from engine.core.errors import InputError, shown
 from engine.data.raw import (
     MAX_COLUMNS,
     Problem,
@@ -45,6 +46,7 @@ CELL_LIMIT = 32_767
 _LAST_ROW = 1_048_576
 _MOST_MEMBERS = 10_000
 _ESCAPED = re.compile(r"_x([0-9A-Fa-f]{4})_")
+_TO_ESCAPE = re.compile(r"[\x00-\x08\x0b-\x1f\ufffe\uffff]|_(?=x[0-9A-Fa-f]{4}_)")
 _MAIN = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 _DAMAGE = (
     zipfile.BadZipFile,
@@ -296,6 +298,42 @@ def _text(cell: _Cell) -> str | None:
         # how the format spells characters that XML cannot hold, such as _x000D_ for a carriage return
         return _ESCAPED.sub(lambda m: chr(int(m[1], 16)), cell.value)
     return cell_text(cell.value)
+
+
+def write_workbook(table: pd.DataFrame) -> bytes:
+    """A workbook of one sheet that `read_workbook` gives back text for text; no text is a formula.
+
+    Raises:
+        InputError: a text is longer than a cell may be; the message names its row and column.
+    """
+    names = [str(name) for name in table.columns]
+    rows = [[_held(name, 0, name) for name in names]]
+    for row, values in enumerate(table.itertuples(index=False, name=None), start=1):
+        rows.append([_held(value, row, name) for name, value in zip(names, values, strict=True)])
+    book = openpyxl.Workbook(write_only=True)
+    sheet = book.create_sheet("data")
+    for held in rows:
+        cells = [openpyxl.cell.WriteOnlyCell(sheet, value=value) for value in held]
+        for cell, value in zip(cells, held, strict=True):
+            if isinstance(value, str):
+                cell.data_type = "s"  # not a formula, not an error, whatever it looks like
+        sheet.append(cells)
+    out = io.BytesIO()
+    book.save(out)
+    return out.getvalue()
+
+
+def _held(value: Any, row: int, column: str) -> Any:
+    """What goes into a cell: a number as it is, a text with what XML cannot hold spelled as the format does."""
+    if pd.isna(value) or not isinstance(value, str):
+        return None if pd.isna(value) else value
+    text = _TO_ESCAPE.sub(lambda m: f"_x{ord(m[0]):04X}_", value)
+    if len(text) > CELL_LIMIT:
+        raise InputError(
+            f"{place(row, row + 1, shown(column))} has {len(text):,} characters, and a cell of a workbook holds "
+            f"{CELL_LIMIT:,}. Write a file that ends in .csv, .jsonl or .parquet."
+        )
+    return text
 
 
 # A parquet file -> a table of text: typed cells are spelled as JSON would spell them.
