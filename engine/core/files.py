@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from engine.core.errors import InputError, listed
+from engine.core.errors import InputError, shown
 
 MAX_FILE = 400_000_000
-"""Most bytes of a file that is read whole."""
+"""Most bytes of a file of data."""
 
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
@@ -41,7 +41,7 @@ def read_file(path: Path, most: int = MAX_FILE) -> bytes:
     Raises:
         InputError: there is none, it is no regular file, it is larger, or it cannot be read.
     """
-    name = listed([path])
+    name = shown(path.name)
     try:
         about = path.stat()
         if not stat.S_ISREG(about.st_mode):
@@ -55,7 +55,9 @@ def read_file(path: Path, most: int = MAX_FILE) -> bytes:
         with path.open("rb") as stream:
             return stream.read(about.st_size)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        raise InputError(f"{name} cannot be read: {getattr(error, 'strerror', None) or error}.") from None
+        raise InputError(
+            f"{name} cannot be read: {getattr(error, 'strerror', None) or error}. Check its path."
+        ) from None
 
 
 def is_formula(text: str) -> bool:

@@ -127,6 +127,9 @@ MAX_ROWS = 200_000
 MAX_COLUMNS = 1_000
 """Most columns of a file; JSON lines could otherwise bring new ones on every line."""
 
+MAX_CELLS = 16_000_000
+"""Most cells of a table; a few short records under many columns would otherwise fill the memory with nothing."""
+
 MAX_UNPACKED = 400_000_000
 """Most bytes that a compressed file (xlsx, parquet) may unpack to, so that a small upload cannot fill the memory."""
 
@@ -261,10 +264,15 @@ def check_width(filename: str, width: int) -> None:
         raise InputError(f"{filename!r} has more than {MAX_COLUMNS:,} columns. Remove those that are not needed.")
 
 
-def check_count(filename: str, count: int) -> None:
-    """Raises InputError for more than `MAX_ROWS`."""
+def check_count(filename: str, count: int, width: int = 1) -> None:
+    """Raises InputError for more than `MAX_ROWS` records, or more than `MAX_CELLS` cells at this many columns."""
     if count > MAX_ROWS:
         raise InputError(f"{filename!r} has more than {MAX_ROWS:,} records. Split it, or sample from it.")
+    if count * width > MAX_CELLS:
+        raise InputError(
+            f"{filename!r} has more than {MAX_CELLS:,} cells in {width:,} columns. Remove columns that are not needed, "
+            "or split it."
+        )
 
 
 def check_unpacked(filename: str, size: int) -> None:

@@ -147,7 +147,7 @@ def _read(filename: str, decoded: Decoded, delimiter: str, *, quoted: bool) -> R
         check_header(filename, header, header_line)
         for line, cells in records:
             lines.append(line)
-            check_count(filename, len(lines))
+            check_count(filename, len(lines), len(header))
             row, found = _fit_record(cells, header, len(lines), line)
             rows.append(row)
             problems += found

@@ -14,12 +14,10 @@ from filelock import FileLock
 from engine.core.errors import InputError
 from engine.core.files import write_atomically
 from engine.core.schema import Protocol
-from engine.judges.cards import PLACEHOLDERS, Card, parse_card, read_card
+from engine.judges.cards import MAX_FILE_BYTES, PLACEHOLDERS, Card, parse_card, read_card
 
 MAX_NAME = 60
 MAX_CARDS = 200
-MAX_FILE_BYTES = 400_000
-"""Largest file taken for a card: its prompt at four bytes a character, and the rest."""
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 _-]*[A-Za-z0-9])?")
 _LONG = ("user", "system")
 
