@@ -17,12 +17,20 @@ class ModelError(EngineError):
     """A judge's weights or prompt cannot be used."""
 
 
+class NamedModelError(ModelError, InputError):
+    """The model that the user named cannot be used."""
+
+
 class WeightsError(ModelError):
     """The bundled weights are missing, corrupt or not the ones the adapter was made for."""
 
 
 class RunError(EngineError):
     """A run folder is missing or unreadable."""
+
+
+class RunNameError(RunError, InputError):
+    """What should name a run is no name of one."""
 
 
 class JobError(EngineError):

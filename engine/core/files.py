@@ -60,6 +60,28 @@ def read_file(path: Path, most: int = MAX_FILE) -> bytes:
         ) from None
 
 
+def is_file(path: Path) -> bool:
+    """Whether there is such a file; a name that no file can have, such as one of 5,000 letters, names none."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def user_path(name: str) -> Path:
+    """The path a user wrote, `~` for the home folder.
+
+    Raises:
+        InputError: no path can be written so.
+    """
+    try:
+        if "\0" in name:
+            raise InputError(f"{shown(name)} holds a NUL character, so it names no file. Check the path.")
+        return Path(name).expanduser()
+    except RuntimeError:
+        raise InputError(f"{shown(name)} names no home folder that is here. Write the whole path.") from None
+
+
 def is_formula(text: str) -> bool:
     """Whether a spreadsheet would evaluate the text; a number it may.
 

@@ -241,7 +241,7 @@ def _lists(name: str, ids: Sequence[str], cells: pd.Series) -> Floats:
         try:
             vector = json.loads(str(cell))
             rows.append([float(v) for v in vector])
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, OverflowError, RecursionError):
             raise InputError(
                 f"{name!r}: the embedding of {response!r} is {str(cell)[:40]!r}; it must be a list of numbers such as "
                 "[0.1, -0.2]."

@@ -17,7 +17,7 @@ from pathlib import Path
 import pandas as pd
 
 from engine.core.errors import InputError
-from engine.core.files import read_file
+from engine.core.files import read_file, user_path
 from engine.core.schema import NONE, VERDICTS, Order, Outcome, Protocol
 from engine.data.formats.base import Imported, Source
 from engine.data.formats.opening import open_source
@@ -476,7 +476,7 @@ def read_recording(file: str | Path, selection: Selection | None = None) -> Reco
         InputError: the file cannot be read, fits no layout (see `recording_rules.LAYOUTS`), holds no usable row,
             or has two different verdicts on one call (the message names the columns that tell them apart).
     """
-    path = Path(file).expanduser()
+    path = user_path(str(file))
     return parse_recording(path.name, read_file(path), selection)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from engine.core.errors import InputError
 from engine.core.files import is_formula, plain_cell
+from engine.core.json import check_depth
 from engine.data.encodings import Decoded
 from engine.data.raw import (
     DELIMITERS,
@@ -315,6 +316,10 @@ def _element(filename: str, text: str, at: int, line: int) -> tuple[JsonRecord, 
             return JsonRecord(line, fault=f"The object cannot be read: {error}.", fix="Correct the object."), end
     except (ValueError, RecursionError) as error:
         raise _broken(filename, error) from None
+    try:
+        check_depth(value)
+    except ValueError as error:
+        return JsonRecord(line, fault=f"The object cannot be read: {error}.", fix="Correct the object."), end
     return _record(line, value, "element"), end
 
 
@@ -364,6 +369,7 @@ def _skip(text: str, at: int) -> int:
 def _line_record(number: int, line: str) -> JsonRecord:
     try:
         value = _DECODER.decode(line)
+        check_depth(value)
     except json.JSONDecodeError as error:
         return JsonRecord(
             number,

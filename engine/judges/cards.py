@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError,
 
 from engine.core.errors import InputError
 from engine.core.files import read_file
+from engine.core.json import read_toml
 from engine.core.schema import Protocol, Task
 from engine.judges.parsing import path_steps
 
@@ -174,9 +174,10 @@ def parse_card(content: bytes, where: str) -> Card:
         InputError: not UTF-8, not TOML, or a field is wrong; the message names the field.
     """
     try:
-        return make_card(tomllib.loads(content.decode("utf-8")), where)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        fields = read_toml(content)
+    except ValueError as error:
         raise InputError(f"The judge card {where} is not valid TOML: {error}.") from None
+    return make_card(fields, where)
 
 
 def make_card(fields: Mapping[str, object], where: str) -> Card:

@@ -17,7 +17,7 @@ from typing import Any
 
 import pandas as pd
 
-from engine.core.errors import RunError
+from engine.core.errors import RunError, RunNameError, shown
 from engine.core.files import write_atomically
 from engine.core.json import dumps, plain
 from engine.core.schema import TABLES as SHARED_TABLES
@@ -315,7 +315,7 @@ def _folders(root: Path) -> Iterable[Path]:
 
 def _folder(root: Path, run_id: str) -> Path:
     if not _RUN_ID.fullmatch(run_id):
-        raise RunError(f"{run_id!r} is no run id: letters, digits, dot, dash and underscore, at most 80.")
+        raise RunNameError(f"{shown(run_id)} is no run id: letters, digits, dot, dash and underscore, at most 80.")
     return root / run_id
 
 
