@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from engine.cli.options import add_format_options, add_json, known_of, understood
+from engine.cli.options import add_format_options, add_json, add_reading_options, known_of, reading_of, understood
 from engine.core.errors import InputError
+from engine.core.files import read_file
 from engine.core.schema import Task
 from engine.data.comparisons import read_comparisons
 from engine.data.dataset import build_dataset
@@ -25,12 +26,9 @@ def add(commands: Any) -> None:
     convert = commands.add_parser("convert", help="read a file of a known format and write it as a table or for a tool")
     convert.add_argument("file", nargs="?", help="a data file, or hub:OWNER/NAME")
     convert.add_argument("--to", metavar="NAME", help=f"{', '.join(writers())}")
-    convert.add_argument("--out", type=Path, metavar="FILE", help="the file to write")
+    convert.add_argument("--out", type=Path, metavar="FILE", help="the file to write; its ending says of which kind")
     convert.add_argument("--list", action="store_true", help="list the known formats")
-    convert.add_argument("--encoding", metavar="NAME", help="of a text file")
-    convert.add_argument(
-        "--sheet", metavar="NAME", help="of a workbook; or the key of a JSON object with several lists"
-    )
+    add_reading_options(convert)
     convert.add_argument(
         "--task", default=Task.DIALOGUE.value, choices=[t.value for t in Task], help="of a plain table"
     )
@@ -49,7 +47,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     if args.out.exists() and not args.overwrite:
         raise InputError(f"{args.out.name} is there already. Choose another name, or add --overwrite.")
     found = known_of(args.file, args) or _plain(args)
-    made = write_as(found, args.to)
+    made = write_as(found, args.to, _ending(args))
     try:
         args.out.write_bytes(made.content)
     except OSError as error:
@@ -68,6 +66,15 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         "left_out": [dataclasses.asdict(one) for one in made.left_out],
         "problems": [p.as_dict() for p in found.problems[:100]],
     }
+
+
+def _ending(args: argparse.Namespace) -> str:
+    """The ending of the file to write; empty where the format is not written, which its writer says."""
+    able = writers().get(args.to, ())
+    ending: str = args.out.suffix.lower()
+    if able and not ending:
+        raise InputError(f"--out {args.out.name} has no ending. A file of {args.to} ends in {' or '.join(able)}.")
+    return ending if able else ""
 
 
 def _sizes(one: Imported) -> dict[str, int]:
@@ -92,12 +99,13 @@ def _plain(args: argparse.Namespace) -> Imported:
         InputError: it is neither, or has rows with errors.
     """
     path = Path(args.file)
-    raw = read_table(path.name, path.read_bytes(), encoding=args.encoding, sheet=args.sheet)
+    content, how = read_file(path), reading_of(args)
+    raw = read_table(path.name, content, **how)
     raw.require_certain(path.name, "Say which it is with --encoding NAME.")
     print(raw.how_read(), file=sys.stderr)
     mapping = suggest_mapping(raw.frame)
     if "response" not in mapping:
-        return of_comparisons(read_comparisons(path.name, path.read_bytes()))
+        return of_comparisons(read_comparisons(path.name, content, **how))
     dataset = build_dataset(raw, mapping, task=args.task, name=path.name)
     if dataset.errors:
         raise InputError("\n".join(f"{p.where}: {p.what} {p.fix}" for p in dataset.errors[:20]))

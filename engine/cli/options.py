@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from engine.core.errors import InputError
+from engine.core.files import read_file
 from engine.core.schema import Task
 from engine.core.settings import get_settings
 from engine.data.comparisons import (
@@ -35,11 +36,21 @@ from engine.data.store import load_dataset, save_dataset
 def add_file_options(parser: argparse.ArgumentParser) -> None:
     """Options for reading a file."""
     parser.add_argument("--task", default=Task.DIALOGUE.value, choices=[t.value for t in Task])
+    add_reading_options(parser)
+    add_format_options(parser)
+    parser.add_argument("--map", action="append", default=[], metavar="FIELD=COLUMN", help="which column holds what")
+
+
+def add_reading_options(parser: argparse.ArgumentParser) -> None:
+    """What a file does not always say of itself; `reading_of` takes them up."""
     parser.add_argument("--encoding", metavar="NAME", help=f"of a text file: {', '.join(CHOICES)}")
     parser.add_argument("--delimiter", metavar="NAME", help=f"of a csv or tsv file: {', '.join(DELIMITERS.values())}")
     parser.add_argument("--sheet", metavar="NAME", help="of a workbook; or the key of a JSON object with several lists")
-    add_format_options(parser)
-    parser.add_argument("--map", action="append", default=[], metavar="FIELD=COLUMN", help="which column holds what")
+
+
+def reading_of(args: argparse.Namespace) -> dict[str, str | None]:
+    """The options of `add_reading_options`, as every reader takes them; None where a command has not got one."""
+    return {name: getattr(args, name, None) for name in ("encoding", "delimiter", "sheet")}
 
 
 def add_format_options(parser: argparse.ArgumentParser) -> None:
@@ -66,11 +77,11 @@ def known_of(data: str, args: argparse.Namespace) -> Imported | None:
         filename, content, wanted = fetched.filename, fetched.content, wanted or fetched.format
         print(f"Fetched {filename} at revision {fetched.revision}.", file=sys.stderr)
     else:
-        filename, content = Path(data).name, _bytes(Path(data))
+        filename, content = Path(data).name, read_file(Path(data))
     if wanted == TABLE or (not wanted and getattr(args, "map", [])):
         return None
-    how = {name: getattr(args, name, None) for name in ("encoding", "delimiter", "sheet")}
-    companions = [(Path(name).name, _bytes(Path(name))) for name in args.companions]
+    how = reading_of(args)
+    companions = [(Path(name).name, read_file(Path(name))) for name in args.companions]
     if wanted:
         found = read_known(filename, content, wanted, companions=companions, **how)
     else:
@@ -97,13 +108,6 @@ def understood(found: Imported) -> list[str]:
     return lines
 
 
-def _bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}.") from None
-
-
 Known = Callable[[str, argparse.Namespace], Imported | None]
 
 
@@ -122,7 +126,7 @@ def dataset_of(data: str, args: argparse.Namespace, known: Known = known_of) -> 
         return dataset
     if data.startswith(HUB):
         raise InputError(f"{data} has no known format. Say which with --format NAME, or download it and use --map.")
-    raw = read_table(path.name, _bytes(path), delimiter=args.delimiter, encoding=args.encoding, sheet=args.sheet)
+    raw = read_table(path.name, read_file(path), **reading_of(args))
     raw.require_certain(path.name, "Say which it is with --encoding NAME.")
     print(raw.how_read(), file=sys.stderr)
     mapping = suggest_mapping(raw.frame)
@@ -197,11 +201,7 @@ def pairs_of(data: str, args: argparse.Namespace, known: Known = known_of) -> Co
         if not equals:
             raise InputError(f"--map {pair}: write FIELD=COLUMN, for example verdict=gpt35_judge.")
         chosen[field] = column
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}.") from None
-    found = read_comparisons(path.name, content, chosen)
+    found = read_comparisons(path.name, read_file(path), chosen, **reading_of(args))
     save_comparisons(found, root)
     return found
 
@@ -260,7 +260,7 @@ class Files:
             return name == DEMO_PAIRS or name in list_comparisons(get_settings().comparisons)
         if imported := self._known(name, self._args):
             return imported.has_texts and bool(len(imported.comparisons))
-        columns = set(map(str, read_table(path.name, _bytes(path)).frame.columns))
+        columns = set(map(str, read_table(path.name, read_file(path), **reading_of(self._args)).frame.columns))
         return all(columns & set(ALIASES[side]) for side in ("response_a", "response_b"))
 
     def _known(self, name: str, args: argparse.Namespace) -> Imported | None:

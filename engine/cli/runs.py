@@ -12,6 +12,7 @@ import pandas as pd
 
 from engine.cli.options import add_json, show_progress
 from engine.core.errors import INCONCLUSIVE, OK, InputError, RunError
+from engine.core.files import read_file
 from engine.core.settings import Settings, get_settings
 from engine.runs import library as runs_kept
 from engine.runs.archive import MAX_ZIP, export_run, import_run
@@ -168,13 +169,7 @@ def _export(args: argparse.Namespace, settings: Settings) -> dict[str, Any]:
 
 
 def _import(args: argparse.Namespace, settings: Settings) -> dict[str, Any]:
-    try:
-        if args.file.stat().st_size > MAX_ZIP:
-            raise InputError(f"{args.file} is larger than a run's zip may be ({MAX_ZIP / 2**20:,.0f} MB).")
-        content = args.file.read_bytes()
-    except OSError as error:
-        raise InputError(f"{args.file} cannot be read: {error.strerror}.") from None
-    came = import_run(settings.runs, content)
+    came = import_run(settings.runs, read_file(args.file, MAX_ZIP))
     new = "" if came.run_id == came.was else f", its id {came.was} was taken"
     print(f"The same run is here already: {came.run_id}." if came.skipped else f"Imported as {came.run_id}{new}.")
     return dataclasses.asdict(came)

@@ -1,5 +1,9 @@
 """Errors a user can act on: each message names the thing, the value, what is allowed and the next step."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable
+
 
 class EngineError(Exception):
     """Base of every error that is somebody's to fix; its text is shown to the user as it is."""
@@ -11,6 +15,10 @@ class InputError(EngineError):
 
 class ModelError(EngineError):
     """A judge's weights or prompt cannot be used."""
+
+
+class NamedModelError(ModelError, InputError):
+    """The model that the user named cannot be used."""
 
 
 class WeightsError(ModelError):
@@ -25,6 +33,10 @@ class WriteError(InputError, RunError):
     """A file cannot be written: no space, no right, a file where a folder should be. What was there is kept."""
 
 
+class RunNameError(RunError, InputError):
+    """What should name a run is no name of one."""
+
+
 class JobError(EngineError):
     """A job could not be queued, or the worker failed while running it."""
 
@@ -35,6 +47,19 @@ class Cancelled(Exception):  # noqa: N818 - an outcome, not an error
 
 class OutOfCalls(EngineError, Cancelled):  # noqa: N818 - an outcome, not an error
     """The cap on an API judge's calls or cost is reached: the run stops like one that was stopped, and says why."""
+
+
+def shown(value: object, most: int = 60) -> str:
+    """A user's value as a message quotes it: in quotes, and cut where it is longer than `most` characters."""
+    text = str(value)
+    return repr(text) if len(text) <= most else f"{text[:most]!r}… ({len(text):,} characters)"
+
+
+def listed(values: Iterable[object], most: int = 12) -> str:
+    """Names in a message: the first `most`, each cut where it is long, and how many more there are."""
+    names = [str(value) for value in values]
+    parts = [name if len(name) <= 60 else f"{name[:60]}…" for name in names[:most]]
+    return ", ".join(parts) + (f" and {len(names) - most:,} more" if len(names) > most else "")
 
 
 OK, OUR_FAULT, USER_INPUT, INCONCLUSIVE, THRESHOLD_FAILED, STOPPED = 0, 1, 2, 3, 4, 130

@@ -1,4 +1,4 @@
-"""Files that are replaced in one step, and CSV that is safe to open in a spreadsheet: no cell is read as a formula."""
+"""A user's file as bytes, files replaced in one step, and CSV that a spreadsheet opens without reading a formula."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import csv
 import errno
 import os
 import re
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +14,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from engine.core.errors import WriteError
+from engine.core.errors import InputError, WriteError, shown
+
+MAX_FILE = 400_000_000
+"""Most bytes of a file of data."""
 
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
@@ -74,16 +78,81 @@ def write_atomically(path: Path, data: bytes) -> None:
             Path(part).unlink(missing_ok=True)
 
 
-def safe_cell(value: object) -> object:
-    """A text that a spreadsheet would evaluate gets a leading apostrophe; numbers stay numbers.
+def read_file(path: Path, most: int = MAX_FILE) -> bytes:
+    """The bytes of a file that a user names.
+
+    Args:
+        path: of a regular file; a device or a pipe could go on for ever.
+        most: bytes that are read; a larger file is refused before it is opened.
+
+    Raises:
+        InputError: there is none, it is no regular file, it is larger, or it cannot be read.
+    """
+    name = shown(path.name)
+    try:
+        about = path.stat()
+        if not stat.S_ISREG(about.st_mode):
+            kind = "a folder" if stat.S_ISDIR(about.st_mode) else "a device or a pipe"
+            raise InputError(f"{name} cannot be read: it is {kind}. Name a file.")
+        if about.st_size > most:
+            raise InputError(
+                f"{name} cannot be read: it has {about.st_size:,} bytes, and at most {most:,} are read. Split it, or "
+                "leave out what is not needed."
+            )
+        with path.open("rb") as stream:
+            return stream.read(about.st_size)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        raise InputError(
+            f"{name} cannot be read: {getattr(error, 'strerror', None) or error}. Check its path."
+        ) from None
+
+
+def is_file(path: Path) -> bool:
+    """Whether there is such a file; a name that no file can have, such as one of 5,000 letters, names none."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def user_path(name: str) -> Path:
+    """The path a user wrote, `~` for the home folder.
+
+    Raises:
+        InputError: no path can be written so.
+    """
+    try:
+        if "\0" in name:
+            raise InputError(f"{shown(name)} holds a NUL character, so it names no file. Check the path.")
+        return Path(name).expanduser()
+    except RuntimeError:
+        raise InputError(f"{shown(name)} names no home folder that is here. Write the whole path.") from None
+
+
+def is_formula(text: str) -> bool:
+    """Whether a spreadsheet would evaluate the text; a number it may.
 
     Some spreadsheets skip leading blanks before they look for the sign, so blanks protect nothing.
     """
-    if not isinstance(value, str) or _NUMBER.fullmatch(value):
-        return value
-    if value.startswith(_FORMULA_STARTS) or value.lstrip(" \u00a0\ufeff").startswith(_FORMULA_STARTS):
-        return "'" + value
-    return value
+    starts = text.startswith(_FORMULA_STARTS) or text.lstrip(" \u00a0\ufeff").startswith(_FORMULA_STARTS)
+    return starts and not _NUMBER.fullmatch(text)
+
+
+def _is_guarded(text: str) -> bool:
+    return text.startswith("'") and is_formula(text.lstrip("'"))
+
+
+def safe_cell(value: object) -> object:
+    """The value with an apostrophe before it where it is a text that a spreadsheet would evaluate.
+
+    So is a text that begins like one with its apostrophe, so that `plain_cell` undoes exactly what was done here.
+    """
+    return f"'{value}" if isinstance(value, str) and (is_formula(value) or _is_guarded(value)) else value
+
+
+def plain_cell(text: str) -> str:
+    """The text that `safe_cell` was given."""
+    return text[1:] if _is_guarded(text) else text
 
 
 def safe_csv(frame: pd.DataFrame) -> bytes:

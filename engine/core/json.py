@@ -1,15 +1,56 @@
-"""JSON that every parser accepts: NaN and infinities become null, numpy numbers become plain ones."""
+"""JSON that every parser accepts: NaN and infinities become null, numpy numbers become plain ones.
+
+And the bounds of what is read, JSON or TOML: nested no deeper than any code that walks through it can bear.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+
+MAX_DEPTH = 100
+"""Most levels of lists and objects inside one another in what is read."""
+
+
+def check_depth(value: Any) -> None:
+    """Raises ValueError where lists and objects stand inside one another more than `MAX_DEPTH` levels deep."""
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, (dict, list))
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, (dict, list))
+        ]
+        if not level:
+            return
+    raise ValueError(f"it is nested more than {MAX_DEPTH} levels deep")
+
+
+def read_toml(content: bytes | str) -> dict[str, Any]:
+    """A TOML file.
+
+    Raises:
+        ValueError: it is not UTF-8 or no TOML, or a number or its nesting is beyond bounds; the text says which.
+    """
+    try:
+        found = tomllib.loads(content if isinstance(content, str) else content.decode("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError):
+        raise
+    except ValueError:
+        raise ValueError("a number has too many digits") from None
+    except RecursionError:
+        raise ValueError(f"it is nested more than {MAX_DEPTH} levels deep") from None
+    check_depth(found)
+    return found
 
 
 def plain(value: Any) -> Any:

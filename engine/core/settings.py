@@ -341,7 +341,7 @@ def _section(path: Path) -> dict[str, Any]:
         raise InputError(
             f"The secrets file {path.name} cannot be read. Check its rights and that it is UTF-8."
         ) from None
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         # the parser's own message may quote the file, and so the key
         raise InputError(
             f'The secrets file {path.name} is not valid TOML. It has a table [api] with key = "...".'

@@ -84,19 +84,30 @@ class Comparisons:
         )
 
 
-def read_comparisons(filename: str, content: bytes, columns: Mapping[str, str] | None = None) -> Comparisons:
+def read_comparisons(
+    filename: str,
+    content: bytes,
+    columns: Mapping[str, str] | None = None,
+    *,
+    encoding: str | None = None,
+    delimiter: str | None = None,
+    sheet: str | None = None,
+) -> Comparisons:
     """Read pairs from a file of any format of `reading.EXTENSIONS`.
 
     Args:
         filename: decides the format; it is not opened.
         content: its bytes.
         columns: field of `ALIASES` -> column of the file, in place of the aliases.
+        encoding: as `read_table` takes it.
+        delimiter: as `read_table` takes it.
+        sheet: as `read_table` takes it.
 
     Raises:
         InputError: a column is missing, a label is in no rule, or no pair is left.
     """
-    raw = read_table(filename, content)
-    raw.require_certain(filename, "Save the file again as UTF-8.")
+    raw = read_table(filename, content, encoding=encoding, delimiter=delimiter, sheet=sheet)
+    raw.require_certain(filename, "Say which with --encoding NAME, or save the file again as UTF-8.")
     fields = _fields(list(map(str, raw.frame.columns)), columns or {})
     cells = {field: _cells(raw, column) for field, column in fields.items()}
     spellings: dict[str, str] = {}

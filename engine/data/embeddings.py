@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,22 @@ RULES = {
 EMBEDDING = "embedding"
 SPEC = "given:"
 """Prefix of an encoder's spec that names embeddings kept on disk."""
-_MAX_NPY_BYTES = 2 << 30
+MAX_NPY = 2 << 30
+"""Most bytes of a NumPy file, and of its array as float64."""
+
+
+_BROKEN = (
+    ValueError,
+    TypeError,
+    KeyError,
+    SyntaxError,
+    EOFError,
+    OverflowError,
+    MemoryError,
+    RecursionError,
+    TokenError,
+)
+"""What NumPy raises on a header that is none: it is Python, and parsed as such."""
 
 
 @dataclass(frozen=True)
@@ -146,22 +162,32 @@ def _array(name: str, content: bytes) -> Floats:
         version = np.lib.format.read_magic(stream)
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, _, dtype = read(stream)
-    except (ValueError, EOFError, SyntaxError) as error:
-        raise InputError(f"{name!r} is no readable NumPy file ({str(error)[:120]}). Save it with numpy.save.") from None
+    except _BROKEN as error:
+        raise _no_array(name, error) from None
     if dtype.hasobject or dtype.kind not in "fiu":
         raise InputError(
             f"{name!r} holds {dtype}, not numbers. Files with Python objects (pickle) are never opened: save an array "
             "of floats."
         )
-    size = math.prod(shape) * dtype.itemsize
-    if size > _MAX_NPY_BYTES or size != len(content) - stream.tell():
+    entries = math.prod(shape)
+    size = entries * dtype.itemsize
+    if min(shape, default=0) < 0 or entries * 8 > MAX_NPY or size != len(content) - stream.tell():
         raise InputError(
             f"{name!r} says it holds an array of shape {shape}, which is {size:,} bytes; "
-            f"{len(content) - stream.tell():,} are there, and at most {_MAX_NPY_BYTES:,} are read. The file is cut "
+            f"{len(content) - stream.tell():,} are there, and at most {MAX_NPY:,} are read. The file is cut "
             "short or damaged: save it again."
         )
     stream.seek(0)
-    return np.asarray(np.load(stream, allow_pickle=False), dtype=np.float64)
+    try:
+        return np.asarray(np.load(stream, allow_pickle=False), dtype=np.float64)
+    except _BROKEN as error:
+        raise _no_array(name, error) from None
+
+
+def _no_array(name: str, error: Exception) -> InputError:
+    return InputError(
+        f"{name!r} is no readable NumPy file ({type(error).__name__}: {str(error)[:120]}). Save it with numpy.save."
+    )
 
 
 def _of_table(name: str, content: bytes) -> tuple[list[str], Floats, str]:
@@ -215,7 +241,7 @@ def _lists(name: str, ids: Sequence[str], cells: pd.Series) -> Floats:
         try:
             vector = json.loads(str(cell))
             rows.append([float(v) for v in vector])
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, OverflowError, RecursionError):
             raise InputError(
                 f"{name!r}: the embedding of {response!r} is {str(cell)[:40]!r}; it must be a list of numbers such as "
                 "[0.1, -0.2]."

@@ -32,6 +32,8 @@ CHOICES = tuple(name for name in TITLES if name != "utf-8-sig")
 _MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 _MARKS_UTF32 = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
 _CODECS = {"iso8859-1": "latin-1"}
+_NO_TEXT = bytes(4)
+"""Two NUL characters of UTF-16, four of the others."""
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 _SAMPLE_LINES = 4
 _SAMPLE_WIDTH = 140
@@ -107,6 +109,11 @@ def decode(filename: str, content: bytes, encoding: str | None = None) -> Decode
         InputError: a byte cannot be read in an encoding that is certain or asked for; the message has its line
             and offset. Or the bytes are no text.
     """
+    if (start := content.find(_NO_TEXT)) >= 0:
+        raise InputError(
+            f"{filename!r} holds NUL bytes one after the other from offset {start}, which are text in no encoding. "
+            "Was it cut short while it was saved? Save the file again as UTF-8."
+        )
     mark = next((m for m in _MARKS if content.startswith(m)), b"")
     if content.startswith(_MARKS_UTF32):
         raise InputError(f"{filename!r} is UTF-32, which is not read. Save the file again as UTF-8.")

@@ -127,6 +127,9 @@ MAX_ROWS = 200_000
 MAX_COLUMNS = 1_000
 """Most columns of a file; JSON lines could otherwise bring new ones on every line."""
 
+MAX_CELLS = 16_000_000
+"""Most cells of a table; a few short records under many columns would otherwise fill the memory with nothing."""
+
 MAX_UNPACKED = 400_000_000
 """Most bytes that a compressed file (xlsx, parquet) may unpack to, so that a small upload cannot fill the memory."""
 
@@ -152,6 +155,7 @@ class RawTable:
         doubt: why the encoding is a guess, for the user; empty where it is none.
         part: the sheet, or the key of a JSON object, that was read; empty where the file is one table.
         parts: what `part` could be.
+        unguarded: cells whose apostrophe before a formula's sign was taken off; only tables that we wrote have them.
     """
 
     frame: pd.DataFrame
@@ -164,6 +168,7 @@ class RawTable:
     doubt: str = ""
     part: str = ""
     parts: list[str] = field(default_factory=list)
+    unguarded: int = 0
 
     @property
     def is_guess(self) -> bool:
@@ -184,7 +189,7 @@ class RawTable:
         return (
             f"{'Read as' if self.format != 'xlsx' else 'Read from'} {how}: "
             f"{rows:,} {'row' if rows == 1 else 'rows'}, {columns:,} {'column' if columns == 1 else 'columns'}."
-        )
+        ) + (f" The apostrophe of our export was taken off {self.unguarded:,} cells." if self.unguarded else "")
 
     def require_certain(self, filename: str, next_step: str) -> None:
         """Refuse a guess where nobody can be asked.
@@ -259,10 +264,15 @@ def check_width(filename: str, width: int) -> None:
         raise InputError(f"{filename!r} has more than {MAX_COLUMNS:,} columns. Remove those that are not needed.")
 
 
-def check_count(filename: str, count: int) -> None:
-    """Raises InputError for more than `MAX_ROWS`."""
+def check_count(filename: str, count: int, width: int = 1) -> None:
+    """Raises InputError for more than `MAX_ROWS` records, or more than `MAX_CELLS` cells at this many columns."""
     if count > MAX_ROWS:
         raise InputError(f"{filename!r} has more than {MAX_ROWS:,} records. Split it, or sample from it.")
+    if count * width > MAX_CELLS:
+        raise InputError(
+            f"{filename!r} has more than {MAX_CELLS:,} cells in {width:,} columns. Remove columns that are not needed, "
+            "or split it."
+        )
 
 
 def check_unpacked(filename: str, size: int) -> None:

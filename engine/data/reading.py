@@ -134,7 +134,7 @@ def _of_records(
     for record in found:
         records.append(record)
         row = len(records)
-        check_count(filename, row)
+        check_count(filename, row, len(columns))
         if record.fault:
             problems.append(Problem("excluded", place(row, record.line), record.fault, record.fix, row))
         for name in record.cells:
@@ -143,6 +143,7 @@ def _of_records(
             columns.setdefault(name, record.line)
         problems += long_cells(row, record.line, list(record.cells), list(record.cells.values()))
         check_width(filename, len(columns))
+    check_count(filename, len(records), len(columns))
     if not columns:
         first = f"{problems[0].where}: {problems[0].what}" if problems else "there is no object with a key"
         unit = "line" if kind == "jsonl" else "element"

@@ -17,6 +17,7 @@ from pathlib import Path
 import pandas as pd
 
 from engine.core.errors import InputError
+from engine.core.files import read_file, user_path
 from engine.core.schema import NONE, VERDICTS, Order, Outcome, Protocol
 from engine.data.formats.base import Imported, Source
 from engine.data.formats.opening import open_source
@@ -475,12 +476,8 @@ def read_recording(file: str | Path, selection: Selection | None = None) -> Reco
         InputError: the file cannot be read, fits no layout (see `recording_rules.LAYOUTS`), holds no usable row,
             or has two different verdicts on one call (the message names the columns that tell them apart).
     """
-    path = Path(file).expanduser()
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"The recording {path.name!r} cannot be read: {error.strerror}. Check its path.") from None
-    return parse_recording(path.name, content, selection)
+    path = user_path(str(file))
+    return parse_recording(path.name, read_file(path), selection)
 
 
 def parse_recording(filename: str, content: bytes, selection: Selection | None = None) -> Recording:

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from engine.core.errors import InputError
+from engine.core.files import is_formula, plain_cell
+from engine.core.json import check_depth
 from engine.data.encodings import Decoded
 from engine.data.raw import (
     DELIMITERS,
@@ -146,12 +148,17 @@ def _read(filename: str, decoded: Decoded, delimiter: str, *, quoted: bool) -> R
         check_header(filename, header, header_line)
         for line, cells in records:
             lines.append(line)
-            check_count(filename, len(lines))
+            check_count(filename, len(lines), len(header))
             row, found = _fit_record(cells, header, len(lines), line)
             rows.append(row)
             problems += found
     if not rows:
         raise no_records(filename, header)
+    unguarded = 0
+    if _is_our_export(decoded, delimiter, header) and not any(is_formula(c) for row in rows for c in row if c):
+        unguarded = sum(cell is not None and plain_cell(cell) != cell for row in (header, *rows) for cell in row)
+        rows = [[None if cell is None else plain_cell(cell) for cell in row] for row in rows]
+        header = [plain_cell(name) for name in header]
     return RawTable(
         frame_of(rows, header),
         lines,
@@ -161,7 +168,14 @@ def _read(filename: str, decoded: Decoded, delimiter: str, *, quoted: bool) -> R
         problems,
         candidates=decoded.candidates,
         doubt=decoded.doubt,
+        unguarded=unguarded,
     )
+
+
+def _is_our_export(decoded: Decoded, delimiter: str, header: list[str]) -> bool:
+    """Whether `files.safe_csv` wrote the file: its byte order mark, its quotes around every name, its line ends."""
+    first = ",".join('"' + name.replace('"', '""') + '"' for name in header) + "\r\n"
+    return decoded.encoding == "utf-8-sig" and delimiter == "," and decoded.text.startswith(first)
 
 
 def _fit_record(cells: list[str], header: list[str], row: int, line: int) -> tuple[list[str | None], list[Problem]]:
@@ -302,6 +316,10 @@ def _element(filename: str, text: str, at: int, line: int) -> tuple[JsonRecord, 
             return JsonRecord(line, fault=f"The object cannot be read: {error}.", fix="Correct the object."), end
     except (ValueError, RecursionError) as error:
         raise _broken(filename, error) from None
+    try:
+        check_depth(value)
+    except ValueError as error:
+        return JsonRecord(line, fault=f"The object cannot be read: {error}.", fix="Correct the object."), end
     return _record(line, value, "element"), end
 
 
@@ -351,6 +369,7 @@ def _skip(text: str, at: int) -> int:
 def _line_record(number: int, line: str) -> JsonRecord:
     try:
         value = _DECODER.decode(line)
+        check_depth(value)
     except json.JSONDecodeError as error:
         return JsonRecord(
             number,

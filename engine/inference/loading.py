@@ -7,12 +7,14 @@ import json
 import re
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from engine.core.errors import InputError, ModelError
+from engine.core.errors import InputError, ModelError, NamedModelError, listed, shown
+from engine.core.files import is_file, user_path
 from engine.core.settings import Settings
 from engine.inference.weights import base_folder, base_record, sha256_of
 
@@ -54,7 +56,7 @@ def kind_of(config: Any, spec: str) -> ModelKind:
         return "reward"
     elif name.endswith(("Model", "ForMaskedLM")):
         return "encoder"
-    raise ModelError(f"{spec} has the architecture {name}, which is not supported. Supported: {SUPPORTED}.")
+    raise NamedModelError(f"{spec} has the architecture {name}, which is not supported. Supported: {SUPPORTED}.")
 
 
 def _causal_name(config: Any) -> str | None:
@@ -118,23 +120,43 @@ def load_named(kind: str, name: str, roots: Sequence[Path], dtype: Any) -> Named
     options: dict[str, Any] = {"trust_remote_code": False, "local_files_only": kind == "path"}
     if revision:
         options["revision"] = revision
-    try:
+    with _named(spec, "config"):
         config = transformers.AutoConfig.from_pretrained(place, **options)
-        shape = kind_of(config, spec)
+    shape = kind_of(config, spec)
+    with _named(spec, "tokenizer"):
         tokenizer = transformers.AutoTokenizer.from_pretrained(place, **options)
+    with _named(spec, "weights"):
         model, found = getattr(transformers, AUTO_CLASSES[shape]).from_pretrained(
             place, dtype=dtype, use_safetensors=True, output_loading_info=True, **options
         )
-    except (OSError, ValueError, ImportError, KeyError) as error:
-        raise ModelError(
-            f"{spec} could not be loaded from safetensors weights, without running code of its own: "
-            f"{(str(error).strip().splitlines() or [type(error).__name__])[0]}"
-        ) from error
     _require_whole(found, spec)
     if shape == "encoder-decoder" and getattr(model.config, "decoder_start_token_id", None) is None:
-        raise ModelError(f"{spec} does not say with which token its decoder starts (decoder_start_token_id).")
+        raise NamedModelError(f"{spec} does not say with which token its decoder starts (decoder_start_token_id).")
     digest = _folder_digest(Path(place)) if kind == "path" else _hub_digest(name, model)
     return NamedModel(model, tokenizer, digest, shape, _pooling(place, options, config, shape))
+
+
+@contextmanager
+def _named(spec: str, part: str) -> Iterator[None]:
+    """Says which part of a model could not be loaded."""
+    from safetensors import SafetensorError
+
+    try:
+        yield
+    except (
+        OSError,
+        ValueError,
+        ImportError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        RuntimeError,
+        SafetensorError,
+    ) as e:
+        raise NamedModelError(
+            f"{spec} could not be loaded from safetensors weights, without running code of its own. Its {part}: "
+            f"{(str(e).strip().splitlines() or [type(e).__name__])[0][:300]}"
+        ) from e
 
 
 def checked_folder(name: str, roots: Sequence[Path]) -> Path:
@@ -144,26 +166,57 @@ def checked_folder(name: str, roots: Sequence[Path]) -> Path:
         InputError: it, or a file in it, lies outside the configured roots once links are followed.
         ModelError: it is no model folder, has no safetensors weights, or is an adapter.
     """
-    folder = Path(name).expanduser()
+    folder = user_path(name)
+    named = listed([name])
     if roots:
         _require_inside(folder, roots, name)
-    if not (folder / "config.json").is_file():
-        raise ModelError(f"{name} is not a model folder: it has no config.json. Name a folder saved by transformers.")
+    if not name or not is_file(folder / "config.json"):
+        raise NamedModelError(
+            f"{named or 'path:'} is not a model folder: it has no config.json. Name a folder saved by transformers."
+        )
     if roots:
         for file in folder.rglob("*"):
             _require_inside(file, roots, name)
     if (folder / "adapter_config.json").is_file():
-        raise ModelError(
-            f"{name} holds an adapter (adapter_config.json), which would fetch another base model. "
+        raise NamedModelError(
+            f"{named} holds an adapter (adapter_config.json), which would fetch another base model. "
             "Merge it into its base and name the merged folder."
         )
     if not any(folder.glob("*.safetensors")):
         other = sorted(p.name for suffix in ("*.bin", "*.pt", "*.pth", "*.h5", "*.gguf") for p in folder.glob(suffix))
-        raise ModelError(
-            f"{name} has no safetensors weights{f', only {other[0]}' if other else ''}. Other formats can run code "
+        raise NamedModelError(
+            f"{named} has no safetensors weights{f', only {other[0]}' if other else ''}. Other formats can run code "
             "when they are read and are refused; save the model again with save_pretrained."
         )
+    _require_files(folder, named)
     return folder
+
+
+_TOKENIZERS = ("tokenizer*.json", "tokenizer.model", "vocab.*", "*.tiktoken", "*.spm", "spiece.model", "*.bpe.model")
+"""Names under which a tokenizer is saved; any of them will do."""
+
+
+def _require_files(folder: Path, named: str) -> None:
+    """Refuse a folder that lacks a file, or holds one that is cut short, by the file's name."""
+    from safetensors import SafetensorError, safe_open
+
+    again = "Copy the whole folder again, or save the model again with save_pretrained."
+    if not any(any(folder.glob(pattern)) for pattern in _TOKENIZERS):
+        raise NamedModelError(f"{named} has no tokenizer (tokenizer.json, tokenizer.model or a vocabulary). {again}")
+    for index in folder.glob("*.safetensors.index.json"):
+        try:
+            parts = set(json.loads(index.read_bytes())["weight_map"].values())
+            lacking = sorted(part for part in parts if not (folder / part).is_file())
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise NamedModelError(f"{named}: {index.name} cannot be read ({type(error).__name__}). {again}") from None
+        if lacking:
+            raise NamedModelError(f"{named} lacks {listed(lacking, 3)}, which {index.name} names. {again}")
+    for weights in folder.glob("*.safetensors"):
+        try:
+            with safe_open(weights, framework="numpy"):
+                pass
+        except (OSError, SafetensorError) as error:
+            raise NamedModelError(f"{named}: {weights.name} cannot be read ({str(error)[:120]}). {again}") from None
 
 
 def _require_inside(path: Path, roots: Sequence[Path], name: str) -> None:
@@ -171,8 +224,8 @@ def _require_inside(path: Path, roots: Sequence[Path], name: str) -> None:
     if not any(real.is_relative_to(root.resolve()) for root in roots):
         what = "is" if path == Path(name).expanduser() else f"holds {path.name}, which is"
         raise InputError(
-            f"path:{name} {what} outside the folders that models may be loaded from. Move the model into one of "
-            "them, or add its folder to JUDGESCOPE_MODEL_ROOTS."
+            f"path:{listed([name])} {what} outside the folders that models may be loaded from. Move the model into one "
+            "of them, or add its folder to JUDGESCOPE_MODEL_ROOTS."
         )
 
 
@@ -180,7 +233,7 @@ def _require_whole(found: dict[str, Any], spec: str) -> None:
     """Refuse weights that transformers would silently fill up with random numbers."""
     missing = sorted(k for k in found.get("missing_keys", ()) if "pooler" not in k)  # no pooling of ours uses it
     if missing:
-        raise ModelError(
+        raise NamedModelError(
             f"{spec} lacks {len(missing)} of the weights its architecture needs, for example {missing[0]}; they "
             "would be random. Name a complete model, trained for this use."
         )
@@ -303,7 +356,7 @@ def load_model(spec: str, settings: Settings) -> LoadedModel:
         )
     else:
         raise InputError(
-            f"{spec!r} names no model. Allowed: {', '.join(f'bundled:{one}' for one in _BUNDLED)}, "
+            f"{shown(spec)} names no model. Allowed: {', '.join(f'bundled:{one}' for one in _BUNDLED)}, "
             "hf:ORG/NAME[@REVISION], path:FOLDER."
         )
     model = named.model.to(device=device, dtype=dtype).eval()

@@ -12,14 +12,12 @@ from typing import NamedTuple
 from filelock import FileLock
 
 from engine.core.errors import InputError
-from engine.core.files import write_atomically
+from engine.core.files import is_file, write_atomically
 from engine.core.schema import Protocol
-from engine.judges.cards import PLACEHOLDERS, Card, parse_card, read_card
+from engine.judges.cards import MAX_FILE_BYTES, PLACEHOLDERS, Card, parse_card, read_card
 
 MAX_NAME = 60
 MAX_CARDS = 200
-MAX_FILE_BYTES = 400_000
-"""Largest file taken for a card: its prompt at four bytes a character, and the rest."""
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 _-]*[A-Za-z0-9])?")
 _LONG = ("user", "system")
 
@@ -114,7 +112,7 @@ def find_saved(folder: Path, name: str) -> Card:
         InputError: there is none, or its file is damaged; the message names what there is.
     """
     path = folder / f"{name}.toml"
-    if not _NAME.fullmatch(name) or not path.is_file():
+    if not _NAME.fullmatch(name) or not is_file(path):
         known = ", ".join(saved_cards(folder)) or "none"
         raise InputError(f"There is no saved judge card {name[:80]!r}. Saved are: {known}.")
     return read_card(path).model_copy(update={"name": name})
@@ -365,7 +363,7 @@ def given_card(card: Path, folder: Path) -> Card:
     Raises:
         InputError: neither, or the card is wrong.
     """
-    if card.is_file() or card.suffix == ".toml" or len(card.parts) > 1:
+    if is_file(card) or card.suffix == ".toml" or len(card.parts) > 1:
         return read_card(card)
     return find_saved(folder, str(card))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,8 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
 
 from engine.core.errors import InputError
+from engine.core.files import read_file
+from engine.core.json import read_toml
 from engine.core.schema import Protocol, Task
 from engine.judges.parsing import path_steps
 
@@ -43,6 +44,8 @@ _LABELS: dict[Protocol, tuple[int, int]] = {
 _SLOT = re.compile(r"\{\{([a-z_]+)\}\}|\{([a-z_]+)\}")
 MAX_PROMPT = 50_000
 """Longest system and user message together [characters]; a longer paste is most likely not a prompt."""
+MAX_FILE_BYTES = 400_000
+"""Largest file taken for a card: its prompt at four bytes a character, and the rest."""
 
 
 class Card(BaseModel):
@@ -161,11 +164,7 @@ def read_card(path: Path) -> Card:
     Raises:
         InputError: unreadable, not TOML, or a field is wrong; the message names the field.
     """
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"The judge card {path} cannot be read: {error.strerror}.") from None
-    return parse_card(content, path.name)
+    return parse_card(read_file(path, MAX_FILE_BYTES), path.name)
 
 
 def parse_card(content: bytes, where: str) -> Card:
@@ -175,9 +174,10 @@ def parse_card(content: bytes, where: str) -> Card:
         InputError: not UTF-8, not TOML, or a field is wrong; the message names the field.
     """
     try:
-        return make_card(tomllib.loads(content.decode("utf-8")), where)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        fields = read_toml(content)
+    except ValueError as error:
         raise InputError(f"The judge card {where} is not valid TOML: {error}.") from None
+    return make_card(fields, where)
 
 
 def make_card(fields: Mapping[str, object], where: str) -> Card:

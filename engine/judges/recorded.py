@@ -21,6 +21,7 @@ from urllib.parse import unquote
 import pandas as pd
 
 from engine.core.errors import InputError
+from engine.core.files import user_path
 from engine.core.schema import Order, Outcome, Protocol
 from engine.data.recording import Recording, Selection, read_recording
 from engine.data.recordings import recording_file
@@ -127,7 +128,7 @@ def make_recorded(spec: str, *, roots: Sequence[Path] = (), threshold: float = 0
     """
     name, selection = read_spec(spec)
     imported = recording_file(name)
-    path = imported or Path(name).expanduser()
+    path = imported or user_path(name)
     if roots and not imported and not any(path.resolve().is_relative_to(root.resolve()) for root in roots):
         raise InputError(
             f"The recording {path.name!r} lies outside the folders that are open to judges. Move it there."

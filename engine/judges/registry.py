@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from engine.core.cache import call_cache
-from engine.core.errors import InputError
+from engine.core.errors import InputError, shown
 from engine.core.schema import Protocol
 from engine.core.settings import Settings, api_key, api_settings, get_settings
 from engine.data.recordings import SavedRecording, list_recordings
@@ -122,7 +122,7 @@ def make_judge(
             return ApiJudge(named, parse_api(spec), client, cards, readers, calls)
         return CardJudge(_loaded(spec, settings), cards, readers, calls, spec=named)
     raise InputError(
-        f"{spec!r} names no judge. Allowed: bundled:judge, bundled:shortcut-verifier, hf:ORG/NAME[@REVISION], "
+        f"{shown(spec)} names no judge. Allowed: bundled:judge, bundled:shortcut-verifier, hf:ORG/NAME[@REVISION], "
         "path:FOLDER, api:MODEL, planted:NAME, recorded:FILE."
     )
 

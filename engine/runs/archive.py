@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 
 from engine.core.errors import EngineError, RunError
 from engine.core.files import make_folder, writing
-from engine.core.json import dumps
+from engine.core.json import check_depth, dumps
 from engine.runs.folder import FORMAT, RunFolder, known_tables, now
 from engine.runs.library import MAX_TAG, MAX_TAGS, MAX_TITLE, free_id, numbered
 
@@ -210,6 +210,7 @@ def _checked_notes(data: bytes) -> dict[str, Any]:
 def _json(data: bytes, name: str) -> dict[str, Any]:
     try:
         found = json.loads(data.decode("utf-8"))
+        check_depth(found)
     except (ValueError, RecursionError) as error:
         raise RunError(f"{name} is no JSON ({type(error).__name__}); nothing was imported.") from None
     if not isinstance(found, dict):

@@ -19,7 +19,7 @@ from weakref import WeakValueDictionary
 
 import pandas as pd
 
-from engine.core.errors import InputError, RunError
+from engine.core.errors import InputError, RunError, RunNameError, shown
 from engine.core.files import make_folder, write_atomically, writing
 from engine.core.json import dumps, plain
 from engine.core.schema import TABLES as SHARED_TABLES
@@ -458,7 +458,7 @@ def _folders(root: Path) -> Iterable[Path]:
 
 def _folder(root: Path, run_id: str) -> Path:
     if not _RUN_ID.fullmatch(run_id):
-        raise RunError(f"{run_id!r} is no run id: letters, digits, dot, dash and underscore, at most 80.")
+        raise RunNameError(f"{shown(run_id)} is no run id: letters, digits, dot, dash and underscore, at most 80.")
     return root / run_id
 
 

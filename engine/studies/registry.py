@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import importlib
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from engine.core.errors import InputError
+from engine.core.errors import InputError, shown
+from engine.core.files import is_file, read_file
+from engine.core.json import read_toml
 from engine.core.settings import Settings, get_settings
 from engine.runs import library
 from engine.runs.folder import RunFolder, add_tables
@@ -127,17 +128,17 @@ def read_study(name: str, folder: Path, changes: dict[str, Any]) -> tuple[str, S
     """
     path = Path(name) if name.endswith(".toml") else folder / f"{name}.toml"
     known = ", ".join(sorted(p.stem for p in folder.glob("*.toml") if _study_of(p)))
-    if not path.is_file() or (path.parent == folder and path.stem != name.removesuffix(".toml")):
-        raise InputError(f"There is no study {name!r}. Known: {known}; or name a TOML file.")
+    if not is_file(path) or (path.parent == folder and path.stem != name.removesuffix(".toml")):
+        raise InputError(f"There is no study {shown(name)}. Known: {known}; or name a TOML file.")
     try:
-        settings = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        settings = read_toml(read_file(path))
+    except ValueError as error:
         raise InputError(f"{path.name} is not valid TOML: {error}.") from None
     named = str(settings.pop("study", ""))
     study = find_study(named)
     if study is None:
         allowed = ", ".join(n for s in all_studies() for n in s.names)
-        raise InputError(f"{path.name} has study = {named!r}; allowed: {allowed}.")
+        raise InputError(f"{path.name} has study = {shown(named)}; allowed: {allowed}.")
     settings |= {key: value for key, value in changes.items() if value is not None}
     return named, study, settings_of(study.config, settings, path.name)
 
@@ -154,8 +155,8 @@ def settings_given(pairs: Sequence[str]) -> dict[str, Any]:
         if not equals:
             raise InputError(f"--set {pair}: write KEY=VALUE, for example mass=0.7.")
         try:
-            found[key] = tomllib.loads(f"value = {value}")["value"]
-        except tomllib.TOMLDecodeError:
+            found[key] = read_toml(f"value = {value}")["value"]
+        except ValueError:
             found[key] = value
     return found
 
@@ -175,7 +176,7 @@ def settings_of(model: type[BaseModel], settings: dict[str, Any], where: str) ->
 
 def _study_of(path: Path) -> bool:
     try:
-        return find_study(str(tomllib.loads(path.read_text(encoding="utf-8")).get("study"))) is not None
+        return find_study(str(read_toml(path.read_bytes()).get("study"))) is not None
     except (OSError, ValueError):
         return False
 

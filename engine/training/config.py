@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from engine.core.errors import InputError
+from engine.core.json import read_toml
 from engine.training.heldout import Side
 
 
@@ -52,10 +52,10 @@ def read_config(path: Path) -> TrainingConfig:
         InputError: unreadable, not TOML, a field is wrong, or the test side is among the sides.
     """
     try:
-        config = TrainingConfig.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+        config = TrainingConfig.model_validate(read_toml(path.read_bytes()))
     except OSError as error:
         raise InputError(f"The recipe {path} cannot be read: {error.strerror}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise InputError(f"The recipe {path.name} is not valid TOML: {error}.") from None
     except ValidationError as error:
         wrong = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())

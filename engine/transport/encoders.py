@@ -16,7 +16,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -24,9 +23,10 @@ import numpy.typing as npt
 
 from engine.core.cache import CallCache, call_cache
 from engine.core.errors import InputError
+from engine.core.files import read_file, user_path
 from engine.core.settings import Settings
 from engine.data.comparisons import Comparisons
-from engine.data.embeddings import SPEC, load_embeddings, read_embeddings
+from engine.data.embeddings import MAX_NPY, SPEC, load_embeddings, read_embeddings
 
 # Encoders a user can choose from, with short names; any other is named by its spec.
 
@@ -267,12 +267,8 @@ def given_encoder(spec: str, settings: Settings, data: Comparisons) -> GivenEnco
     """
     if spec.startswith(SPEC):
         return GivenEncoder(spec, load_embeddings(spec, settings.embeddings), spec.removeprefix(SPEC))
-    path = Path(spec.removeprefix(FILE)).expanduser()
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"The embeddings {path.name!r} cannot be read: {error.strerror}.") from None
-    read = read_embeddings(path.name, content, data)
+    path = user_path(spec.removeprefix(FILE))
+    read = read_embeddings(path.name, read_file(path, MAX_NPY), data)
     return GivenEncoder(spec, dict(zip(read.ids, read.vectors, strict=True)), read.digest)
 
 

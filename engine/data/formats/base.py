@@ -12,6 +12,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from engine.core.errors import InputError
+from engine.core.json import check_depth
 from engine.core.schema import COMPARISONS, ITEMS, NONE, RESPONSES, VERDICTS, Order, Outcome, Protocol
 from engine.data.raw import Problem, RawTable, Severity, place
 from engine.data.recording_rules import PAIR_RULE, normalised
@@ -88,7 +89,9 @@ class Record:
         if not isinstance(value, str):
             return value
         try:
-            return json.loads(value, parse_constant=lambda _: None)
+            found = json.loads(value, parse_constant=lambda _: None)
+            check_depth(found)
+            return found
         except (ValueError, RecursionError):
             raise RowError(
                 f"{column} holds {value[:40]!r}, which is no JSON.", "Export the file as JSON lines or parquet.", column

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -10,30 +11,33 @@ from pathlib import PurePath
 import pandas as pd
 
 from engine.core.errors import InputError
+from engine.core.json import dumps
 from engine.core.schema import COMPARISONS, ITEMS, RESPONSES, VERDICTS
 from engine.data.comparisons import Comparisons, read_comparisons
 from engine.data.dataset import Dataset, build_dataset
 from engine.data.formats.base import Imported, plural
 from engine.data.formats.registry import FORMATS, read_known
 from engine.data.formats.use import as_comparisons, as_dataset, as_recording
+from engine.data.formats.writing import json_lines, rows_of
 from engine.data.mapping import suggest_mapping
-from engine.data.reading import read_table
+from engine.data.reading import EXTENSIONS, read_table
 from engine.data.recording import parse_recording
+from engine.data.workbook import write_workbook
 
 # The project's own plain layouts, so that any file can be turned into them and back: responses, pairs, verdicts.
 
 
-def write_responses(found: Imported) -> bytes:
-    """A CSV with one response a row, as the Data page reads it."""
+def responses_table(found: Imported) -> pd.DataFrame:
+    """One response a row, as the Data page reads it."""
     data = as_dataset(found)
     items = data.items[["item_id", "context", "reference", "group"]]
     table = data.responses.merge(items, on="item_id", how="left").rename(columns={"text": "response"})
     named = ["response_id", "item_id", "context", "response", "system", "human_score", "quality", "reference", "group"]
-    return _csv(table[[c for c in named if table[c].notna().any()]])
+    return table[[c for c in named if table[c].notna().any()]]
 
 
-def write_pairs(found: Imported) -> bytes:
-    """A CSV with one pair a row, as the Transport audit reads it."""
+def pairs_table(found: Imported) -> pd.DataFrame:
+    """One pair a row, as the Transport audit reads it."""
     pairs = as_comparisons(found)
     responses = pairs.responses.set_index("response_id")
     items = pairs.items.set_index("item_id")
@@ -53,31 +57,49 @@ def write_pairs(found: Imported) -> bytes:
             "verdict_ba": rows["verdict_ba"],
         }
     )
-    return _csv(table[[c for c in table.columns if table[c].notna().any()]])
+    return table[[c for c in table.columns if table[c].notna().any()]]
 
 
-def write_verdicts(found: Imported) -> bytes:
-    """A CSV with one judge call a row, as a recorded judge reads it."""
+def verdicts_table(found: Imported) -> pd.DataFrame:
+    """One judge call a row, as a recorded judge reads it."""
     frame, _ = as_recording(found)
-    return _csv(frame[[c for c in frame.columns if frame[c].notna().any()]])
+    return frame[[c for c in frame.columns if frame[c].notna().any()]]
 
 
-def _csv(table: pd.DataFrame) -> bytes:
-    return table.to_csv(index=False, lineterminator="\n").encode("utf-8")
+def table_file(table: pd.DataFrame, ending: str) -> bytes:
+    """A table as a file that `read_table` gives back text for text.
+
+    Args:
+        table: texts and numbers; what is missing is None or NaN.
+        ending: a value of `reading.EXTENSIONS`.
+
+    Raises:
+        InputError: a text is longer than a cell of a workbook.
+    """
+    if ending == ".xlsx":
+        return write_workbook(table)
+    if ending == ".parquet":
+        return table.to_parquet(index=False)
+    if ending in (".json", ".jsonl"):
+        rows = [{k: v for k, v in row.items() if v is not None} for row in rows_of(table)]
+        return json_lines(rows) if ending == ".jsonl" else dumps(rows, indent=1).encode("utf-8")
+    # every text in quotes: a lone carriage return would end the record; the mark tells spreadsheets the encoding
+    separator = "\t" if ending == ".tsv" else ","
+    text = table.to_csv(index=False, sep=separator, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
+    return text.encode("utf-8-sig")
 
 
-Write = Callable[[Imported], bytes]
-OWN: dict[str, tuple[str, Write]] = {
-    "responses": (".csv", write_responses),
-    "pairs": (".csv", write_pairs),
-    "verdicts": (".csv", write_verdicts),
+OWN: dict[str, Callable[[Imported], pd.DataFrame]] = {
+    "responses": responses_table,
+    "pairs": pairs_table,
+    "verdicts": verdicts_table,
 }
-"""Layouts that are written beside the known formats, with their ending."""
+"""Layouts that are written beside the known formats, as any kind of table."""
 
 
-def writers() -> dict[str, tuple[str, Write]]:
-    """Every name that can be written, with the ending of its files."""
-    return {name: (form.ending, form.write) for name, form in FORMATS.items() if form.write} | OWN
+def writers() -> dict[str, tuple[str, ...]]:
+    """Every name that can be written, with the endings of its files, the usual one first."""
+    return {name: (form.ending,) for name, form in FORMATS.items() if form.write} | dict.fromkeys(OWN, EXTENSIONS)
 
 
 def of_dataset(data: Dataset) -> Imported:
@@ -93,18 +115,18 @@ def of_comparisons(data: Comparisons) -> Imported:
     return Imported("pairs", data.name, task, *tables, VERDICTS.empty(), n_records=len(data.comparisons))
 
 
-def read_own(name: str, content: bytes, task: str) -> Imported:
+def read_own(name: str, filename: str, content: bytes, task: str) -> Imported:
     """A file of one of our own layouts as an import.
 
     Args:
         name: a key of `OWN`.
-        content: bytes that its writer made.
+        filename: its ending says which kind of table it is.
+        content: bytes that `table_file` made.
         task: what the items ask for.
 
     Raises:
         InputError: it cannot be read.
     """
-    filename = name + OWN[name][0]
     if name == "pairs":
         return of_comparisons(read_comparisons(filename, content))
     if name == "verdicts":
@@ -152,28 +174,33 @@ class Written:
         return f"Left out: {'; '.join(one.in_words() for one in self.left_out)}." if self.left_out else ""
 
 
-def write_as(found: Imported, name: str) -> Written:
+def write_as(found: Imported, name: str, ending: str = "") -> Written:
     """Write an import in a format, and read the file again to count what it holds.
 
     Args:
         found: the import.
         name: a key of `writers`.
+        ending: of the file, one that `writers` lists; empty for the usual one.
 
     Raises:
-        InputError: it is not written, the import lacks what it is about, or the file could not be read again.
+        InputError: it is not written, or not under this ending; the import lacks what it is about; or the file could
+            not be read again.
     """
     able = writers()
     if name not in able:
         why = "is read, not written" if name in FORMATS else "is not known"
         raise InputError(f"The format {name!r} {why}. Written are: {', '.join(able)}.")
-    ending, write = able[name]
+    ending = ending or able[name][0]
+    if ending not in able[name]:
+        raise InputError(f"A file of {name} ends in {' or '.join(able[name])}, not in {ending!r}. Rename --out.")
     kept, left_out = _one_vote_each(found) if name == "pairs" else (found, [])
-    content = write(found if name in OWN else kept)
+    write = FORMATS[name].write if name in FORMATS else None
+    content = write(kept) if write else table_file(OWN[name](found), ending)
     if not content.strip() or content == b"[]":
         raise InputError(f"{found.name!r} holds nothing that {name} has a place for: {found.counts()}.")
     filename = PurePath(found.name).stem + ending
     try:
-        holds = read_own(name, content, found.task) if name in OWN else read_known(filename, content, name)
+        holds = read_own(name, filename, content, found.task) if name in OWN else read_known(filename, content, name)
     except InputError as error:
         raise InputError(f"{found.name!r} written as {name} could not be read again: {error}") from None
     return Written(content, holds, left_out + list(_lost(kept, holds, name)))

@@ -9,6 +9,7 @@ from pathlib import PurePath
 from typing import Any
 
 from engine.core.errors import InputError
+from engine.core.json import check_depth
 from engine.data.encodings import decode
 from engine.data.formats.base import Source
 from engine.data.formats.inspect_logs import KEYS, looks_like_log
@@ -68,6 +69,7 @@ def _document(filename: str, content: bytes, encoding: str | None) -> tuple[dict
         return None, ""
     try:
         found = json.loads(text, parse_constant=_constant, parse_float=_finite)
+        check_depth(found)
     except json.JSONDecodeError as error:
         if error.msg == "Extra data":
             return None, ""  # JSON lines under another name

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from engine.attacks.master_keys import MasterKeyAttack, checked_keys
 from engine.core.errors import InputError
+from engine.core.files import read_file
 from engine.core.schema import METRICS, NONE, VERDICTS, Outcome, Protocol
 from engine.core.settings import Settings
 from engine.data.dataset import Dataset
@@ -97,11 +98,7 @@ def pool_of(name: str, dataset: Dataset, settings: Settings, *, files: bool = Tr
         return saved
     path = Path(name)
     if files and path.suffix:
-        try:
-            content = path.read_bytes()
-        except OSError as error:
-            raise InputError(f"The pool {name} cannot be read: {error.strerror}.") from None
-        return pool_of_lines(path.name, content)
+        return pool_of_lines(path.name, read_file(path))
     other = load_dataset(name, settings.datasets)
     return make_pool(other.items["reference"].dropna(), f"of {other.name}")
 

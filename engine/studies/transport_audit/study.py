@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from engine.attacks.audit_styles import AUDIT_ATTACKS, EMOTIONS
 from engine.core.errors import InputError
+from engine.core.files import read_file
 from engine.core.schema import NONE
 from engine.judges.base import Judge
 from engine.runs.folder import RunFolder
@@ -166,13 +167,9 @@ def _judge(config: AuditConfig, context: Context) -> Judge | None:
 
 def _saved_embeddings(path: Path, data: str, context: Context) -> str:
     """The spec of a file's embeddings, matched to the pairs and saved; how they were read goes to stderr."""
-    from engine.data.embeddings import read_embeddings, save_embeddings
+    from engine.data.embeddings import MAX_NPY, read_embeddings, save_embeddings
 
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}.") from None
-    read = read_embeddings(path.name, content, context.data.comparisons(data))
+    read = read_embeddings(path.name, read_file(path, MAX_NPY), context.data.comparisons(data))
     print(f"{path.name}: {read.counts()}", file=sys.stderr)
     return save_embeddings(read, context.settings.embeddings)
 

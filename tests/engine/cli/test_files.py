@@ -1,11 +1,14 @@
-"""`judgescope score` on files of every kind: encodings, delimiters, sheets."""
+"""Files of every kind on the command line: encodings, delimiters, sheets, and the kind that is written."""
 
 import io
+import json
 
 import openpyxl
 import pytest
 
 from engine.cli.main import main
+from engine.data.comparisons import read_comparisons
+from engine.data.reading import read_table
 
 PLANTED = "planted:injection"
 
@@ -53,3 +56,73 @@ def test_unknown_choices_are_input_errors(capsys, tmp_path, option, value):
     path.write_text('[{"response": "a"}]' if option == "--sheet" else "response\na\n")
     code, _, err = score(capsys, path, option, value)
     assert (code, value in err) == (2, True)
+
+
+PAIRS = [
+    ["item_id", "prompt", "response_a", "response_b", "human", "system_a", "system_b"],
+    ["q1", "Déjà vu?", "café “x”", "naïve – y", "a", "ant", "bee"],
+    ["q2", "Où?", "là", "- ici, voilà", "tie", "ant", "bee"],
+]
+
+
+def pairs_files(folder):
+    """The same pairs in files that need an option to be read, with the options."""
+    text = "\n".join(";".join(row) for row in PAIRS) + "\n"
+    (folder / "p1252.csv").write_bytes(text.encode("cp1252"))
+    book = openpyxl.Workbook()
+    book.active.append(["nothing"])
+    book.active.append(["here"])
+    sheet = book.create_sheet("pairs")
+    for row in PAIRS:
+        sheet.append(row)
+    book.save(folder / "p.xlsx")
+    rows = [dict(zip(PAIRS[0], row, strict=True)) for row in PAIRS[1:]]
+    (folder / "p.json").write_text(json.dumps({"about": [{"x": 1}], "pairs": rows}))
+    return [
+        ("p1252.csv", ["--encoding", "cp1252", "--delimiter", "semicolon"]),
+        ("p.xlsx", ["--sheet", "pairs"]),
+        ("p.json", ["--sheet", "pairs"]),
+    ]
+
+
+def test_pairs_are_read_as_the_options_say(capsys, tmp_path):
+    texts = sorted(row[2] for row in PAIRS[1:])
+    for number, (name, options) in enumerate(pairs_files(tmp_path)):
+        out = tmp_path / f"o{number}.csv"
+        assert main(["convert", str(tmp_path / name), *options, "--to", "pairs", "--out", str(out)]) == 0, name
+        found = read_table(out.name, out.read_bytes()).frame
+        assert sorted(found["response_a"]) == texts
+        study = ["study", "puaudit", "--judge", PLANTED, "--dry-run", "--data", str(tmp_path / name), *options]
+        assert main(study) == 0, name
+        checkup = ["study", "checkup", "--judge", "planted:injection", "--dry-run", "--data", str(tmp_path / name)]
+        assert main([*checkup, *options]) == 0, name
+        assert main(checkup) == 2, name
+        capsys.readouterr()
+
+
+@pytest.mark.parametrize("ending", [".csv", ".tsv", ".xlsx", ".json", ".jsonl", ".parquet"])
+def test_convert_writes_the_kind_of_file_that_its_name_says(capsys, tmp_path, ending):
+    source = tmp_path / "pairs.tsv"
+    source.write_text("\n".join("\t".join(row) for row in PAIRS) + "\n", encoding="utf-8")
+    out = tmp_path / f"x{ending}"
+    assert main(["convert", str(source), "--to", "pairs", "--out", str(out)]) == 0
+    starts = {".csv": b"\xef\xbb\xbf", ".tsv": b"\xef\xbb\xbf", ".xlsx": b"PK", ".parquet": b"PAR1", ".json": b"["}
+    assert out.read_bytes().startswith(starts.get(ending, b"{"))
+    before, after = (read_comparisons(path.name, path.read_bytes()) for path in (source, out))
+    assert after.responses["text"].tolist() == before.responses["text"].tolist()
+    assert after.comparisons["human"].tolist() == before.comparisons["human"].tolist()
+    capsys.readouterr()
+    # a format of another tool has one kind of file
+    assert main(["convert", str(source), "--to", "llm-comparator", "--out", str(tmp_path / f"y{ending}")]) == (
+        0 if ending == ".json" else 2
+    )
+    assert (tmp_path / f"y{ending}").exists() == (ending == ".json")
+
+
+@pytest.mark.parametrize("name", ["x", "x.txt", "x.xls"])
+def test_convert_refuses_a_name_that_says_no_kind(capsys, tmp_path, name):
+    source = tmp_path / "pairs.tsv"
+    source.write_text("\n".join("\t".join(row) for row in PAIRS) + "\n", encoding="utf-8")
+    assert main(["convert", str(source), "--to", "pairs", "--out", str(tmp_path / name)]) == 2
+    assert ".csv" in capsys.readouterr().err
+    assert not (tmp_path / name).exists()

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import os
 from pathlib import Path
 
 import pandas as pd
@@ -9,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.core.errors import WriteError
-from engine.core.files import safe_cell, safe_csv, write_atomically
+from engine.core.errors import InputError, WriteError
+from engine.core.files import plain_cell, read_file, safe_cell, safe_csv, write_atomically
 
 
 def test_a_write_that_fails_keeps_the_old_content_and_leaves_nothing_behind(tmp_path, monkeypatch):
@@ -66,3 +67,23 @@ def is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+@given(st.text(st.sampled_from("'=+-@\t\r\n 1.eE\u00a0a"), max_size=6))
+def test_the_guard_is_undone_exactly(text):
+    assert plain_cell(str(safe_cell(text))) == text
+
+
+def test_only_a_regular_file_of_a_bounded_size_is_read(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"abc")
+    assert read_file(path) == b"abc"
+    sparse = tmp_path / "sparse.csv"
+    with sparse.open("wb") as stream:
+        stream.truncate(10_000_000_000)
+    os.mkfifo(tmp_path / "pipe.csv")
+    for other in (sparse, tmp_path / "pipe.csv", tmp_path, tmp_path / "none.csv", Path("/dev/zero"), Path("a\0.csv"),
+                  Path("x" * 5_000)):  # fmt: skip
+        with pytest.raises(InputError, match="cannot be read") as refused:
+            read_file(other)
+        assert len(str(refused.value)) < 400

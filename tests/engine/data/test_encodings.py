@@ -125,3 +125,9 @@ def test_decoding_loses_nothing(content, encoding):
     kept = got.text.encode(got.encoding)
     assert content.endswith(kept)
     assert len(content) - len(kept) in (0, 2, 3)
+
+
+def test_a_file_of_nul_bytes_is_no_text_in_any_encoding():
+    for encoding in (None, "utf-8", "utf-16-le", "latin-1"):
+        with pytest.raises(InputError, match="NUL"):
+            read_table("a.csv", b"response\na\n" + bytes(1_000_000), encoding=encoding)

@@ -42,6 +42,18 @@ def edited(content, name, change):
 
 
 ROWS = [["id", "response"], [1, "a"], [2, "b"]]
+SHEET, STYLES, BOOK = "xl/worksheets/sheet1.xml", "xl/styles.xml", "xl/workbook.xml"
+
+
+def bomb(part, before, unit, n):
+    """A workbook with `n` times `unit` before the first `before` of one part."""
+    return edited(workbook(("s", ROWS)), part, lambda xml: xml.replace(before, unit * n + before, 1))
+
+
+def as_parquet(table):
+    out = io.BytesIO()
+    pq.write_table(table, out, compression="zstd")
+    return out.getvalue()
 
 
 def values(raw):
@@ -301,3 +313,75 @@ def test_counts_are_checked_in_every_format(monkeypatch):
     for name, content in (("a.xlsx", workbook(("s", ROWS))), ("a.parquet", out.getvalue()), ("a.json", rows)):
         with pytest.raises(InputError, match="more than 1 records"):
             read_table(name, content)
+
+
+ONE_SHEET = (
+    b'<sheet xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships" name="x" sheetId="9" '
+    b'r:id="rId1"/>'
+)
+BOMBS = {
+    "cell formats": lambda: bomb(STYLES, b"</cellXfs>", b"<xf/>", 8_000_000),
+    "names": lambda: bomb(BOOK, b"</workbook>", b"<definedName name='a'>1</definedName>", 2_000_000),
+    "sheets": lambda: bomb(BOOK, b"</sheets>", ONE_SHEET, 20_000),
+    "number formats": lambda: bomb(STYLES, b"<fonts", b'<numFmt numFmtId="164" formatCode="0"/>', 3_000_000),
+    "cells in a row": lambda: bomb(SHEET, b"</row>", b"<c/>", 2_000_000),
+    "one cell over and over": lambda: bomb(SHEET, b"</row>", b"<c r='A1'/>", 2_000_000),
+    "empty rows": lambda: bomb(SHEET, b"</sheetData>", b"<row/>", 30_000_000),
+    "rows to the last column": lambda: bomb(SHEET, b"</sheetData>", b"<row><c r='XFD1'/></row>", 100_000),
+    "widths": lambda: bomb(SHEET, b"<sheetData", b"<col min='1' max='1'/>", 4_000_000),
+    "nesting": lambda: bomb(SHEET, b"</sheetData>", b"<a>", 1_000_000),
+    "one tag": lambda: bomb(SHEET, b"></sheetData>", b" ", 100_000_000),
+    "the same sheet again": lambda: bomb(BOOK, b"</sheets>", ONE_SHEET, 2),
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_small_workbook_that_becomes_huge_is_refused_before_it_is_read(name, monkeypatch):
+    content = BOMBS[name]()
+    assert len(content) < 400_000
+    monkeypatch.setattr(openpyxl, "load_workbook", lambda *_, **__: pytest.fail("it was read"))
+    with pytest.raises(InputError, match=r"too many|the same cells"):
+        read_table("a.xlsx", content)
+
+
+LONG_TEXTS = pa.DictionaryArray.from_arrays(pa.array([0] * 2_000), pa.array(["x" * 900_000]))
+PARQUET_BOMBS = {
+    "one text over and over": lambda: pa.table({"response": LONG_TEXTS}),
+    "in lists": lambda: pa.table({"response": pa.ListArray.from_arrays([0, 1_000, 2_000], LONG_TEXTS)}),
+    "in structs": lambda: pa.table({"response": pa.StructArray.from_arrays([LONG_TEXTS], ["a"])}),
+    "fixed width": lambda: pa.table({"response": pa.array([b"x" * 500_000] * 900, pa.binary(500_000))}),
+    "numbers": lambda: pa.table({"response": pa.array([[0.0] * 1_000_000] * 20)}),
+    "numbers in one cell": lambda: pa.table({"response": pa.array([[0.0] * 1_000_000])}),
+}
+
+
+@pytest.mark.parametrize("name", PARQUET_BOMBS)
+def test_a_small_parquet_file_that_becomes_huge_is_refused_before_it_is_written_out(name):
+    content = as_parquet(PARQUET_BOMBS[name]())
+    assert len(content) < 50_000
+    with pytest.raises(InputError, match="more than"):
+        read_table("a.parquet", content)
+
+
+def test_few_short_records_under_many_columns_are_bounded():
+    wide = json.dumps({f"c{i}": 1 for i in range(1_000)})
+    with pytest.raises(InputError, match="cells"):
+        read_table("a.jsonl", (wide + "\n" + "{}\n" * 20_000).encode())
+    header = ",".join(f"c{i}" for i in range(1_000))
+    with pytest.raises(InputError, match="cells"):
+        read_table("a.csv", (header + "\n" + "x\n" * 20_000).encode())
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pytest.param(pa.array([2_000_000_000, 1], pa.int32()).cast(pa.date32()), id="days"),
+        pytest.param(pa.array([2**62, 1], pa.timestamp("ms")), id="milliseconds"),
+        pytest.param(pa.array([[2**62], [1]], pa.list_(pa.timestamp("ms"))), id="in a list"),
+    ],
+)
+def test_a_date_that_no_calendar_reaches_leaves_out_its_row_only(column):
+    raw = read_table("a.parquet", as_parquet(pa.table({"response": ["a", "b"], "when": column})))
+    assert [(p.severity, p.row, p.column) for p in raw.problems] == [("excluded", 1, "when")]
+    assert raw.frame["response"].tolist() == ["a", "b"]
+    assert "1970-01-0" in raw.frame["when"][1]

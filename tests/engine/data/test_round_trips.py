@@ -5,6 +5,7 @@ import io
 import json
 
 import openpyxl
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -12,8 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE
 
+from engine.core.errors import InputError
+from engine.core.files import safe_csv
 from engine.data.dataset import build_dataset
-from engine.data.reading import read_table
+from engine.data.formats.conversion import table_file
+from engine.data.reading import EXTENSIONS, read_table
 from engine.data.store import load_dataset, save_dataset
 from engine.data.workbook import CELL_LIMIT
 
@@ -143,3 +147,61 @@ def test_any_text_that_xml_can_hold_comes_back_from_a_workbook(texts):
     held = [t for t in texts if not ILLEGAL_CHARACTERS_RE.search(t) and not {"\r", "\ufffe", "\uffff", "_"} & set(t)]
     raw = read_table("a.xlsx", as_xlsx([{"id": str(i), "response": t} for i, t in enumerate([*held, "end"])]))
     assert raw.frame["response"].tolist() == [*held, "end"]
+
+
+# Files that we write: by `judgescope convert` in every kind of table, by the pages as CSV for a spreadsheet.
+
+AWKWARD = [
+    *HARD, "- bullet one\n- bullet two", "@user hi", "=1+1", "'=1", "''-", "'tis", " \t+1", "_x0041_x0042_",
+    "\x0b\x1b", "a\rb", "\r", "\ufffe", "#N/A", "'",
+]  # fmt: skip
+ANY = st.lists(
+    st.one_of(
+        st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"]), min_size=1, max_size=15),
+        st.text(st.sampled_from("'=-+@\t\r\n\" ,;_x0041\x01"), min_size=1, max_size=8),
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+OURS = {**{ending: lambda table, e=ending: table_file(table, e) for ending in EXTENSIONS}, "page.csv": safe_csv}
+
+
+def read_back(kind, texts):
+    table = pd.DataFrame({"id": [f"r{i}" for i in range(len(texts))], "=response": texts})
+    return read_table(f"a{kind}", OURS[kind](table))
+
+
+@pytest.mark.parametrize("kind", OURS)
+def test_awkward_texts_come_back_from_every_kind_of_file_that_we_write(kind):
+    raw = read_back(kind, AWKWARD)
+    assert list(raw.frame.columns) == ["id", "=response"]
+    assert raw.frame["=response"].tolist() == AWKWARD
+    assert raw.problems == []
+    assert ("apostrophe" in raw.how_read()) == (kind == "page.csv")
+
+
+@pytest.mark.parametrize("kind", OURS)
+@settings(max_examples=40, deadline=None)
+@given(texts=ANY)
+def test_any_text_comes_back_from_every_kind_of_file_that_we_write(kind, texts):
+    assert read_back(kind, texts).frame["=response"].tolist() == texts
+
+
+@pytest.mark.parametrize("kind", [".csv", ".tsv", "page.csv"])
+def test_a_spreadsheet_sees_the_encoding_of_a_text_file_that_we_write(kind):
+    assert OURS[kind](pd.DataFrame({"response": ["שלום"]})).startswith("\ufeff".encode())
+
+
+def test_an_apostrophe_of_somebody_else_stays():
+    row = {"id": "1", "response": "'=1"}
+    bare = {**row, "id": "=1"}
+    for rows, *how in (([row], ",", "utf-8"), ([row], ";", "utf-8-sig"), ([row, bare], ",", "utf-8-sig")):
+        raw = read_table("a.csv", as_csv(rows, *how))
+        assert set(raw.frame["response"]) == {"'=1"}
+
+
+def test_a_text_that_no_workbook_can_hold_is_refused_by_its_place():
+    with pytest.raises(InputError, match=r"row 2 .*'response'.*\.csv"):
+        table_file(pd.DataFrame({"response": ["a", "b" * 40_000]}), ".xlsx")

@@ -116,6 +116,41 @@ def test_a_folder_without_config_is_named(tmp_path):
         load(tmp_path)
 
 
+def test_a_file_that_is_missing_or_cut_short_is_named(tmp_path, save):
+    def broken(name, change):
+        folder = save(tmp_path / name, "llama")
+        change(folder)
+        with pytest.raises(InputError) as refused:
+            load(folder)
+        return str(refused.value)
+
+    def without_tokenizer(folder):
+        for file in folder.glob("*token*"):
+            file.unlink()
+
+    def without_a_part(folder):
+        (folder / "model.safetensors").rename(folder / "model-00001-of-00002.safetensors")
+        index = {"weight_map": {"a": "model-00001-of-00002.safetensors", "b": "model-00002-of-00002.safetensors"}}
+        (folder / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
+
+    def cut(folder):
+        whole = (folder / "model.safetensors").read_bytes()
+        (folder / "model.safetensors").write_bytes(whole[: len(whole) // 2])
+
+    assert "tokenizer" in broken("a", without_tokenizer)
+    assert "model-00002-of-00002.safetensors" in broken("b", without_a_part)
+    assert "model.safetensors" in broken("c", cut)
+    assert "config" in broken("d", lambda folder: (folder / "config.json").write_text("{", encoding="utf-8"))
+    assert "tokenizer" in broken("e", lambda folder: (folder / "tokenizer.json").write_text("{", encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", ["", "x" * 5_000, "/".join("x" * 3_000), "a\0b", "~nobody-of-this-name/x"])
+def test_a_path_that_no_folder_can_have_is_the_user_s_to_mend(name, settings):
+    with pytest.raises(InputError) as refused:
+        load_model(f"path:{name}", dataclasses.replace(settings, device="cpu"))
+    assert len(str(refused.value)) < 500
+
+
 @pytest.mark.parametrize("spec", ["hf:just-a-name", "hf:../../etc/passwd", "ftp:x/y", "bundled:other", "hf:a/b/c"])
 def test_bad_specs_are_refused(spec, settings):
     with pytest.raises(InputError, match="names no model"):

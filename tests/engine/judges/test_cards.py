@@ -68,7 +68,7 @@ def test_a_wrong_card_says_what(tmp_path, change, says):
 
 
 def test_a_missing_card_is_named(tmp_path):
-    with pytest.raises(InputError, match=r"nowhere\.toml cannot be read"):
+    with pytest.raises(InputError, match=r"'nowhere\.toml' cannot be read"):
         read_card(tmp_path / "nowhere.toml")
 
 
