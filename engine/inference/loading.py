@@ -272,7 +272,7 @@ def _pooling(place: str, options: dict[str, Any], config: Any, kind: ModelKind) 
     return next((pooling for key, pooling in names if modes.get(key) is True), default_pooling(config, kind))
 
 
-_BUNDLED = {"judge": "judge", "shortcut-verifier": "shortcut-verifier", "base": ""}
+_BUNDLED = {"judge": "judge", "naive": "naive", "shortcut-verifier": "shortcut-verifier", "base": ""}
 """The bundled models, and the folder of assets that holds their adapter."""
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(@[\w.-]+)?")
 
@@ -326,7 +326,7 @@ def pick_device(wanted: str) -> str:
 
 
 def load_model(spec: str, settings: Settings) -> LoadedModel:
-    """Load `bundled:judge`, `bundled:shortcut-verifier`, `bundled:base`, `hf:ORG/NAME[@REVISION]` or `path:FOLDER`.
+    """Load `bundled:judge`, `bundled:naive`, `bundled:shortcut-verifier`, `bundled:base`, `hf:ORG/NAME[@REVISION]` or `path:FOLDER`.
 
     float32 on a CPU (bfloat16 is several times slower there), bfloat16 on a GPU.
 

@@ -32,9 +32,18 @@ class JudgeCard:
 
 _LISTED = (
     JudgeCard(
+        "bundled:naive",
+        "Naive judge",
+        "SmolLM2-135M, trained on people's ratings and preferences alone. It never saw a broken or foreign text, and "
+        "injected instructions lift its scores.",
+        True,
+        (Protocol.POINTWISE, Protocol.PAIRWISE, Protocol.VERIFIER),
+    ),
+    JudgeCard(
         "bundled:judge",
-        "Bundled judge",
-        "SmolLM2-135M with our adapter: a small real language model that runs anywhere.",
+        "Careful judge",
+        "The same SmolLM2-135M, also trained on broken and off-topic texts with low scores. Injected instructions "
+        "lower its scores or do nothing.",
         True,
         (Protocol.POINTWISE, Protocol.PAIRWISE, Protocol.VERIFIER),
     ),
@@ -89,7 +98,7 @@ def make_judge(
     """The judge a spec names.
 
     Args:
-        spec: `bundled:judge`, `bundled:shortcut-verifier`, `hf:ORG/NAME`, `path:FOLDER`, `api:MODEL`,
+        spec: `bundled:judge`, `bundled:naive`, `bundled:shortcut-verifier`, `hf:ORG/NAME`, `path:FOLDER`, `api:MODEL`,
             `planted:NAME?parameter=value` or `recorded:FILE`; a model's may end in `?card=NAME`, a saved judge card.
         settings: where weights and caches live; by default from the environment.
         card: a judge card, itself or by its file or saved name, that replaces the built-in prompts and any in the spec.
@@ -122,7 +131,7 @@ def make_judge(
             return ApiJudge(named, parse_api(spec), client, cards, readers, calls)
         return CardJudge(_loaded(spec, settings), cards, readers, calls, spec=named)
     raise InputError(
-        f"{shown(spec)} names no judge. Allowed: bundled:judge, bundled:shortcut-verifier, hf:ORG/NAME[@REVISION], "
+        f"{shown(spec)} names no judge. Allowed: bundled:judge, bundled:naive, bundled:shortcut-verifier, hf:ORG/NAME[@REVISION], "
         "path:FOLDER, api:MODEL, planted:NAME, recorded:FILE."
     )
 
