@@ -83,7 +83,7 @@ def test_a_caption_says_what_a_number_needs(name, figure):
 
 @pytest.mark.parametrize(("name", "figure"), FIGURES)
 def test_the_script_makes_the_same_figure_from_the_run_folder(name, figure, tmp_path, monkeypatch, capsys):
-    settings = entry_of(SOURCES[name], figure).settings(SOURCES[name], OTHER.get(figure, {}))
+    settings = entry_of(SOURCES[name], figure).values(SOURCES[name], OTHER.get(figure, {}))
     entry, table = made(name, figure, **settings)
     script = tmp_path / "again.py"
     script.write_text(remake_script(entry, name, settings), encoding="utf-8")
