@@ -21,7 +21,6 @@ from engine.studies.protocols.figures import title
 from engine.studies.protocols.leaderboard import Board, ChosenBy
 from engine.studies.protocols.metrics import (
     FlipComparison,
-    LadderRow,
     View,
     clean_tie_rate,
     copy_rates,
@@ -81,26 +80,9 @@ class ProtocolRun(RunView):
         return figures.lowest_of(self.source)
 
 
-def read_view(run: ProtocolRun, rule: str, margin: float) -> View:
-    """Rules for reading verdicts under the page's tie rule."""
-    return figures.view_of(run.arena, rule, margin, str(run.config.get("average", "probability")))
-
-
 def flips_of(run: ProtocolRun, arms: tuple[str, ...], seen: View) -> FlipComparison:
     """Flips of the arms together."""
     return figures.flips_of(run.source, arms, seen)
-
-
-def board_of(
-    run: ProtocolRun, protocol: Protocol, arm: str, k: int, seen: View, chosen: ChosenBy, elo_k: float
-) -> Board:
-    """The leaderboard before and after."""
-    return figures.board_of(run.source, protocol, arm, k, seen, chosen, elo_k)
-
-
-def ladder_of(run: ProtocolRun, arm: str, seen: View) -> list[LadderRow]:
-    """Accuracy by severity, clean and under one arm."""
-    return figures.ladder_of(run.source, arm, seen)
 
 
 def evidence(run: ProtocolRun, seen: View) -> Evidence:
@@ -113,7 +95,7 @@ def evidence(run: ProtocolRun, seen: View) -> Evidence:
         copy_rates(arena, Protocol.PAIRWISE, [NONE], seen).tied,
         order_disagreement(arena, seen),
         preference_strength(arena, seen),
-        tuple(ladder_of(run, arm[0], seen)) if arm else (),
+        tuple(figures.ladder_of(run.source, arm[0], seen)) if arm else (),
     )
 
 
@@ -170,7 +152,7 @@ def pick_setting(run: ProtocolRun) -> Setting:
             arm = _arm(run, style)
         with three:
             rule, margin = _rule(run)
-    view = read_view(run, rule, margin)
+    view = figures.view_of(run.arena, rule, margin, str(run.config.get("average", "probability")))
     if rule == LIKE:
         ui.note(
             f"Clean pairs tie as often pointwise as pairwise at a margin of {three_digits(view.rule.margin or 0.0)}."

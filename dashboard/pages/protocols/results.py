@@ -18,7 +18,6 @@ from dashboard.pages.protocols.data import (
     BoardSetting,
     ProtocolRun,
     Setting,
-    board_of,
     board_sentence,
     evidence,
     flips_of,
@@ -36,7 +35,7 @@ from engine.data.dataset import Dataset
 from engine.plots.text import fixed, interval_text, plural, three_digits
 from engine.stats.arena import same_rules
 from engine.studies.protocols.advice import advise
-from engine.studies.protocols.figures import title
+from engine.studies.protocols.figures import board_of, title
 from engine.studies.protocols.leaderboard import (
     RANDOM_CYCLES,
     board_problems,
@@ -492,7 +491,7 @@ def _leaderboard(run: ProtocolRun, dataset: Dataset, setting: Setting) -> None:
     protocol = judged[0]
     for column, p in zip(st.columns(len(judged), gap="medium"), judged, strict=True):
         with column:
-            ranked = board_of(run, p, arm, asked.lowest, setting.view, asked.chosen_by, asked.elo_k)
+            ranked = board_of(run.source, p, arm, asked.lowest, setting.view, asked.chosen_by, asked.elo_k)
             at = board(run, "slope", p, arm, setting, asked, key=f"protocols_slope_{p.value}")
             ui.note(board_sentence(run, ranked))
             ui.note(_problems(run, ranked))
