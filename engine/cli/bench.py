@@ -15,6 +15,7 @@ BENCHES = {
     "suffix": ("suffix", "candidates of a suffix search behind shared beginnings and one by one"),
     "cap": ("cap", "seconds behind CAP, anchors written anew, against the undefended judge"),
     "transport": ("transport", "the exact transport path against POT, mass by mass"),
+    "coverage": ("coverage", "how often the intervals hold the truth, simulated"),
     "audit": ("audit", "transport audits of recorded verdicts: LLMBar's prompts and PandaLM"),
     "page": ("page", "first page, sliders and a job in a real browser"),
     "formats": ("formats", "reading large files of known formats"),

@@ -125,7 +125,7 @@ def mcnemar(
     if not (np.isin(a, (0, 1)).all() and np.isin(b, (0, 1)).all()):
         raise InputError("McNemar's test needs events: 0 or 1 in each arm. Test halves with paired_test.")
     only_first, only_second = int((a > b).sum()), int((b > a).sum())
-    interval = _difference_interval(b - a, groups, level, seed)
+    interval = difference_of_rates(b - a, groups, level=level, seed=seed)
     n, g = len(a), len(np.unique(groups))
     if n == 0 or (g == 1 and n > 1):
         return PairedTest(interval, _NAN, NO_DATA if n == 0 else ONE_CLUSTER, only_first, only_second)
@@ -185,12 +185,25 @@ def sign_flip_p(differences: npt.ArrayLike, clusters: Clusters, *, seed: int = 0
     return (extreme + 1) / (RANDOM_FLIPS + 1)
 
 
-def _difference_interval(differences: Floats, groups: npt.NDArray[Any], level: float, seed: int) -> Interval:
-    if len(differences) and not differences.any():
-        bound = cluster_rate(np.abs(differences), groups, level=level).upper
-        n, g = len(differences), len(np.unique(groups))
-        return Interval(0.0, -bound, bound, level, ZERO_BOUND, n, g)
-    mean = cluster_mean(differences, groups, level=level, seed=seed)
+def difference_of_rates(
+    differences: npt.ArrayLike, clusters: Clusters, *, level: float = 0.95, seed: int = 0
+) -> Interval:
+    """The difference of two rates over the same rows, inside [-1, 1].
+
+    Without any discordant row it is plus or minus Wilson's upper bound on the discordant share with n = clusters.
+
+    Args:
+        differences: event of one arm less that of the other, in [-1, 1], shape [n]; NaN rows are left out.
+        clusters: the cluster of each row, shape [n].
+        level: confidence level, in (0, 1).
+        seed: of the bootstrap.
+    """
+    d, groups = np.asarray(differences, dtype=np.float64), np.asarray(clusters)
+    known = ~np.isnan(d)
+    if known.any() and not d[known].any():
+        none = cluster_rate(np.abs(d), groups, level=level)
+        return replace(none, lower=-none.upper, method=ZERO_BOUND)
+    mean = cluster_mean(d, groups, level=level, seed=seed)
     lower, upper = np.clip([mean.lower, mean.upper], -1.0, 1.0)
     return replace(mean, lower=float(lower), upper=float(upper))
 

@@ -220,7 +220,7 @@ def _draws(wins: Floats, rating: Floats, whole: Connections) -> Floats:
     """
     drawn = START + SCALE * bradley_terry(wins)
     met = _reach((wins + wins.transpose(0, 2, 1)) > 0)
-    draws = np.full_like(drawn, np.nan)
+    draws: Floats = np.full(drawn.shape, np.nan)
     for island in whole.islands:
         own = np.array(island)
         part = met[:, own][:, :, own]

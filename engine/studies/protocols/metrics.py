@@ -17,8 +17,8 @@ import pandas as pd
 from engine.core.errors import InputError
 from engine.core.schema import NONE, Protocol
 from engine.stats.arena import Arena, same_rules
-from engine.stats.intervals import Interval, cluster_mean, cluster_rate
-from engine.stats.paired import PairedTest, mcnemar, paired_test
+from engine.stats.intervals import Interval, cluster_rate
+from engine.stats.paired import PairedTest, difference_of_rates, mcnemar, paired_test
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -175,8 +175,8 @@ def compare_flips(
         cluster_rate(pairwise, clusters, level=level, seed=seed),
         cluster_rate(pointwise, clusters, level=level, seed=seed),
         mcnemar(pointwise[both], pairwise[both], clusters[both], level=level, seed=seed),
-        cluster_mean(net_pairwise, clusters, level=level, seed=seed),
-        cluster_mean(net_pointwise, clusters, level=level, seed=seed),
+        difference_of_rates(net_pairwise, clusters, level=level, seed=seed),
+        difference_of_rates(net_pointwise, clusters, level=level, seed=seed),
         paired_test((net_pairwise - net_pointwise)[both], clusters[both], level=level, seed=seed),
     )
 

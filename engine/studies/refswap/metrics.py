@@ -14,9 +14,17 @@ import numpy as np
 import pandas as pd
 
 from engine.core.schema import NONE
-from engine.stats.auc import SEPARATED, auc, auc_by_item, separation_bounds
-from engine.stats.bootstrap import BOOTSTRAP, draw_counts, percentiles
-from engine.stats.intervals import NO_DATA, ONE_CLUSTER, Interval, cluster_rate, cluster_ratio
+from engine.stats.auc import (
+    LOGIT,
+    SEPARATED,
+    SINH,
+    auc_bounds,
+    auc_parts,
+    cohens_d,
+    d_bounds,
+    separation_bounds,
+)
+from engine.stats.intervals import NO_DATA, NO_VARIATION, ONE_CLUSTER, Interval, cluster_rate, cluster_ratio
 from engine.stats.shifts import interval_columns
 from engine.studies.refswap.scores import (
     CLEAN,
@@ -27,7 +35,6 @@ from engine.studies.refswap.scores import (
     Ints,
     Samples,
     calibrate,
-    cohens_d,
     cost,
     decide,
     max_p_cf,
@@ -231,10 +238,10 @@ def summarise(
         k_one=baseline(first),
         s_score=baseline(s, floor=-1.0),
         length=baseline(size, top=float(size.max(initial=0)) + 1),
-        auc=auc_interval(score, *groups, level=level, seed=seed),
-        one_auc=auc_interval(first, *groups, level=level, seed=seed),
-        s_auc=auc_interval(s, *groups, level=level, seed=seed),
-        cohens_d=d_interval(score, *groups, level=level, seed=seed),
+        auc=auc_interval(score, *groups, level=level),
+        one_auc=auc_interval(first, *groups, level=level),
+        s_auc=auc_interval(s, *groups, level=level),
+        cohens_d=d_interval(score, *groups, level=level),
         pass_right=_rate(after, samples, good, level, seed),
         pass_fooled=_rate(after, samples, fooled, level, seed),
         n_right=int(good.sum()),
@@ -306,8 +313,8 @@ def _by_item(item: Ints, used: Bools) -> tuple[Ints, int, int]:
     return full, int(used.sum()), int(codes.max(initial=-1)) + 1
 
 
-def auc_interval(score: Floats, item: Ints, high: Bools, low: Bools, *, level: float = 0.95, seed: int = 0) -> Interval:
-    """The signed AUC of two groups of scores, with percentiles over resampled items.
+def auc_interval(score: Floats, item: Ints, high: Bools, low: Bools, *, level: float = 0.95) -> Interval:
+    """The signed AUC of two groups of scores.
 
     An item brings all its scores of both groups along, so responses and keys of one question stay together.
 
@@ -317,50 +324,32 @@ def auc_interval(score: Floats, item: Ints, high: Bools, low: Bools, *, level: f
         high: members of the first group (N,).
         low: members of the second; the AUC is the chance that one of `high` exceeds one of `low`.
         level: confidence level.
-        seed: of the bootstrap.
 
     Returns:
-        NaN where a group is empty. Where the groups do not overlap at all every resample agrees, so the bound is
-        Wilson's for no event among the items of the smaller group.
+        NaN where a group is empty. Where the groups do not overlap at all no item differs, so the bound is Wilson's for
+        no event among the items of the smaller group.
     """
     high, low = high & ~np.isnan(score), low & ~np.isnan(score)
-    value = auc(score[high], score[low])
     full, n, g = _by_item(item, high | low)
+    value, parts = auc_parts(score[high], full[high], score[low], full[low], g)
     if np.isnan(value) or g < 2:
         return _no_interval(value, level, n, g)
-    wins, ups, downs = auc_by_item(score[high], full[high], score[low], full[low], g)
-    w = draw_counts(g, seed)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        drawn = np.einsum("bi,bi->b", w @ wins, w) / ((w @ ups) * (w @ downs))
-    if value in (0.0, 1.0):  # every resample is the same, which is no certainty
+    if value in (0.0, 1.0):
         fewest = min(len(np.unique(item[high])), len(np.unique(item[low])))
         return Interval(value, *separation_bounds(value, fewest, level), level, SEPARATED, n, g)
-    return Interval(value, *percentiles(drawn, level), level, BOOTSTRAP, n, g)
+    if np.abs(parts).max() < 1e-12:
+        return Interval(value, _NAN, _NAN, level, NO_VARIATION, n, g)
+    return Interval(value, *auc_bounds(value, parts, level), level, LOGIT, n, g)
 
 
-def d_interval(score: Floats, item: Ints, high: Bools, low: Bools, *, level: float = 0.95, seed: int = 0) -> Interval:
-    """Cohen's d of two groups of scores, with percentiles over resampled items; arguments as `auc_interval`."""
+def d_interval(score: Floats, item: Ints, high: Bools, low: Bools, *, level: float = 0.95) -> Interval:
+    """Cohen's d of two groups of scores; arguments as `auc_interval`."""
     high, low = high & ~np.isnan(score), low & ~np.isnan(score)
     value = cohens_d(score[high], score[low])
     full, n, g = _by_item(item, high | low)
     if np.isnan(value) or g < 2:
         return _no_interval(value, level, n, g)
-    w = draw_counts(g, seed)
-    sums = [_moments(score[part], full[part], g, w) for part in (high, low)]
-    (n1, m1, v1), (n2, m2, v2) = sums
-    with np.errstate(invalid="ignore", divide="ignore"):
-        drawn = (m1 - m2) / np.sqrt((v1 + v2) / (n1 + n2 - 2))
-    return Interval(value, *percentiles(drawn, level), level, BOOTSTRAP, n, g)
-
-
-def _moments(score: Floats, code: Ints, g: int, w: Floats) -> tuple[Floats, Floats, Floats]:
-    """Size, mean and sum of squared deviations of a group in every resample, (B,) each."""
-    n = w @ np.bincount(code, minlength=g)
-    total = w @ np.bincount(code, weights=score, minlength=g)
-    squares = w @ np.bincount(code, weights=score**2, minlength=g)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        mean = total / n
-    return n, mean, np.maximum(squares - n * mean**2, 0.0)
+    return Interval(value, *d_bounds(score[high], full[high], score[low], full[low], g, level), level, SINH, n, g)
 
 
 # A summary of RefSwap as rows of the table `metrics`.

@@ -213,16 +213,6 @@ def pareto(gain: Floats, cost: Floats) -> Bools:
     return best
 
 
-def cohens_d(high: Floats, low: Floats) -> float:
-    """Difference of means in units of the pooled standard deviation; NaN where it is zero or a group has one score."""
-    high, low = high[~np.isnan(high)], low[~np.isnan(low)]
-    if len(high) < 2 or len(low) < 2:
-        return float("nan")
-    free = len(high) + len(low) - 2
-    pooled = np.sqrt(((len(high) - 1) * high.var(ddof=1) + (len(low) - 1) * low.var(ddof=1)) / free)
-    return float((high.mean() - low.mean()) / pooled) if pooled > 0 else float("nan")
-
-
 def planted_auc(self_solve: float, ref_sensitivity: float, k: int) -> float:
     """The AUC of max_p_cf that `planted:verifier` must give, in [0, 1]; 0.5 where both scales are zero.
 

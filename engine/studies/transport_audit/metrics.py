@@ -17,8 +17,7 @@ from scipy.special import ndtri
 
 from engine.core.errors import InputError
 from engine.core.schema import METRICS, NONE
-from engine.stats.auc import SEPARATED, separation_bounds, weighted_auc
-from engine.stats.bootstrap import BOOTSTRAP, percentiles
+from engine.stats.auc import LOGIT, SEPARATED, auc_bounds, auc_parts, separation_bounds
 from engine.stats.intervals import NO_DATA, NO_VARIATION, ONE_CLUSTER, ItemBootstrap, Mean
 from engine.transport.readout import TransportPath, kept
 
@@ -38,7 +37,6 @@ HYPERGEOMETRIC = "hypergeometric: random choices of the flips, these pairs given
 """Method of the band of random flips: where they land, not how well the judge is known."""
 MIN_CELL = 10
 """Pairs below which a cell takes no part in claims."""
-AUC_RESAMPLES = 200
 AUDIT_ITSELF = -1
 """Number of the split in which every labelled pair is a positive."""
 
@@ -476,19 +474,16 @@ def sensitivity(audit: Audit, masses: Sequence[float], *, eta: float = 0.5, leve
 def ranking_quality(audit: Audit, *, level: float = 0.95) -> pd.DataFrame:
     """auc_entry_mass, auc_centroid, auc_nearest and auc_top10: how well each score finds verdicts that agree.
 
-    The mean over the seeded splits; 200 resamples of the items give the interval. Where a score separates the verdicts
-    in every split, all resamples agree, so the bound is Wilson's for no event among the items of the smaller group.
+    The mean over the seeded splits, and what each item adds to it gives the interval. Where a score separates the
+    verdicts in every split, no item differs, so the bound is Wilson's for no event among items of the smaller group.
     """
     rows = []
-    weights = audit.boot.weights[:AUC_RESAMPLES]
     judged = np.unique(np.concatenate([s.pair[~np.isnan(s.agrees)] for s in audit.splits] or [np.zeros(0, int)]))
     counts = {"n": len(judged), "n_clusters": len(np.unique(audit.boot.codes[judged]))}
     fewest = _smaller_group(audit)
     for name, read in _scores().items():
-        value = _mean_auc(audit, read, None)[0]
-        drawn = _mean_auc(audit, read, weights[:, audit.boot.codes])
-        known = drawn[~np.isnan(drawn)]
-        low, high, method = _auc_bounds(float(value), known, fewest, level)
+        value, parts = _mean_auc(audit, read)
+        low, high, method = _auc_bounds(value, parts, fewest, level)
         about = {"metric": f"auc_{name}", "attack": audit.attack, "defense": NONE, "level": level, "method": method}
         rows.append(about | counts | {"value": value, "lower": low, "upper": high})
     return METRICS.conform(pd.DataFrame(rows))
@@ -503,12 +498,12 @@ def _smaller_group(audit: Audit) -> int:
     return min(sides)
 
 
-def _auc_bounds(value: float, drawn: Floats, fewest: int, level: float) -> tuple[float, float, str]:
-    """Ends of an AUC's interval and its method, from its resamples (B,) that have one."""
-    if np.isnan(value) or not len(drawn):
+def _auc_bounds(value: float, parts: Floats, fewest: int, level: float) -> tuple[float, float, str]:
+    """Ends of an AUC's interval and its method, from what each item that was judged adds (G,)."""
+    if np.isnan(value):
         return np.nan, np.nan, NO_DATA
-    if float(np.ptp(drawn)) > 1e-9:
-        return *percentiles(drawn, level), BOOTSTRAP
+    if len(parts) > 1 and np.abs(parts).max() > 1e-9:
+        return *auc_bounds(value, parts, level), LOGIT
     if min(value, 1 - value) > 1e-9:
         return np.nan, np.nan, NO_VARIATION if fewest > 1 else ONE_CLUSTER
     return *separation_bounds(value, fewest, level), SEPARATED
@@ -521,14 +516,16 @@ def _scores() -> dict[str, Callable[[Split], Floats]]:
     return readers
 
 
-def _mean_auc(audit: Audit, read: Callable[[Split], Floats], weights: Floats | None) -> Floats:
-    """Mean over the splits in which both kinds of verdict are there, for each resample (B,)."""
-    if not audit.splits:
-        return np.full(1, np.nan)
-    values = np.array(
-        [weighted_auc(read(s), s.agrees, None if weights is None else weights[:, s.pair]) for s in audit.splits]
-    )
-    known = ~np.isnan(values)
-    total, count = np.where(known, values, 0.0).sum(axis=0), known.sum(axis=0)
-    means: Floats = np.divide(total, count, out=np.full(len(total), np.nan), where=count > 0)
-    return means
+def _mean_auc(audit: Audit, read: Callable[[Split], Floats]) -> tuple[float, Floats]:
+    """Mean over the splits in which both kinds of verdict are there, and what each item that was judged adds to it."""
+    codes, g = audit.boot.codes, int(audit.boot.codes.max(initial=-1)) + 1
+    found, seen = [], np.zeros(g, dtype=np.bool_)
+    for split in audit.splits:
+        score, item = read(split), codes[split.pair]
+        good, bad = ((split.agrees == side) & ~np.isnan(score) for side in (1.0, 0.0))
+        if good.any() and bad.any():
+            found.append(auc_parts(score[good], item[good], score[bad], item[bad], g))
+            seen[item[good | bad]] = True
+    if not found:
+        return float("nan"), np.zeros(0)
+    return float(np.mean([value for value, _ in found])), np.mean([parts for _, parts in found], axis=0)[seen]

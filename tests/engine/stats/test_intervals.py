@@ -155,7 +155,7 @@ def test_rate_without_events_counts_items_not_rows():
 def test_rate_is_wilson_for_single_rows_and_stays_inside():
     assert cluster_rate([1, 0, 0, 1, 1], range(5)) == wilson(3, 5)
     cut = cluster_rate([1, 1, 1, 1, 1, 0.5], [0, 0, 1, 1, 2, 2])
-    assert cut.upper == 1.0
+    assert 0.99 < cut.upper <= 1
     assert math.isnan(cluster_rate([0.5] * 4, range(4)).lower)
 
 

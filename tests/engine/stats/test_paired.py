@@ -8,7 +8,16 @@ from scipy import stats
 
 from engine.core.errors import InputError
 from engine.stats.intervals import standard_error, wilson
-from engine.stats.paired import FLIPS, MCNEMAR, ZERO_BOUND, exact_mcnemar_p, mcnemar, paired_test, sign_flip_p
+from engine.stats.paired import (
+    FLIPS,
+    MCNEMAR,
+    ZERO_BOUND,
+    difference_of_rates,
+    exact_mcnemar_p,
+    mcnemar,
+    paired_test,
+    sign_flip_p,
+)
 
 # Crossed minus self-fertilised height of 15 pairs [1/8 inch], Fisher (1935), The Design of Experiments, section 17
 MAIZE = [49, -67, 8, 16, 6, 23, 28, 41, 14, 29, 56, 24, 75, 60, -48]
@@ -136,3 +145,9 @@ def test_mcnemar_keeps_its_size(g):
 def test_refusals(call, match):
     with pytest.raises(InputError, match=match):
         call()
+
+
+def test_a_difference_of_rates_without_a_discordant_row_has_the_bound_of_no_event():
+    found = difference_of_rates([0.0, 0.0, 0.0, np.nan, 0.0], [0, 0, 1, 1, 2])
+    assert (found.value, found.lower, found.upper) == (0, -wilson(0, 3).upper, wilson(0, 3).upper)
+    assert (found.n, found.n_clusters) == (4, 3)

@@ -9,9 +9,9 @@ import pytest
 
 from engine.core.schema import METRICS, NONE
 from engine.judges.planted import make_planted
-from engine.stats.auc import auc
+from engine.stats.auc import auc, cohens_d
 from engine.studies.refswap.metrics import K_ONE, auc_interval, d_interval, sample_table, summarise, summary_rows
-from engine.studies.refswap.scores import Samples, cohens_d, frontier, max_p_cf, planted_auc
+from engine.studies.refswap.scores import Samples, frontier, max_p_cf, planted_auc
 
 SEEDS = range(200)
 
@@ -130,7 +130,7 @@ def test_samples_with_fewer_references_are_counted():
     assert summarise(fewer, k=2, delta=0.02).n_fewer == 0
 
 
-def test_bootstraps_rest_on_the_same_number_as_the_point():
+def test_intervals_rest_on_the_same_number_as_the_point():
     rng = np.random.default_rng(5)
     score, item = rng.random(200), rng.integers(0, 25, 200)
     high = rng.random(200) < 0.4

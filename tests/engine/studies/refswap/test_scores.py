@@ -7,12 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.stats.auc import auc
+from engine.stats.auc import auc, cohens_d
 from engine.studies.refswap.scores import (
     Samples,
     accuracy,
     calibrate,
-    cohens_d,
     cost,
     decide,
     dev_items,
