@@ -9,6 +9,7 @@ import platform
 import re
 import secrets
 from collections.abc import Iterable, Set
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -19,7 +20,7 @@ from weakref import WeakValueDictionary
 
 import pandas as pd
 
-from engine.core.errors import InputError, RunError
+from engine.core.errors import InputError, RunError, WriteError
 from engine.core.files import make_folder, write_atomically, writing
 from engine.core.json import dumps, plain
 from engine.core.schema import TABLES as SHARED_TABLES
@@ -246,7 +247,12 @@ def create_run(
         "versions": versions(),
         "recorded": False,
     }
-    run.write_manifest(manifest | _from_before(run, {study, *alike}, config, _FREE.union(free), keep))
+    try:
+        run.write_manifest(manifest | _from_before(run, {study, *alike}, config, _FREE.union(free), keep))
+    except WriteError:
+        with suppress(OSError):
+            folder.rmdir()  # where it is new, it leaves nothing
+        raise
     return run
 
 
