@@ -340,7 +340,7 @@ def _damage(manifest: object) -> str:
         parts += [(f"judge.{k}", judge[k], kind) for k, kind in _JUDGE_KINDS.items() if judge.get(k) is not None]
     for name, value, kind in parts:
         if not isinstance(value, kind):
-            allowed = {str: "a text", dict: "an object", list: "a list"}[kind]
+            allowed = "a text" if kind is str else "an object" if kind is dict else "a list"
             return f"its {name} is {str(value)[:40]!r} and has to be {allowed}"
     return ""
 
@@ -354,7 +354,7 @@ def _process(pid: int) -> str:
     try:  # the time it was started, so that a number used again is another process
         started = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[19]
     except (OSError, IndexError):
-        import psutil
+        import psutil  # type: ignore[import-untyped]
 
         try:
             started = str(psutil.Process(pid).create_time())
