@@ -47,8 +47,8 @@ def writing(path: Path) -> Iterator[None]:
         why = os.strerror(error.errno) if error.errno else str(error)
         next_step = _NEXT.get(error.errno or 0, "Check the folder and its disk, then do it again.")
         raise WriteError(
-            f"{path.name} cannot be written in {path.parent}: {why}. {next_step} What was there before is kept; "
-            "JUDGESCOPE_HOME and JUDGESCOPE_CACHE name other folders."
+            f"{path} cannot be written: {why}. {next_step} What was there before is kept; JUDGESCOPE_HOME and "
+            "JUDGESCOPE_CACHE name other folders."
         ) from error
 
 

@@ -43,8 +43,9 @@ _NOT_SETTINGS = frozenset({"run_id", "budget_seconds"})
 _NAMES = ("metric", "attack", "defense", "protocol", "group")
 MISSING = "not there"
 SAME = 1e-4
-"""Two answers nearer than this are one: a judge's own number moves by about 1e-6 with the batch it is asked in, and
-so even and so small an error would be "significant"."""
+"""Two answers nearer than this are one. In float32 a judge's own number depends on what is asked in the same batch,
+since sums over other shapes add up in another order (a score moved by up to 1.3e-5 in 352 resumed calls); so even
+and so small an error would be "significant"."""
 
 
 @dataclass(frozen=True)

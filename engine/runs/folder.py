@@ -9,6 +9,7 @@ import platform
 import re
 import secrets
 from collections.abc import Iterable, Set
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -19,7 +20,7 @@ from weakref import WeakValueDictionary
 
 import pandas as pd
 
-from engine.core.errors import InputError, RunError, RunNameError, shown
+from engine.core.errors import InputError, RunError, RunNameError, WriteError, shown
 from engine.core.files import make_folder, write_atomically, writing
 from engine.core.json import dumps, plain
 from engine.core.schema import TABLES as SHARED_TABLES
@@ -246,7 +247,12 @@ def create_run(
         "versions": versions(),
         "recorded": False,
     }
-    run.write_manifest(manifest | _from_before(run, {study, *alike}, config, _FREE.union(free), keep))
+    try:
+        run.write_manifest(manifest | _from_before(run, {study, *alike}, config, _FREE.union(free), keep))
+    except WriteError:
+        with suppress(OSError):
+            folder.rmdir()  # where it is new, it leaves nothing
+        raise
     return run
 
 
@@ -334,7 +340,7 @@ def _damage(manifest: object) -> str:
         parts += [(f"judge.{k}", judge[k], kind) for k, kind in _JUDGE_KINDS.items() if judge.get(k) is not None]
     for name, value, kind in parts:
         if not isinstance(value, kind):
-            allowed = {str: "a text", dict: "an object", list: "a list"}[kind]
+            allowed = "a text" if kind is str else "an object" if kind is dict else "a list"
             return f"its {name} is {str(value)[:40]!r} and has to be {allowed}"
     return ""
 
@@ -348,7 +354,7 @@ def _process(pid: int) -> str:
     try:  # the time it was started, so that a number used again is another process
         started = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[19]
     except (OSError, IndexError):
-        import psutil
+        import psutil  # type: ignore[import-untyped]
 
         try:
             started = str(psutil.Process(pid).create_time())

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import subprocess
+import sys
+import threading
 
 import pandas as pd
 import pytest
@@ -153,3 +157,60 @@ def test_problems_name_reasons_arms_and_what_to_do(settings):
     run.write_table("verdicts", run.table("verdicts").assign(unread_reason=None))
     assert problems(run) == []
     assert facts(run.manifest())["State"] == "done"
+
+
+ASK = ["score", "demo-dialogue", "--limit", "1", "--run-id", "one"]
+
+
+@pytest.mark.slow
+def test_a_second_process_with_the_same_run_id_is_refused_while_the_first_writes(settings, capsys):
+    slow = [*ASK, "--judge", "planted:injection?delay=2000"]
+    command = [sys.executable, "-m", "engine.cli.main", *slow]
+    first = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    manifest = settings.runs / "one" / "manifest.json"
+    try:
+        while first.poll() is None and not manifest.is_file():
+            threading.Event().wait(0.02)
+        assert first.poll() is None
+        for judge in ("planted:injection?delay=2000", "planted:noisy"):
+            assert main([*ASK, "--judge", judge]) == 2
+            assert str(first.pid) in capsys.readouterr().err
+        assert json.loads(manifest.read_text())["config"]["judge"] == slow[-1]
+    finally:
+        first.kill()
+        first.wait()
+    assert main([*ASK, "--judge", "planted:noisy"]) == 0
+    assert set(open_run(settings.runs, "one").table("verdicts")["judge"]) == {"planted:noisy"}
+
+
+def test_a_full_disk_is_said_with_its_folder_and_leaves_no_half_run(settings, capsys, monkeypatch):
+    def full(*_args, **_kwargs):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("tempfile.mkstemp", full)
+    assert main([*ASK, "--judge", "planted:noisy"]) == 2
+    assert str(settings.runs) in capsys.readouterr().err
+    monkeypatch.undo()
+    assert not list(settings.runs.iterdir())
+
+
+@pytest.mark.parametrize("threads", ["abc", "-1", "1.5", "99999999999", "١"])
+def test_a_wrong_number_of_threads_is_named(threads, monkeypatch, capsys):
+    monkeypatch.setenv("JUDGESCOPE_THREADS", threads)
+    assert main(["runs", "list"]) == 2
+    assert "JUDGESCOPE_THREADS" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["[" * 10**5, '{"config": 3}', '{"judge": {"values": 3}}', "{"])
+def test_one_damaged_run_is_named_and_the_others_are_listed(settings, capsys, text):
+    assert main([*ASK, "--judge", "planted:noisy"]) == 0
+    (settings.runs / "odd").mkdir()
+    (settings.runs / "odd" / "manifest.json").write_text(text)
+    capsys.readouterr()
+    assert main(["runs", "list"]) == 0
+    listed = capsys.readouterr().out
+    assert "one" in listed
+    assert "unreadable" in listed
+    for command in (["show", "odd"], ["resume", "odd"], ["retry", "odd"], ["compare", "one", "odd"], ["export", "odd"]):
+        assert main(["runs", *command]) == 2, command
+        assert "odd" in capsys.readouterr().err

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from dataclasses import asdict
 
 import pytest
 
-from engine.core.errors import InputError, JobError
+from engine.core.errors import InputError, JobError, WriteError
 from engine.data.store import DEMO_DIALOGUE
+from engine.jobs import manager
 from engine.jobs.manager import Job, JobManager
-from engine.runs.folder import open_run
+from engine.runs.folder import _process, create_run, open_run
 
 INJECTION = "planted:injection?strength=0.8&noise=0.2"
 SCORE = {"judge": INJECTION, "data": DEMO_DIALOGUE, "attacks": ["dsi"], "defenses": ["none"]}
@@ -131,11 +135,82 @@ def test_a_stopped_server_leaves_interrupted_jobs(jobs, settings):
         after.close()
 
 
-def test_a_killed_server_leaves_interrupted_jobs_too(settings):
+@pytest.mark.parametrize("server", ["4194301:1", f"{os.getpid()}:1", f"{os.getppid()}:1", os.getppid(), "", "x"])
+def test_a_killed_server_leaves_interrupted_jobs_too_whoever_has_its_number_now(settings, server):
     settings.jobs.mkdir(parents=True)
-    left = Job("left", "score", SCORE, state="running", server=2**22 - 3)  # no such process
-    (settings.jobs / "left.json").write_text(json.dumps(asdict(left)))
+    left = asdict(Job("left", "score", SCORE, state="running")) | {"server": server}
+    (settings.jobs / "left.json").write_text(json.dumps(left))
     assert JobManager(settings).get("left").state == "interrupted"
+
+
+def test_a_job_of_another_server_that_is_there_is_left_to_it(settings):
+    settings.jobs.mkdir(parents=True)
+    left = asdict(Job("left", "score", SCORE, state="running")) | {"server": _process(os.getppid())}
+    (settings.jobs / "left.json").write_text(json.dumps(left))
+    assert JobManager(settings).get("left").state == "running"
+
+
+def test_damaged_job_files_do_not_hide_the_others(settings):
+    settings.jobs.mkdir(parents=True)
+    good = asdict(Job("good", "score", SCORE, state="done", created=2.0))
+    odd = {"created": "soon", "params": [], "state": "lost", "result": 3, "job_id": None}
+    for name, change in {"good": {}, **{k: {k: v} for k, v in odd.items()}}.items():
+        (settings.jobs / f"{name}.json").write_text(json.dumps(good | change))
+    for name, text in {"deep": "[" * 10**5, "list": "[]", "half": '{"job_id": "h'}.items():
+        (settings.jobs / f"{name}.json").write_text(text)
+    assert [job.job_id for job in JobManager(settings).recent()] == ["good"]
+
+
+@pytest.mark.slow
+def test_a_worker_that_dies_while_a_job_is_being_queued_is_replaced_and_fails_what_it_ran(jobs):
+    first = jobs.submit("score", {**SCORE, "judge": INJECTION + "&delay=40"})
+    wait(jobs, first, "running")
+    with jobs._lock:  # its listener cannot say that it died
+        jobs._worker.kill()
+        jobs._worker.wait()
+        second = jobs.submit("score", SCORE)
+    assert "Resume" in wait(jobs, first, "failed").error
+    assert wait(jobs, second, "done").state == "done"
+    jobs.resume(first)
+    assert wait(jobs, first, "done").state == "done"
+
+
+@pytest.mark.parametrize("line", [b'{"event": "hel', b"[]", b"\xff"])
+def test_a_worker_that_says_what_is_no_event_counts_as_dead(jobs, monkeypatch, line):
+    real, code = manager._start, "import sys; sys.stdin.readline(); sys.stdout.buffer.write(eval(sys.argv[1]))\n"
+    code += "print(flush=True); sys.stdin.read()"
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "encoding": "utf-8"}
+    first = subprocess.Popen([sys.executable, "-c", code, repr(line)], **pipes)
+    workers = iter([first])
+    monkeypatch.setattr(manager, "_start", lambda errors: next(workers, None) or real(errors))
+    asked, behind = jobs.submit("score", SCORE), jobs.submit("score", SCORE)
+    assert "Resume" in wait(jobs, asked, "failed").error
+    assert first.wait(timeout=60) is not None
+    assert wait(jobs, behind, "done").state == "done"
+
+
+def test_a_job_that_cannot_be_kept_is_refused_and_a_running_one_goes_on(jobs, monkeypatch, settings):
+    def full(*_args, **_kwargs):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    job_id = jobs.submit("score", {**SCORE, "judge": INJECTION + "&delay=5"})
+    with monkeypatch.context() as patch:
+        patch.setattr("tempfile.mkstemp", full)
+        with pytest.raises(WriteError, match=str(settings.jobs)):
+            jobs.submit("score", SCORE)
+        assert [job.job_id for job in jobs.recent()] == [job_id]
+        assert wait(jobs, job_id, "done").state == "done"  # the worker writes; only this process cannot
+
+
+def test_a_run_that_another_process_writes_is_left_alone(jobs, settings):
+    held = create_run(settings.runs, "score", {}, "held")  # this process, not the worker
+    before = held.manifest()
+    job = wait(jobs, jobs.submit("score", {**SCORE, "run_id": "held"}), "failed")
+    assert "held" in job.error
+    assert held.manifest() == before
+    held.release()
+    jobs.resume(job.job_id)
+    assert wait(jobs, job.job_id, "done").state == "done"
 
 
 def test_a_finished_job_cannot_be_resumed(jobs):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import math
 import os
+import signal
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -12,7 +16,17 @@ import pytest
 
 from engine.core.errors import InputError, RunError
 from engine.core.json import dumps
-from engine.runs.folder import create_run, list_runs, new_run_id, open_run, state_of
+from engine.runs.folder import (
+    _process,
+    broke_off,
+    create_run,
+    list_runs,
+    new_run_id,
+    open_run,
+    process_alive,
+    state_of,
+    this_process,
+)
 
 ROW = {"metric": "shift", "value": float("nan"), "n": 3, "attack": "dsi"}
 
@@ -82,6 +96,137 @@ def test_a_run_is_running_only_as_long_as_the_process_that_writes_it(tmp_path):
     pid = manifest["writer"].partition(":")[0]
     for gone in (f"{pid}:1", "99999999:0", "", "x", "-1:0", "0:0", "٣:0"):
         assert state_of(manifest | {"writer": gone}) == "interrupted", gone
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from engine.runs.folder import create_run
+run = create_run(Path(sys.argv[1]), "score", {"judge": "theirs"}, "one")
+print("writing", flush=True)
+sys.stdin.readline()
+run.release()
+print("done", flush=True)
+sys.stdin.readline()
+"""
+
+
+@pytest.fixture
+def writer(tmp_path):
+    """Another process that writes the run `one` until it is told to go on."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    process = subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path)], **pipes)
+    try:
+        assert process.stdout.readline() == "writing\n"
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize("config", [{"judge": "theirs"}, {"judge": "ours"}])
+def test_a_run_that_another_process_writes_is_refused_and_stays_as_it_is(tmp_path, writer, config):
+    before = (tmp_path / "one" / "manifest.json").read_bytes()
+    for ask in (lambda: create_run(tmp_path, "score", config, "one"), lambda: open_run(tmp_path, "one").claimed()):
+        with pytest.raises(InputError, match=f"{writer.pid}.*one"):
+            ask()
+    broke_off(tmp_path, "one", "failed", "refused")
+    assert (tmp_path / "one" / "manifest.json").read_bytes() == before
+    assert create_run(tmp_path, "score", config, "two").manifest()["writer"] == this_process()
+    writer.stdin.write("\n")
+    writer.stdin.flush()
+    assert writer.stdout.readline() == "done\n"
+    assert create_run(tmp_path, "score", config, "one").manifest()["config"] == config
+
+
+def test_a_killed_writer_blocks_nobody(tmp_path, writer):
+    os.kill(writer.pid, signal.SIGKILL)
+    writer.wait()
+    assert state_of(open_run(tmp_path, "one").manifest()) == "interrupted"
+    assert create_run(tmp_path, "score", {"judge": "ours"}, "one").manifest()["state"] == "running"
+
+
+def test_the_right_to_write_is_shared_within_a_process_and_ends_with_its_last_use(tmp_path):
+    code = "import sys; from pathlib import Path; from engine.runs.folder import open_run\n"
+    code += "open_run(Path(sys.argv[1]), 'one').claimed()"
+
+    def others_may() -> bool:
+        return not subprocess.run(
+            [sys.executable, "-c", code, str(tmp_path)], capture_output=True, check=False
+        ).returncode
+
+    first = create_run(tmp_path, "score", {}, "one")
+    second = open_run(tmp_path, "one").claimed()
+    first.release()
+    assert not others_may()
+    second.release()
+    assert others_may()
+    third = create_run(tmp_path, "score", {}, "one")
+    assert not others_may()
+    del third
+    gc.collect()
+    assert others_may()
+
+
+def test_without_locks_on_the_file_system_the_manifest_tells_who_writes(tmp_path, monkeypatch):
+    def no_locks(*_args):
+        raise OSError("not here")
+
+    monkeypatch.setattr("fcntl.flock", no_locks)
+    run = create_run(tmp_path, "score", {}, "one")
+    run.update_manifest(writer=_process(os.getppid()))
+    run.release()
+    with pytest.raises(InputError, match="one"):
+        create_run(tmp_path, "score", {}, "one")
+    open_run(tmp_path, "one").update_manifest(writer=f"{os.getppid()}:1")  # its number is another's now
+    create_run(tmp_path, "score", {}, "one")
+
+
+def test_a_process_is_told_from_a_later_one_of_its_number():
+    assert process_alive(this_process())
+    for gone in (f"{os.getpid()}:1", f"{os.getpid()}", "4194301:1", "", "x:y", "-1:0"):
+        assert not process_alive(gone)
+
+
+def deep(levels: int) -> str:
+    return '{"config": ' + '{"a": ' * levels + "1" + "}" * levels + "}"
+
+
+DAMAGED = {
+    "nested beyond the parser": deep(10**5),
+    "nested": deep(900),
+    "no JSON": "{",
+    "a list": "[1]",
+    "digits without end": '{"config": ' + "9" * 5000 + "}",
+    **{
+        f"{key} {value}": json.dumps({key: value})
+        for key in ("study", "kind", "state", "created")
+        for value in (3, [], None)
+    },
+    **{
+        f"{key} {value}": json.dumps({key: value})
+        for key in ("config", "data", "judge", "versions")
+        for value in (3, [], "x")
+    },
+    "resumed a text": '{"resumed": "x"}',
+    "prompts a number": '{"judge": {"prompts": 3}}',
+    "values a number": '{"judge": {"values": 3}}',
+    "api a text": '{"judge": {"api": "x"}}',
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_a_damaged_manifest_is_named_and_hides_no_other_run(tmp_path, name):
+    create_run(tmp_path, "score", {}, "good").update_manifest(state="done")
+    create_run(tmp_path, "score", {}, "odd")
+    (tmp_path / "odd" / "manifest.json").write_text(DAMAGED[name])
+    listed = {m["run_id"]: m for m in list_runs(tmp_path)}
+    assert listed["good"]["state"] == "done"
+    assert listed["odd"]["state"] == "unreadable"
+    assert "odd" in listed["odd"]["error"]
+    assert len(listed["odd"]["error"]) < 500
+    with pytest.raises(RunError, match="odd"):
+        open_run(tmp_path, "odd").manifest()
 
 
 @pytest.mark.parametrize("name", ["../x", "a/b", "", ".hidden", "a" * 81, "x\n", "/etc"])

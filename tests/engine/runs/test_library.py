@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
+import os
 import stat
 import struct
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -14,13 +17,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from engine.core.errors import RunError
+from engine.core.errors import RunError, WriteError
 from engine.core.settings import get_settings
+from engine.data.store import load_dataset, save_dataset
 from engine.runs import archive as runs_zip
 from engine.runs import library as runs_kept
 from engine.runs.archive import export_run, import_run
-from engine.runs.folder import create_run, open_run
-from engine.runs.library import RECORDED, all_runs, select
+from engine.runs.folder import RunFolder, create_run, open_run
+from engine.runs.library import RECORDED, all_runs, delete, rename, restore, select, set_tags
 
 DEMO = get_settings().assets / "demo"
 METRIC = pd.DataFrame([{"metric": "shift", "value": 0.5, "n": 3, "attack": "dsi"}])
@@ -364,3 +368,85 @@ def test_what_is_no_zip_or_no_run_says_so(root, tmp_path):
         files = files_of(tmp_path / "from" / "one")
         with pytest.raises(RunError, match=r"notes.json"):
             import_run(root, zipped({**files, "notes.json": notes}))
+
+
+# --- a disk that takes nothing
+
+
+def everything(root: Path) -> dict[str, bytes]:
+    return {str(f.relative_to(root)): f.read_bytes() for f in sorted(root.rglob("*")) if f.is_file()}
+
+
+ACTIONS = {
+    "create": lambda root: create_run(root, "score", {}, "new"),
+    "go on": lambda root: create_run(root, "score", {"judge": "planted:noisy", "data": "demo-dialogue"}, "one"),
+    "table": lambda root: open_run(root, "one").write_table("metrics", METRIC),
+    "manifest": lambda root: open_run(root, "one").update_manifest(state="failed"),
+    "rename": lambda root: rename(root, "one", "a title"),
+    "tag": lambda root: set_tags(root, "one", add=["a"]),
+    "delete": lambda root: delete(root, "one"),
+    "restore": lambda root: restore(root, "gone"),
+    "import": lambda root: import_run(root, export_run(RunFolder(DEMO / "dialogue" / "run"))),
+    "data set": lambda root: save_dataset(replace(load_dataset("demo-dialogue", root), dataset_id="0" * 16), root),
+}
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EIO])
+@pytest.mark.parametrize("name", ACTIONS)
+def test_what_cannot_be_written_is_named_and_nothing_is_lost(name, code, root, monkeypatch):
+    def refuses(*_args, **_kwargs):
+        raise OSError(code, os.strerror(code))
+
+    made(root, "one")
+    made(root, "gone")
+    delete(root, "gone")
+    before = everything(root)
+    for writes in ("tempfile.mkstemp", "tempfile.mkdtemp", "pathlib.Path.mkdir", "pathlib.Path.rename"):
+        monkeypatch.setattr(writes, refuses)
+    with pytest.raises(WriteError, match=str(root)) as refused:
+        ACTIONS[name](root)
+    monkeypatch.undo()
+    assert os.strerror(code) in str(refused.value)
+    assert everything(root) == before
+    assert [row.run_id for row in all_runs(root)] == ["one"]
+
+
+@pytest.mark.parametrize("name", ["manifest", "table", "rename", "import", "data set"])
+def test_a_disk_that_fills_up_in_the_middle_keeps_what_was_there(name, root, monkeypatch):
+    real = os.fdopen
+
+    def fills_up(handle, *args, **kwargs):
+        out = real(handle, *args, **kwargs)
+
+        class Full(io.RawIOBase):
+            def write(self, data):
+                out.write(bytes(data)[:3])
+                out.flush()
+                raise OSError(errno.ENOSPC, "No space left on device")
+
+            def close(self):
+                out.close()
+
+        return Full()
+
+    def no_room(self, *_args, **_kwargs):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    made(root, "one")
+    before = everything(root)
+    monkeypatch.setattr("os.fdopen", fills_up)
+    monkeypatch.setattr("pathlib.Path.write_bytes", no_room)
+    monkeypatch.setattr("pandas.DataFrame.to_parquet", lambda self, path=None, **_: no_room(path) if path else b"PAR1")
+    with pytest.raises(WriteError, match=str(root)):
+        ACTIONS[name](root)
+    monkeypatch.undo()
+    assert everything(root) == before
+
+
+@pytest.mark.parametrize("name", ["create", "import", "data set"])
+def test_a_file_where_the_folder_should_be_is_named(name, tmp_path):
+    (tmp_path / "file").write_text("mine")
+    for root in (tmp_path / "file", tmp_path / "file" / "runs"):
+        with pytest.raises(WriteError, match="file"):
+            ACTIONS[name](root)
+    assert (tmp_path / "file").read_text() == "mine"
