@@ -27,7 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from engine.core.errors import InputError, shown
+from engine.core.errors import InputError, listed, shown
 from engine.data.raw import (
     MAX_CELL,
     MAX_CELLS,
@@ -327,7 +327,7 @@ def _choose(filename: str, sheets: list[Any], wanted: str | None) -> Any:
         for each in sheets:
             if each.title == wanted:
                 return each
-        raise InputError(f"{filename!r} has no sheet {wanted!r}. Its sheets: {', '.join(names)}.")
+        raise InputError(f"{filename!r} has no sheet {shown(wanted)}. Its sheets: {listed(names)}.")
     if not sheets:
         raise InputError(f"{filename!r} has no sheet with cells. Save the table as xlsx or CSV again.")
     return next((s for s in sheets if s.sheet_state == "visible"), sheets[0])
@@ -348,9 +348,9 @@ def _read(filename: str, sheet: Any, names: list[str], without_value: set[str]) 
     rows = _rows(filename, sheet)
     header_row, header_cells = next(rows, (0, []))
     others = [n for n in names if n != sheet.title]
-    hint = f"Choose another sheet ({', '.join(others)})" if others else "Add a header and one record a response"
+    hint = f"Choose another sheet ({listed(others)})" if others else "Add a header and one record a response"
     if not header_cells:
-        raise InputError(f"The sheet {sheet.title!r} of {filename!r} is empty. {hint}.")
+        raise InputError(f"The sheet {shown(sheet.title)} of {filename!r} is empty. {hint}.")
     first, width = _columns(filename, header_cells)
     header = [""] * width
     for cell in header_cells:
@@ -368,8 +368,8 @@ def _read(filename: str, sheet: Any, names: list[str], without_value: set[str]) 
         problems += _unknown_values(len(lines), line, header, first, missing.pop(line, []))
         table.append(row)
     if not table:
-        named = f"The sheet {sheet.title!r} of {filename!r}"
-        raise InputError(f"{named} has a header ({', '.join(header)}) and no records. {hint}.")
+        named = f"The sheet {shown(sheet.title)} of {filename!r}"
+        raise InputError(f"{named} has a header ({listed(header)}) and no records. {hint}.")
     # a row of nothing but such formulas has no cell for openpyxl; it is named all the same
     problems += [_row_without_value(line) for line in sorted(missing) if line > header_row]
     return RawTable(frame_of(table, header), lines, "xlsx", "", "", problems, part=sheet.title, parts=names)
@@ -408,7 +408,7 @@ def _checked(row: int, line: int, cell: _Cell, column: str) -> tuple[str | None,
     """The cell's text and what is to be known about it."""
     where = place(row, line, column)
     if cell.kind == "e":
-        what = f"The cell holds the error {cell.value}; it counts as missing."
+        what = f"The cell holds the error {listed([cell.value])}; it counts as missing."
         return None, Problem("warning", where, what, "Correct the formula, or write the value itself.", row)
     text = _text(cell)
     if text is not None and unwritable(text):
