@@ -54,13 +54,13 @@ _LAST_COLUMN = 16_384
 _MOST_MEMBERS = 10_000
 _MOST = {
     "sheets": 256,
-    "styles, names and other settings": 200_000,
+    "styles, names and other settings": 50_000,
     "rows": _LAST_ROW,
-    "cells": 4_000_000,
-    "parts of cells": 8_000_000,
+    "cells": 2_000_000,
+    "parts of cells": 4_000_000,
     "columns in all rows together": MAX_CELLS,
-    "texts": 8_000_000,
-    "elements of charts, pivot tables and other parts": 2_000_000,
+    "texts": 4_000_000,
+    "elements of charts, pivot tables and other parts": 1_000_000,
 }
 """Most elements of each kind in the whole workbook: openpyxl makes objects of them, hundreds of bytes each."""
 _READ_WHOLE = ("workbook", "styleSheet", "Types", "Relationships", "coreProperties", "Properties")
