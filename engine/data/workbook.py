@@ -188,6 +188,8 @@ class _Scan:
     def __init__(self, filename: str) -> None:
         self._filename = filename
         self._counts = dict.fromkeys(_MOST, 0)
+        self._formula = self._valued = self._textual = False
+        self._where = ""
         self._roots: dict[str, str] = {}
         self._main: set[str] = set()
         self._sheets: Counter[str] = Counter()
