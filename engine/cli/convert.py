@@ -105,7 +105,7 @@ def _plain(args: argparse.Namespace) -> Imported:
     print(raw.how_read(), file=sys.stderr)
     mapping = suggest_mapping(raw.frame)
     if "response" not in mapping:
-        return of_comparisons(read_comparisons(path.name, content, **how))
+        return of_comparisons(read_comparisons(path.name, content, None, **how))
     dataset = build_dataset(raw, mapping, task=args.task, name=path.name)
     if dataset.errors:
         raise InputError("\n".join(f"{p.where}: {p.what} {p.fix}" for p in dataset.errors[:20]))

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from engine.core.errors import InputError
+from engine.core.errors import InputError, listed
 from engine.core.files import read_file
 from engine.core.schema import Task
 from engine.core.settings import get_settings
@@ -134,7 +134,7 @@ def dataset_of(data: str, args: argparse.Namespace, known: Known = known_of) -> 
         field, equals, column = pair.partition("=")
         if not equals or column not in raw.frame.columns:
             raise InputError(
-                f"--map {pair}: write FIELD=COLUMN with one of the columns {', '.join(raw.frame.columns)}."
+                f"--map {listed([pair])}: write FIELD=COLUMN with one of the columns {listed(raw.frame.columns)}."
             )
         # a column named by hand is taken away from the field it was only suggested for
         mapping = {f: c for f, c in mapping.items() if c != column} | {field: column}

@@ -18,7 +18,7 @@ from typing import Any
 
 import pandas as pd
 
-from engine.core.errors import InputError
+from engine.core.errors import InputError, listed, shown
 from engine.core.schema import COMPARISONS, ITEMS, RESPONSES, Task
 from engine.core.settings import get_settings
 from engine.data.raw import RawTable
@@ -135,10 +135,12 @@ _SIDES = ("human", "verdict", "verdict_ba")
 def _fields(names: Sequence[str], chosen: Mapping[str, str]) -> dict[str, str]:
     for field, column in chosen.items():
         if field not in ALIASES:
-            raise InputError(f"{field}={column}: there is no such field. Fields: {', '.join(ALIASES)}.")
+            raise InputError(f"{shown(f'{field}={column}')}: there is no such field. Fields: {', '.join(ALIASES)}.")
         absent = [part for part in _parts(column, names) if part not in names]
         if absent:
-            raise InputError(f"{field}={column}: the file has no column {absent[0]!r}. It has: {', '.join(names)}.")
+            raise InputError(
+                f"{field}={listed([column])}: the file has no column {shown(absent[0])}. It has: {listed(names)}."
+            )
     taken = {part for column in chosen.values() for part in _parts(column, names)}
     found = dict(chosen)
     for field, aliases in ALIASES.items():
@@ -149,7 +151,7 @@ def _fields(names: Sequence[str], chosen: Mapping[str, str]) -> dict[str, str]:
     if lacking:
         raise InputError(
             f"The file is no file of pairs as it stands: no column for {'; '.join(lacking)}. It has: "
-            f"{', '.join(names)}. Rename columns, or say which holds what with --map FIELD=COLUMN."
+            f"{listed(names)}. Rename columns, or say which holds what with --map FIELD=COLUMN."
         )
     return found
 
@@ -169,7 +171,7 @@ def _side(label: str, field: str, row: int, raw: RawTable, spellings: dict[str, 
     side = PAIR_RULE.get(normalised(label))
     if side is None:
         raise InputError(
-            f"Row {row + 1} (line {raw.lines[row]}): {field} {label[:40]!r} is in no rule. "
+            f"Row {row + 1} (line {raw.lines[row]}): {field} {shown(label)} is in no rule. "
             f"a: {', '.join(A_SPELLINGS)}; b: {', '.join(B_SPELLINGS)}; tie: {', '.join(TIE_SPELLINGS)}; blank where "
             "nobody was asked. Rename the labels."
         )
@@ -191,7 +193,7 @@ def _built(
             item, {"item_id": item, "task": Task.INSTRUCTION.value, "context": row["prompt"], "group": group}
         )
         if first["context"] != row["prompt"] or first["group"] != group:
-            raise InputError(f"Item {item!r} stands there with two different prompts or types; ids must differ.")
+            raise InputError(f"Item {shown(item)} stands there with two different prompts or types; ids must differ.")
         for side in ("a", "b"):
             responses.append(
                 {
@@ -258,8 +260,8 @@ def load_comparisons(set_id: str, root: Path) -> Comparisons:
         return _demo()
     folder = root / set_id
     if not (set_id.isalnum() and (folder / "pairs.json").is_file()):
-        known = ", ".join([DEMO_PAIRS, *list_comparisons(root)])
-        raise InputError(f"There is no set of pairs {set_id!r}. There are: {known}. Upload the file again.")
+        known = listed([DEMO_PAIRS, *list_comparisons(root)])
+        raise InputError(f"There is no set of pairs {shown(set_id)}. There are: {known}. Upload the file again.")
     try:
         about: dict[str, Any] = json.loads((folder / "pairs.json").read_text(encoding="utf-8"))
         tables = {name: t.conform(pd.read_parquet(folder / f"{name}.parquet")) for name, t in _TABLES.items()}

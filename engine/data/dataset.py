@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from engine.core.errors import InputError
+from engine.core.errors import InputError, shown
 from engine.core.schema import ITEMS, RESPONSES, Table, Task
 from engine.data.mapping import SPELLINGS, check_mapping, parse_number, says_correct
 from engine.data.raw import Problem, RawTable, Severity, place
@@ -160,7 +160,7 @@ class Rows:
 
     def _report_two_values(self, record: Record, first: Record, field: str) -> None:
         column = self._columns[field]
-        named = f"item id {record.item_id!r}" if "item_id" in self._columns else "the same context"
+        named = f"item id {shown(record.item_id)}" if "item_id" in self._columns else "the same context"
         what = f"Row {first.row} and row {record.row} have {named} and a different {field} (column {column})."
         if field == "group":
             self._report("warning", record, field, f"{what} The first is used.", "Give both the same group.")
@@ -216,7 +216,7 @@ class Rows:
                 "warning",
                 record,
                 "response_id",
-                f"Row {first.row} has the same response id {response_id!r} and content; it is kept once.",
+                f"Row {first.row} has the same response id {shown(response_id)} and content; it is kept once.",
                 "Remove one of the two.",
             )
             return
@@ -224,8 +224,8 @@ class Rows:
             "error",
             record,
             "response_id",
-            f"Row {first.row} (response id {response_id!r}, item {first.item_id!r}) and row {record.row} "
-            f"(response id {response_id!r}, item {record.item_id!r}) have one id and a different "
+            f"Row {first.row} (response id {shown(response_id)}, item {shown(first.item_id)}) and row {record.row} "
+            f"(response id {shown(response_id)}, item {shown(record.item_id)}) have one id and a different "
             f"{', '.join(differ)}.",
             "Give the two rows different response ids, or remove one; or map no response id, then rows are numbered.",
         )
@@ -240,7 +240,7 @@ class Rows:
                 "warning",
                 record,
                 "human_score",
-                f"{text[:40]!r} is not a number; the response is kept without a human score.",
+                f"{shown(text)} is not a number; the response is kept without a human score.",
                 "Write a number with a point, such as 4 or 3.5, or leave the cell empty.",
             )
         return number
@@ -252,7 +252,7 @@ class Rows:
                 "error",
                 record,
                 "quality",
-                f"{text[:40]!r} says neither correct nor incorrect.",
+                f"{shown(text)} says neither correct nor incorrect.",
                 f"Read are {SPELLINGS}. Write one of these, leave the cell empty, or choose no column as Quality.",
             )
         return text
@@ -369,7 +369,7 @@ def build_dataset(
             wrong with a row is no exception but a `Problem` of the result.
     """
     if task not in list(Task):
-        raise InputError(f"The task {str(task)!r} is not known; allowed: {', '.join(Task)}.")
+        raise InputError(f"The task {shown(task)} is not known; allowed: {', '.join(Task)}.")
     columns = check_mapping(raw.frame, mapping)
     left_out = dict(sorted((left_out or {}).items()))
     for row in left_out:

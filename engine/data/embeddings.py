@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from engine.core.errors import InputError
+from engine.core.errors import InputError, listed, shown
 from engine.core.files import write_atomically
 from engine.data.comparisons import Comparisons
 from engine.data.reading import EXTENSIONS, read_table
@@ -196,7 +196,7 @@ def _of_table(name: str, content: bytes) -> tuple[list[str], Floats, str]:
     ids, rest, rule = _ids(name, raw.frame)
     if len(set(ids)) < len(ids):
         twice = Counter(ids).most_common(1)[0][0]
-        raise InputError(f"{name!r} has two vectors for response_id {twice!r}. Keep one.")
+        raise InputError(f"{name!r} has two vectors for response_id {shown(twice)}. Keep one.")
     if not ids:
         raise InputError(f"{name!r} holds no row.")
     vectors = _lists(name, ids, rest[EMBEDDING]) if EMBEDDING in rest.columns else _columns(name, ids, rest)
@@ -210,13 +210,13 @@ def _ids(name: str, frame: pd.DataFrame) -> tuple[list[str], pd.DataFrame, str]:
     if not {"comparison_id", "side"} <= set(frame.columns):
         raise InputError(
             f"{name!r} does not say whose vectors it holds. It needs {RULES['csv, parquet and other tables']}. It has: "
-            f"{', '.join(map(str, frame.columns[:12]))}."
+            f"{listed(frame.columns)}."
         )
     ids = []
     for row, (pair, side) in enumerate(zip(frame["comparison_id"], frame["side"], strict=True), 1):
         read = PAIR_RULE.get(normalised(str(side)))
         if read is None or read.value not in ("a", "b"):
-            raise InputError(f"{name!r}, row {row}: side is {str(side)[:40]!r}; allowed: a, b.")
+            raise InputError(f"{name!r}, row {row}: side is {shown(side)}; allowed: a, b.")
         ids.append(f"{pair}:{read.value}")
     return ids, frame.drop(columns=["comparison_id", "side"]), "comparison_id and side"
 
@@ -229,8 +229,8 @@ def _columns(name: str, ids: Sequence[str], frame: pd.DataFrame) -> Floats:
     if len(bad):
         row, column = bad[0]
         raise InputError(
-            f"{name!r}: the vector of {ids[row]!r} has {str(frame.iloc[row, column])[:40]!r} in column "
-            f"{str(frame.columns[column])[:40]!r}; every entry must be a finite number."
+            f"{name!r}: the vector of {shown(ids[row])} has {shown(frame.iloc[row, column])} in column "
+            f"{shown(frame.columns[column])}; every entry must be a finite number."
         )
     return values
 
@@ -243,12 +243,12 @@ def _lists(name: str, ids: Sequence[str], cells: pd.Series) -> Floats:
             rows.append([float(v) for v in vector])
         except (ValueError, TypeError, OverflowError, RecursionError):
             raise InputError(
-                f"{name!r}: the embedding of {response!r} is {str(cell)[:40]!r}; it must be a list of numbers such as "
+                f"{name!r}: the embedding of {shown(response)} is {shown(cell)}; it must be a list of numbers such as "
                 "[0.1, -0.2]."
             ) from None
         if len(rows[-1]) != len(rows[0]) or not rows[0]:
             raise InputError(
-                f"{name!r}: the vector of {response!r} has {len(rows[-1])} entries, that of {ids[0]!r} has "
+                f"{name!r}: the vector of {shown(response)} has {len(rows[-1])} entries, that of {shown(ids[0])} has "
                 f"{len(rows[0])}; all must have the same number, at least one."
             )
     made = np.array(rows, dtype=np.float64)
@@ -261,8 +261,8 @@ def _require_finite(name: str, ids: Sequence[str], vectors: Floats) -> None:
     if len(bad):
         row, entry = bad[0]
         raise InputError(
-            f"{name!r}: the vector of {ids[row]!r} has {vectors[row, entry]} at entry {entry + 1}; every entry must be "
-            "a finite number."
+            f"{name!r}: the vector of {shown(ids[row])} has {vectors[row, entry]} at entry {entry + 1}; every entry "
+            "must be a finite number."
         )
 
 
@@ -273,8 +273,8 @@ def _matched(name: str, ids: Sequence[str], vectors: Floats, rule: str, found: C
     rows = {response: at[response] for response in known if response in at}
     if not rows:
         raise InputError(
-            f"None of the {len(ids):,} ids of {name!r} belongs to these pairs. The file has {', '.join(ids[:3])} ...; "
-            f"the pairs have {', '.join(known[:3])} ...."
+            f"None of the {len(ids):,} ids of {name!r} belongs to these pairs. The file has {listed(ids, 3)}; "
+            f"the pairs have {listed(known, 3)}."
         )
     _share_twins(name, rows, vectors, found)
     sides = found.comparisons[["response_a", "response_b"]].astype(str).to_numpy().tolist()
@@ -303,8 +303,8 @@ def _share_twins(name: str, rows: dict[str, int], vectors: Floats, found: Compar
         twin = first.setdefault((item, text), response)
         if not np.array_equal(vectors[rows[twin]], vectors[rows[response]]):
             raise InputError(
-                f"{name!r}: {twin!r} and {response!r} are the same text under one prompt and have different vectors. "
-                "One of them is at the wrong place."
+                f"{name!r}: {shown(twin)} and {shown(response)} are the same text under one prompt and have different "
+                "vectors. One of them is at the wrong place."
             )
     for response, item, text in texts:
         if response not in rows and (item, text) in first:
@@ -332,7 +332,7 @@ def load_embeddings(spec: str, root: Path) -> dict[str, Floats]:
     digest = spec.removeprefix(SPEC)
     path = root / f"{digest}.parquet"
     if not (digest.isalnum() and path.is_file()):
-        raise InputError(f"There are no embeddings {spec!r} on this machine. Give the file again.")
+        raise InputError(f"There are no embeddings {shown(spec)} on this machine. Give the file again.")
     try:
         frame = pd.read_parquet(path)
         vectors = np.stack(frame[EMBEDDING].to_list()).astype(np.float64)

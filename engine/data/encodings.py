@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from engine.core.errors import InputError
+from engine.core.errors import InputError, shown
 
 TITLES = {
     "utf-8": "UTF-8",
@@ -91,7 +91,7 @@ def encoding_name(spelled: str) -> str:
     if name not in TITLES:
         hint = " (say utf-16-le or utf-16-be)" if name == "utf-16" else ""
         raise InputError(
-            f"The encoding {spelled!r} is not read{hint}; allowed: {', '.join(CHOICES)}. "
+            f"The encoding {shown(spelled)} is not read{hint}; allowed: {', '.join(CHOICES)}. "
             "Save a file in another encoding as UTF-8 first."
         )
     return name

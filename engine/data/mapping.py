@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from engine.core.errors import InputError
+from engine.core.errors import InputError, listed, shown
 
 if TYPE_CHECKING:
     from engine.data.dataset import Dataset
@@ -53,7 +53,7 @@ def known_right(dataset: Dataset) -> dict[str, bool]:
         right = says_correct(label)
         if right is None:
             raise InputError(
-                f"The data {dataset.name} have the quality {str(label)[:40]!r} for the response {str(response)!r}, "
+                f"The data {dataset.name} have the quality {shown(label)} for the response {shown(response)}, "
                 f"which says neither correct nor incorrect. Read are {SPELLINGS}. Write one of these, or leave the "
                 "cell empty: then the response is not asked about."
             )
@@ -331,21 +331,22 @@ def check_mapping(frame: pd.DataFrame, mapping: Mapping[str, str | None]) -> dic
     columns = list(map(str, frame.columns))
     for name, column in chosen.items():
         if name not in _KNOWN:
-            raise InputError(f"There is no field {name!r}; fields: {', '.join(_KNOWN)}.")
+            raise InputError(f"There is no field {shown(name)}; fields: {', '.join(_KNOWN)}.")
         if column not in columns:
             raise InputError(
-                f"The file has no column {column!r} for the field {name}. Its columns: {', '.join(columns)}."
+                f"The file has no column {shown(column)} for the field {name}. Its columns: {listed(columns)}."
             )
     if "response" not in chosen:
         raise InputError(
             "No column is chosen for the response, the text that is judged. "
-            f"Choose one of the file's columns: {', '.join(columns)}."
+            f"Choose one of the file's columns: {listed(columns)}."
         )
     for name, column in chosen.items():
         others = [n for n, c in chosen.items() if c == column and n != name]
         if others:
             raise InputError(
-                f"Column {column!r} is chosen for both {name} and {others[0]}. Choose another column for one of them."
+                f"Column {shown(column)} is chosen for both {name} and {others[0]}. Choose another column for one "
+                "of them."
             )
     return chosen
 

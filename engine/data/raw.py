@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from engine.core.errors import InputError
+from engine.core.errors import InputError, listed, shown
 from engine.core.json import dumps
 from engine.data.encodings import TITLES, Candidate
 
@@ -127,6 +127,9 @@ MAX_ROWS = 200_000
 MAX_COLUMNS = 1_000
 """Most columns of a file; JSON lines could otherwise bring new ones on every line."""
 
+MAX_COLUMN_NAME = 1_000
+"""Longest name of a column [characters]."""
+
 MAX_CELLS = 16_000_000
 """Most cells of a table; a few short records under many columns would otherwise fill the memory with nothing."""
 
@@ -203,13 +206,13 @@ class RawTable:
         """
         if not self.candidates:
             return
-        shown = [
+        candidates = [
             f"{c.encoding} ({c.title}):" + "".join(f"\n    line {number}: {text}" for number, text in c.lines)
             for c in self.candidates
         ]
         raise InputError(
             f"The encoding of {filename!r} is not certain. {self.doubt} It could be\n  "
-            + "\n  ".join(shown)
+            + "\n  ".join(candidates)
             + f"\n{next_step}"
         )
 
@@ -248,14 +251,25 @@ def check_header(filename: str, header: Sequence[str], line: int) -> None:
             f"(line {line}). Name it or remove it (pandas writes one unless to_csv gets index=False)."
         )
     check_width(filename, len(names))
+    for name in names:
+        check_name(filename, name, line)
     first: dict[str, int] = {}
     for i, name in enumerate(names):
         if name in first:
             raise InputError(
-                f"{filename!r}: the column name {name!r} stands twice in the header (line {line}), as "
+                f"{filename!r}: the column name {shown(name)} stands twice in the header (line {line}), as "
                 f"columns {first[name] + 1} and {i + 1}. Give each column its own name."
             )
         first[name] = i
+
+
+def check_name(filename: str, name: str, line: int) -> None:
+    """Raises InputError for a column name longer than `MAX_COLUMN_NAME`; it is probably a text."""
+    if len(name) > MAX_COLUMN_NAME:
+        raise InputError(
+            f"{filename!r}: {shown(name)} on line {line} cannot name a column, whose name has at most "
+            f"{MAX_COLUMN_NAME:,} characters. Is the header missing, or is the delimiter another one?"
+        )
 
 
 def check_width(filename: str, width: int) -> None:
@@ -286,7 +300,7 @@ def check_unpacked(filename: str, size: int) -> None:
 
 def no_records(filename: str, header: Sequence[str]) -> InputError:
     """The error for a file that has column names and nothing below them."""
-    return InputError(f"{filename!r} has a header ({', '.join(header)}) and no records. Add one record a response.")
+    return InputError(f"{filename!r} has a header ({listed(header)}) and no records. Add one record a response.")
 
 
 def long_cells(row: int, line: int, columns: Sequence[str], cells: Sequence[str | None]) -> list[Problem]:

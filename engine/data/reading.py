@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import PurePath
 
-from engine.core.errors import InputError
+from engine.core.errors import InputError, listed, shown
 from engine.data.encodings import Decoded, decode
 from engine.data.raw import (
     DELIMITERS,
@@ -18,6 +18,7 @@ from engine.data.raw import (
     Problem,
     RawTable,
     check_count,
+    check_name,
     check_width,
     frame_of,
     long_cells,
@@ -102,7 +103,7 @@ def _delimiter(spelled: str | None) -> str | None:
     for delimiter, name in DELIMITERS.items():
         if spelled.strip().lower() == name or (spelled, name) == (r"\t", "tab"):
             return delimiter
-    raise InputError(f"The delimiter {spelled!r} is not known; allowed: {', '.join(DELIMITERS.values())}.")
+    raise InputError(f"The delimiter {shown(spelled)} is not known; allowed: {', '.join(DELIMITERS.values())}.")
 
 
 def _read_json(filename: str, decoded: Decoded, key: str | None) -> RawTable:
@@ -112,8 +113,8 @@ def _read_json(filename: str, decoded: Decoded, key: str | None) -> RawTable:
         return _of_records(filename, decoded, json_records(decoded.text), "jsonl")
     keys = [each.key for each in lists if each.key]
     if key is not None and key not in keys:
-        found = f"Its lists of objects: {', '.join(keys)}." if keys else "It is one list."
-        raise InputError(f"{filename!r} has no list of objects under the key {key!r}. {found}")
+        found = f"Its lists of objects: {listed(keys)}." if keys else "It is one list."
+        raise InputError(f"{filename!r} has no list of objects under the key {shown(key)}. {found}")
     chosen = lists[0] if key is None else next(each for each in lists if each.key == key)
     records = list_records(filename, decoded.text, chosen.start)
     return _of_records(filename, decoded, records, "json", chosen.key, keys)
@@ -140,7 +141,9 @@ def _of_records(
         for name in record.cells:
             if not name.strip():
                 raise InputError(f"{filename!r}: an object has a blank column name on line {record.line}. Name it.")
-            columns.setdefault(name, record.line)
+            if name not in columns:
+                check_name(filename, name, record.line)
+                columns[name] = record.line
         problems += long_cells(row, record.line, list(record.cells), list(record.cells.values()))
         check_width(filename, len(columns))
     check_count(filename, len(records), len(columns))

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from engine.core.errors import InputError
+from engine.core.errors import InputError, listed, shown
 from engine.core.files import read_file, user_path
 from engine.core.schema import NONE, VERDICTS, Order, Outcome, Protocol
 from engine.data.formats.base import Imported, Source
@@ -380,8 +380,6 @@ def _row(
 
 
 REPEATS = "repeats an earlier row"
-_SHOWN = 12
-"""Most names listed in a message."""
 
 
 @dataclass(frozen=True)
@@ -550,12 +548,13 @@ def _only_votes(found: Imported, source: Source) -> bool:
 def _selected(frame: pd.DataFrame, where: Mapping[str, str]) -> list[int]:
     keep = pd.Series(True, index=frame.index)
     for column, value in where.items():
+        asked = listed([f"{column}={value}"])
         if column not in frame.columns:
-            raise InputError(f"{column}={value}: the file has no column {column!r}. It has: {_listed(frame.columns)}.")
+            raise InputError(f"{asked}: the file has no column {shown(column)}. It has: {listed(frame.columns)}.")
         hit = frame[column] == value
         if not hit.any():
             found = frame[column].dropna().unique()
-            raise InputError(f"{column}={value}: no record has that value. The column holds {_listed(found)}.")
+            raise InputError(f"{asked}: no record has that value. The column holds {listed(found)}.")
         keep &= hit
     return [int(i) for i in keep.to_numpy().nonzero()[0]]
 
@@ -594,20 +593,15 @@ def _conflict(before: RecordedRow, row: RecordedRow, frame: pd.DataFrame, used: 
     apart = [c for c in map(str, frame.columns) if c not in joined and a[c] != b[c] and str(a[c]) != str(b[c])]
     # Columns that hold free text or counts differ by themselves and select nothing.
     telling = [c for c in apart if frame[c].nunique() <= max(2, len(frame) // 20)]
-    hint = " or ".join(f"{c}={_listed(frame[c].dropna().unique(), 4)}" for c in telling)
+    hint = " or ".join(f"{c}={listed(frame[c].dropna().unique(), 4)}" for c in telling[:6])
     return (
-        f"Rows {before.row} and {row.row} give different verdicts on one call ({', '.join(p for p in row.call if p)}). "
+        f"Rows {before.row} and {row.row} give different verdicts on one call ({listed(p for p in row.call if p)}). "
         + (
             f"Choose one recording: {hint}; or make the column part of the judge's name, map.judge=judge+{telling[0]}."
             if telling
             else "Keep one verdict for each call, or give the recordings a column that tells them apart."
         )
     )
-
-
-def _listed(values: object, most: int = _SHOWN) -> str:
-    shown = [str(v) for v in values]  # type: ignore[attr-defined]
-    return ", ".join(shown[:most]) + (f" and {len(shown) - most} more" if len(shown) > most else "")
 
 
 def _digest(content: bytes, selection: Selection) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pandas as pd
 
-from engine.core.errors import InputError
+from engine.core.errors import InputError, listed, shown
 from engine.core.files import make_folder, writing
 from engine.core.schema import ITEMS, RESPONSES, Task
 from engine.core.settings import get_settings
@@ -79,6 +79,8 @@ _DEMO_FIELDS = ("item_id", "response_id", "context", "reference", "group", "syst
 _ID = re.compile(r"[0-9a-f]{16}")
 _TABLES = {"items": ITEMS, "responses": RESPONSES}
 _MANIFEST = "manifest.json"
+_MOST_ERRORS = 20
+"""Errors that are named one by one."""
 
 
 def save_dataset(dataset: Dataset, root: Path) -> Path:
@@ -92,8 +94,10 @@ def save_dataset(dataset: Dataset, root: Path) -> Path:
         WriteError: it cannot be written.
     """
     if dataset.errors:
-        listed = "\n".join(f"- {p.where}: {p.what} {p.fix}" for p in dataset.errors)
-        raise InputError(f"The data set {dataset.name!r} cannot be saved as long as it has errors:\n{listed}")
+        errors = "\n".join(f"- {p.where}: {p.what} {p.fix}" for p in dataset.errors[:_MOST_ERRORS])
+        if (more := len(dataset.errors) - _MOST_ERRORS) > 0:
+            errors += f"\n- and {more:,} more"
+        raise InputError(f"The data set {dataset.name!r} cannot be saved as long as it has errors:\n{errors}")
     target = _folder(dataset.dataset_id, root)
     make_folder(root)
     with writing(target):
@@ -126,7 +130,7 @@ def load_dataset(dataset_id: str, root: Path) -> Dataset:
     if not (folder / _MANIFEST).is_file():
         known = [*DEMO_NAMES, *(m["dataset_id"] for m in list_datasets(root))]
         raise InputError(
-            f"There is no data set {dataset_id!r}. There are: {', '.join(known[:20])}. Upload the file again."
+            f"There is no data set {shown(dataset_id)}. There are: {listed(known)}. Upload the file again."
         )
     try:
         manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
@@ -185,7 +189,7 @@ def _folder(dataset_id: str, root: Path) -> Path:
     """The folder of an id; only 16 hex digits pass, so that no id can name a place outside `root`."""
     if not _ID.fullmatch(dataset_id):
         raise InputError(
-            f"{dataset_id[:80]!r} is not the id of a data set: 16 hex digits, or one of {', '.join(DEMO_NAMES)}."
+            f"{shown(dataset_id)} is not the id of a data set: 16 hex digits, or one of {', '.join(DEMO_NAMES)}."
         )
     return root / dataset_id
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from engine.core.errors import InputError
+from engine.core.errors import InputError, listed, shown
 from engine.core.files import is_formula, plain_cell
 from engine.core.json import check_depth
 from engine.data.encodings import Decoded
@@ -278,9 +278,9 @@ def json_lists(filename: str, text: str) -> list[JsonList]:
     if rest < len(text):
         raise _broken(filename, json.JSONDecodeError("Extra data", text, rest))
     if not found:
-        shown = ", ".join(keys[:12]) or "no key"
         raise InputError(
-            f"{filename!r} is one JSON object ({shown}), and no value in it is a list of objects. {wanted}"
+            f"{filename!r} is one JSON object ({listed(keys) or 'no key'}), and no value in it is a list of objects. "
+            f"{wanted}"
         )
     return found
 
@@ -335,7 +335,7 @@ def _members(filename: str, text: str, start: int) -> tuple[list[JsonList], list
             if not isinstance(key, str) or not text.startswith(":", at):
                 raise json.JSONDecodeError("Expecting a key and ':'", text, at)
             if key in keys:
-                raise InputError(f"{filename!r}: the key {key!r} stands twice in the object. Keep one.")
+                raise InputError(f"{filename!r}: the key {shown(key)} stands twice in the object. Keep one.")
             keys[key] = None
             at = _skip(text, at + 1)
             value, end = _LENIENT.raw_decode(text, at)
@@ -397,10 +397,10 @@ def _without_unwritable(number: int, cells: dict[str, str | None]) -> JsonRecord
     """Refuse what JSON escapes can spell and no text file can hold: NUL and half a surrogate pair."""
     for key, cell in cells.items():
         if unwritable(key) or unwritable(cell or ""):
-            shown = key.encode("ascii", "backslashreplace").decode("ascii")
+            spelled = key[:60].encode("ascii", "backslashreplace").decode("ascii")
             return JsonRecord(
                 number,
-                fault=f"{shown} holds a NUL character or half of a surrogate pair, which is no text.",
+                fault=f"{spelled} holds a NUL character or half of a surrogate pair, which is no text.",
                 fix="Write the character itself, or a whole pair such as \\ud83d\\ude00.",
             )
     return JsonRecord(number, cells)
@@ -423,7 +423,7 @@ def _object_without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for key, value in pairs:
         if key in out:
-            raise _RepeatedKeyError(f"the key {key!r} stands twice in one object")
+            raise _RepeatedKeyError(f"the key {shown(key)} stands twice in one object")
         out[key] = value
     return out
 

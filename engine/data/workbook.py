@@ -27,7 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from engine.core.errors import InputError, shown
+from engine.core.errors import InputError, listed, shown
 from engine.data.raw import (
     MAX_CELL,
     MAX_CELLS,
@@ -54,13 +54,13 @@ _LAST_COLUMN = 16_384
 _MOST_MEMBERS = 10_000
 _MOST = {
     "sheets": 256,
-    "styles, names and other settings": 200_000,
+    "styles, names and other settings": 50_000,
     "rows": _LAST_ROW,
-    "cells": 4_000_000,
-    "parts of cells": 8_000_000,
+    "cells": 2_000_000,
+    "parts of cells": 4_000_000,
     "columns in all rows together": MAX_CELLS,
-    "texts": 8_000_000,
-    "elements of charts, pivot tables and other parts": 2_000_000,
+    "texts": 4_000_000,
+    "elements of charts, pivot tables and other parts": 1_000_000,
 }
 """Most elements of each kind in the whole workbook: openpyxl makes objects of them, hundreds of bytes each."""
 _READ_WHOLE = ("workbook", "styleSheet", "Types", "Relationships", "coreProperties", "Properties")
@@ -188,6 +188,8 @@ class _Scan:
     def __init__(self, filename: str) -> None:
         self._filename = filename
         self._counts = dict.fromkeys(_MOST, 0)
+        self._formula = self._valued = self._textual = False
+        self._where = ""
         self._roots: dict[str, str] = {}
         self._main: set[str] = set()
         self._sheets: Counter[str] = Counter()
@@ -327,7 +329,7 @@ def _choose(filename: str, sheets: list[Any], wanted: str | None) -> Any:
         for each in sheets:
             if each.title == wanted:
                 return each
-        raise InputError(f"{filename!r} has no sheet {wanted!r}. Its sheets: {', '.join(names)}.")
+        raise InputError(f"{filename!r} has no sheet {shown(wanted)}. Its sheets: {listed(names)}.")
     if not sheets:
         raise InputError(f"{filename!r} has no sheet with cells. Save the table as xlsx or CSV again.")
     return next((s for s in sheets if s.sheet_state == "visible"), sheets[0])
@@ -348,9 +350,9 @@ def _read(filename: str, sheet: Any, names: list[str], without_value: set[str]) 
     rows = _rows(filename, sheet)
     header_row, header_cells = next(rows, (0, []))
     others = [n for n in names if n != sheet.title]
-    hint = f"Choose another sheet ({', '.join(others)})" if others else "Add a header and one record a response"
+    hint = f"Choose another sheet ({listed(others)})" if others else "Add a header and one record a response"
     if not header_cells:
-        raise InputError(f"The sheet {sheet.title!r} of {filename!r} is empty. {hint}.")
+        raise InputError(f"The sheet {shown(sheet.title)} of {filename!r} is empty. {hint}.")
     first, width = _columns(filename, header_cells)
     header = [""] * width
     for cell in header_cells:
@@ -368,8 +370,8 @@ def _read(filename: str, sheet: Any, names: list[str], without_value: set[str]) 
         problems += _unknown_values(len(lines), line, header, first, missing.pop(line, []))
         table.append(row)
     if not table:
-        named = f"The sheet {sheet.title!r} of {filename!r}"
-        raise InputError(f"{named} has a header ({', '.join(header)}) and no records. {hint}.")
+        named = f"The sheet {shown(sheet.title)} of {filename!r}"
+        raise InputError(f"{named} has a header ({listed(header)}) and no records. {hint}.")
     # a row of nothing but such formulas has no cell for openpyxl; it is named all the same
     problems += [_row_without_value(line) for line in sorted(missing) if line > header_row]
     return RawTable(frame_of(table, header), lines, "xlsx", "", "", problems, part=sheet.title, parts=names)
@@ -408,7 +410,7 @@ def _checked(row: int, line: int, cell: _Cell, column: str) -> tuple[str | None,
     """The cell's text and what is to be known about it."""
     where = place(row, line, column)
     if cell.kind == "e":
-        what = f"The cell holds the error {cell.value}; it counts as missing."
+        what = f"The cell holds the error {listed([cell.value])}; it counts as missing."
         return None, Problem("warning", where, what, "Correct the formula, or write the value itself.", row)
     text = _text(cell)
     if text is not None and unwritable(text):

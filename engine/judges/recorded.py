@@ -20,7 +20,7 @@ from urllib.parse import unquote
 
 import pandas as pd
 
-from engine.core.errors import InputError
+from engine.core.errors import InputError, listed, shown
 from engine.core.files import user_path
 from engine.core.schema import Order, Outcome, Protocol
 from engine.data.recording import Recording, Selection, read_recording
@@ -139,8 +139,8 @@ def make_recorded(spec: str, *, roots: Sequence[Path] = (), threshold: float = 0
     if len(judges) > 1:
         column = recording.fields["judge"]
         raise InputError(
-            f"{path.name!r} holds verdicts of {len(judges)} judges: {', '.join(judges[:20])}. Choose one by its "
-            f"column, for example {RECORDED}{path.name}?{column.split('+')[0]}={judges[0].split('/')[0]}."
+            f"{path.name!r} holds verdicts of {len(judges)} judges: {listed(judges)}. Choose one by its "
+            f"column, for example {RECORDED}{path.name}?{column.split('+')[0]}={listed(judges[0].split('/')[:1])}."
         )
     decided = recording.protocol is not Protocol.VERIFIER or "verdict" in recording.fields
     return RecordedJudge(
@@ -156,7 +156,7 @@ def read_spec(spec: str) -> tuple[str, Selection]:
     """
     name, _, query = spec.removeprefix(RECORDED).partition("?")
     if not spec.startswith(RECORDED) or not name:
-        raise InputError(f"{spec!r} names no recording. Write recorded:FILE, for example recorded:verdicts.csv.")
+        raise InputError(f"{shown(spec)} names no recording. Write recorded:FILE, for example recorded:verdicts.csv.")
     parts: dict[str, dict[str, str]] = {"map": {}, "label": {}, "layout": {}, "format": {}, "where": {}}
     for piece in filter(None, query.split("&")):  # parse_qsl would turn the + of judge+prompt into a space
         key, equals, value = piece.partition("=")
@@ -165,7 +165,7 @@ def read_spec(spec: str) -> tuple[str, Selection]:
             rest = unquote(key)
             kind = rest if rest in ("layout", "format") else "where"
         if not equals or rest in parts[kind]:
-            raise InputError(f"{piece!r} in {spec!r}: write each key once, as key=value.")
+            raise InputError(f"{shown(piece)} in {shown(spec)}: write each key once, as key=value.")
         parts[kind][rest] = unquote(value)
     how = (parts[kind].get(kind, "") for kind in ("layout", "format"))
     return name, Selection(parts["where"], parts["map"], parts["label"], *how)

@@ -211,6 +211,7 @@ def _json(data: bytes, name: str) -> dict[str, Any]:
     try:
         found = json.loads(data.decode("utf-8"))
         check_depth(found)
+        dumps(found).encode("utf-8")  # half of a surrogate pair can be spelled, and never be written
     except (ValueError, RecursionError) as error:
         raise RunError(f"{name} is no JSON ({type(error).__name__}); nothing was imported.") from None
     if not isinstance(found, dict):

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from engine.core.errors import InputError
+from engine.core.errors import InputError, shown
 from engine.core.json import check_depth
 from engine.core.schema import COMPARISONS, ITEMS, NONE, RESPONSES, VERDICTS, Order, Outcome, Protocol
 from engine.data.raw import Problem, RawTable, Severity, place
@@ -94,7 +94,7 @@ class Record:
             return found
         except (ValueError, RecursionError):
             raise RowError(
-                f"{column} holds {value[:40]!r}, which is no JSON.", "Export the file as JSON lines or parquet.", column
+                f"{column} holds {shown(value)}, which is no JSON.", "Export the file as JSON lines or parquet.", column
             ) from None
 
 
@@ -363,7 +363,7 @@ class Builder:
         found = rule.get(normalised(label))
         if found is None:
             known = ", ".join(dict.fromkeys(rule))
-            raise RowError(f"{column} {label[:40]!r} is in no rule.", f"Known: {known}. Rename the label.", column)
+            raise RowError(f"{column} {shown(label)} is in no rule.", f"Known: {known}. Rename the label.", column)
         self.labels.setdefault(label, found.value)
         return found.value
 
@@ -419,7 +419,7 @@ class Builder:
             if old is not None and new is not None and old != new:
                 first = self._first[key, str(row[key])]
                 raise RowError(
-                    f"{key} {str(row[key])[:60]!r} stands in row {first} with another {name}.",
+                    f"{key} {shown(row[key])} stands in row {first} with another {name}.",
                     "Give the two different ids, or make them the same to the last character.",
                 )
 

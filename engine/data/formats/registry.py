@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from engine.core.errors import InputError
+from engine.core.errors import InputError, listed, shown
 from engine.data.encodings import TITLES
 from engine.data.formats.alpaca import ALPACA
 from engine.data.formats.arena import ARENA
@@ -85,10 +85,12 @@ def format_named(name: str) -> tuple[Format, str]:
     base, colon, aspect = name.partition(":")
     form = FORMATS.get(base)
     if form is None:
-        raise InputError(f"There is no format {name!r}. Formats: {', '.join(FORMATS)}; or {TABLE} for a plain table.")
+        raise InputError(
+            f"There is no format {shown(name)}. Formats: {', '.join(FORMATS)}; or {TABLE} for a plain table."
+        )
     if colon and aspect not in form.aspects:
         offered = f"Aspects: {', '.join(form.aspects)}." if form.aspects else "It has no aspects."
-        raise InputError(f"The format {base} has no aspect {aspect!r}. {offered}")
+        raise InputError(f"The format {base} has no aspect {shown(aspect)}. {offered}")
     return form, aspect
 
 
@@ -133,7 +135,7 @@ def _only_list(source: Source) -> str:
     keys = [k for k, v in (source.document or {}).items() if isinstance(v, list) and v and isinstance(v[0], dict)]
     if len(keys) != 1:
         raise InputError(
-            f"{source.filename!r} is one JSON object with {len(keys)} lists of objects ({', '.join(keys) or 'none'}), "
+            f"{source.filename!r} is one JSON object with {len(keys)} lists of objects ({listed(keys) or 'none'}), "
             "and the format has one. Name the list with --sheet KEY."
         )
     return keys[0]
@@ -145,7 +147,7 @@ def read_source(source: Source, name: str) -> Imported:
     if lacks := form.lacks(source):
         raise InputError(
             f"{source.filename!r} cannot be read as {form.title} ({form.name}): {lacks}. It has: "
-            f"{', '.join(sorted(source.columns)[:20]) or 'no columns'}. Choose another format, or {TABLE} for a plain "
+            f"{listed(sorted(source.columns)) or 'no columns'}. Choose another format, or {TABLE} for a plain "
             "table."
         )
     if source.table:

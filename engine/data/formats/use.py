@@ -7,7 +7,7 @@ from collections import Counter
 
 import pandas as pd
 
-from engine.core.errors import InputError
+from engine.core.errors import InputError, listed, shown
 from engine.core.schema import COMPARISONS, Order, Protocol
 from engine.data.comparisons import ONE_TYPE, Comparisons, pairs_digest
 from engine.data.dataset import MAX_NAME, Dataset, content_digest
@@ -135,7 +135,7 @@ def _verdicts_of(found: Imported, judge: str) -> dict[tuple[str, str], dict[str,
     pairwise = found.verdicts[found.verdicts["protocol"] == Protocol.PAIRWISE.value]
     judges = list(pairwise["judge"].unique())
     if judge and judge not in judges:
-        raise InputError(f"{found.name!r} holds no verdicts of {judge!r} on pairs. Judges: {', '.join(judges)}.")
+        raise InputError(f"{found.name!r} holds no verdicts of {shown(judge)} on pairs. Judges: {listed(judges)}.")
     if not judge and len(judges) != 1:
         return {}
     out: dict[tuple[str, str], dict[str, str | None]] = {}

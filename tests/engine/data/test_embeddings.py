@@ -109,6 +109,27 @@ def _with(entry) -> np.ndarray:
     return changed
 
 
+def header(text: bytes) -> bytes:
+    """A NumPy file with this text as its header."""
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + bytes(64)
+
+
+BROKEN_HEADERS = [
+    b"",
+    b"{",
+    b"\x00\xff'",
+    b"{'descr': '<f8'}",
+    b"{'descr': '<f8', 'fortran_order': False, 'shape': (-1, -8)}",
+    b"{'descr': '<f8', 'fortran_order': False, 'shape': 3}",
+    b"{'descr': [], 'fortran_order': 0, 'shape': ()}",
+    b"{'descr': 7, 'fortran_order': False, 'shape': (8,)}",
+    b"{'descr': '<f8', 'fortran_order': False, 'shape': (" + b"9" * 5_000 + b",)}",
+    b"(" * 3_000,
+    b"{[]: 1}",
+    b'"' * 3,
+]
+
+
 def _bomb() -> bytes:
     out = io.BytesIO()
     np.lib.format.write_array_header_1_0(out, {"descr": "<f8", "fortran_order": False, "shape": (10**9, 10**9)})
@@ -130,6 +151,7 @@ RAGGED = "\n".join(json.dumps({"response_id": i, "embedding": [1.0] * (2 + (i ==
         ("v.npy", npy(VECTORS)[:-8], "cut short or damaged"),
         ("v.npy", _bomb(), "cut short or damaged"),
         ("v.npy", b"no array", "no readable NumPy file"),
+        *((("v.npy", header(text), "NumPy file|holds|shape")) for text in BROKEN_HEADERS),
         ("v.pkl", pickle.dumps(VECTORS), "no file of embeddings"),
         ("v.csv", csv_file(_with(np.nan)), "the vector of 'p2:b' has '' in column 'd1'"),
         ("v.csv", csv_file(ids=[*IDS[:-1], IDS[0]]), "two vectors for response_id 'p0:a'"),
