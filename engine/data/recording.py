@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -72,6 +73,8 @@ class RecordedRow:
     Attributes:
         row: 1-based record number.
         judge: as the file names it; empty where it does not.
+        scope: the item that the ids count within, as the file names it; empty where it names none.
+        system, system_b: what wrote the responses; empty where the file does not say.
         response_b: empty unless a pair.
         order: None unless a pair.
     """
@@ -81,6 +84,9 @@ class RecordedRow:
     protocol: Protocol
     attack: str
     defense: str
+    scope: str
+    system: str
+    system_b: str
     item_id: str
     response_id: str
     response_b: str
@@ -95,9 +101,10 @@ class RecordedRow:
 
     @property
     def call(self) -> tuple[str, ...]:
-        """What makes this call the same call as another: judge, arm, and the responses as they were shown."""
+        """What makes this call the same call as another: judge, arm, item, and the responses as they were shown."""
         shown = (self.response_id, self.response_b)
-        return (self.judge, self.attack, self.defense, *(shown[::-1] if self.order is Order.BA else shown))
+        ids = shown[::-1] if self.order is Order.BA else shown
+        return (self.judge, self.attack, self.defense, self.scope, *ids)
 
     def as_verdict(self, unnamed: str) -> dict[str, object]:
         """A row of the `verdicts` table; `unnamed` stands in for a missing judge."""
@@ -172,7 +179,7 @@ def read_rows(
             continue
         for label in _labels(record):
             out.spellings.setdefault(label, read_as(label, layout, rule))
-    out.rows = _named_alike(out.rows)
+    out.rows = _named_alike(_named_apart(out))
     return out
 
 
@@ -246,14 +253,16 @@ def _slots(row: int, record: Cells, layout: Layout, rule: Rule) -> list[Recorded
         first, second = f"{item}:{record['system_first']}", f"{item}:{record['system_second']}"
     else:
         raise _LeftOutError("does not say which responses were compared")
-    _check_differ(first, second)
-    order = Order.AB if first < second else Order.BA
+    shown = [(first, record.get("system_first", "")), (second, record.get("system_second", ""))]
+    _check_differ(*shown)
+    (a, system_a), (b, system_b) = sorted(shown)
+    order = Order.AB if shown[0] == (a, system_a) else Order.BA
     label = record["slot_verdict"]
+    record = {**record, "system_a": system_a, "system_b": system_b}
     answer = _pair_answer(label, {k: v for k, v in record.items() if k not in ("p_a", "p_tie")}, rule)
-    a, b = sorted((first, second))
     if order is Order.BA:
         answer = _exchanged(answer)
-    return [_row(row, record, layout, item or f"{a}|{b}", a, b, order=order, answer=answer, raw=label)]
+    return [_row(row, record, layout, item or _pair_name(a, b), a, b, order=order, answer=answer, raw=label)]
 
 
 _READERS: dict[str, Callable[[int, Cells, Layout, Rule], list[RecordedRow]]] = {
@@ -287,14 +296,20 @@ def _pair_ids(record: Cells) -> tuple[str, str, str]:
         a, b = f"{pair}:a", f"{pair}:b"
     if not (a and b):
         raise _LeftOutError("does not say which responses were compared")
-    _check_differ(a, b)
+    _check_differ((a, record.get("system_a", "")), (b, record.get("system_b", "")))
     if "item_id" in record and not item:
         raise _LeftOutError("no item_id")
-    return item or pair or "|".join(sorted((a, b))), a, b
+    return item or pair or _pair_name(a, b), a, b
 
 
-def _check_differ(a: str, b: str) -> None:
-    if a == b:
+def _pair_name(a: str, b: str) -> str:
+    """The item of a pair that names none; two pairs never share one."""
+    return "|".join(re.sub(r"([\\|])", r"\\\1", name) for name in sorted((a, b)))
+
+
+def _check_differ(first: tuple[str, str], second: tuple[str, str]) -> None:
+    """Two responses are told apart by their ids, and by their systems where both are named."""
+    if first[0] == second[0] and (first[1] == second[1] or not (first[1] and second[1])):
         raise _LeftOutError("compares a response with itself")
 
 
@@ -324,13 +339,50 @@ def _largest(p_a: float, p_b: float, p_tie: float) -> Outcome:
     return Outcome.A if p_a > p_b else Outcome.B
 
 
+def _named_apart(read: RecordedRows) -> list[RecordedRow]:
+    """The rows, response ids that several systems share within an item made `ID:SYSTEM`."""
+    systems: dict[tuple[str, str], set[str]] = {}
+    for row in read.rows:
+        for response, system in ((row.response_id, row.system), (row.response_b, row.system_b)):
+            if system:
+                systems.setdefault((row.scope, response), set()).add(system)
+    shared = {key for key, names in systems.items() if len(names) > 1}
+    if not shared:
+        return read.rows
+    example = min(shared)[1]
+    what = f"{len(shared):,} response ids, for example {example[:40]!r}, stand for several systems of one item."
+    fix = "Each is named ID:SYSTEM. Give the responses ids of their own to name them yourself."
+    read.problems.append(Problem("warning", "the file", what, fix))
+    given = {(row.scope, name): name for row in read.rows for name in (row.response_id, row.response_b)}
+
+    def named(row: RecordedRow, response: str, system: str) -> str:
+        if (row.scope, response) not in shared or not system:
+            return response
+        made = f"{response}:{system}"
+        if given.setdefault((row.scope, made), response) != response:
+            raise InputError(
+                f"Row {row.row}: the response {response[:40]!r} of {system[:40]!r} would be called {made[:80]!r}, and "
+                "another response of its item is. Give the responses ids that differ."
+            )
+        return made
+
+    return [
+        replace(
+            row,
+            response_id=named(row, row.response_id, row.system),
+            response_b=named(row, row.response_b, row.system_b),
+        )
+        for row in read.rows
+    ]
+
+
 def _named_alike(rows: list[RecordedRow]) -> list[RecordedRow]:
     """Pairs (x, y) and (y, x) under the names of whichever came first, so that their two orders meet."""
-    names: dict[tuple[str, str], tuple[str, str]] = {}
+    names: dict[tuple[str, str, str], tuple[str, str]] = {}
     out = []
     for row in rows:
         pair = (row.response_id, row.response_b)
-        if row.order and names.setdefault((min(pair), max(pair)), pair) != pair:
+        if row.order and names.setdefault((row.scope, min(pair), max(pair)), pair) != pair:
             order = Order.BA if row.order is Order.AB else Order.AB
             a, b = pair[::-1]
             row = replace(row, response_id=a, response_b=b, order=order, answer=_exchanged(row.answer))
@@ -369,6 +421,9 @@ def _row(
         protocol=layout.protocol,
         attack=record.get("attack") or NONE,
         defense=record.get("defense") or NONE,
+        scope=record.get("item_id", ""),
+        system=record.get("system") or record.get("system_a") or "",
+        system_b=record.get("system_b", ""),
         item_id=item_id,
         response_id=response_id,
         response_b=response_b,

@@ -273,7 +273,7 @@ def plural(n: int, noun: str) -> str:
 
 Row = dict[str, Any]
 _ITEM_FIELDS = ("context", "reference", "group")
-_RESPONSE_FIELDS = ("text", "system", "human_score", "quality")
+_RESPONSE_FIELDS = ("item_id", "text", "system", "human_score", "quality")
 
 
 class Builder:
