@@ -92,8 +92,8 @@ LAYOUTS: dict[str, Layout] = {
 }
 """The column sets, by name. Each may also have the columns of `OPTIONAL`."""
 
-OPTIONAL = ("judge", "item_id", "attack", "defense", "unread_reason", "raw_text", "p_tie")
-"""Columns that any layout may have; attack and defense are `none` where absent or blank."""
+OPTIONAL = ("judge", "item_id", "attack", "defense", "unread_reason", "raw_text", "p_tie", "pass")
+"""Columns that any layout may have; attack and defense are `none` where absent or blank, pass stands beside a score."""
 
 ALIASES: dict[str, str] = {
     "question_id": "item_id",

@@ -24,7 +24,7 @@ import pandas as pd
 
 from engine.core.errors import InputError
 from engine.core.schema import Order, Outcome, Protocol
-from engine.data.recording import Recording, Selection, read_recording
+from engine.data.recording import Recording, Selection, in_spec, read_recording
 from engine.data.recordings import recording_file
 from engine.judges.base import Checkpoint, Cost, Request, Verdict, no_checkpoint
 
@@ -153,10 +153,9 @@ def make_recorded(spec: str, *, roots: Sequence[Path] = (), threshold: float = 0
     table = recording.verdicts
     judges = table["judge"].unique()
     if len(judges) > 1:
-        column = recording.fields["judge"]
         raise InputError(
             f"{path.name!r} holds verdicts of {len(judges)} judges: {', '.join(judges[:20])}. Choose one by its "
-            f"column, for example {RECORDED}{path.name}?{column.split('+')[0]}={judges[0].split('/')[0]}."
+            f"column, for example {RECORDED}{path.name}?{in_spec(*recording.first_judge)}."
         )
     return RecordedJudge(spec, recording, 0.5 if _decided(recording) else threshold)
 

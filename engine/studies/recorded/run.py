@@ -52,6 +52,8 @@ def _description(judge: RecordedJudge) -> dict[str, object]:
             "unread": recording.unread,
             "left_out": recording.left_out,
             "labels": recording.spellings,
+            "pass": recording.passed,
+            "warnings": recording.warnings,
         },
     }
 
