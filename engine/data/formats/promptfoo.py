@@ -225,7 +225,9 @@ def _graded(verdict: Row, look: Lookup) -> Row:
     passed = look.more(str(verdict["verdict_id"])).get("pass")
     if not isinstance(passed, bool):
         passed = score is not None and score > 0
-    return {"pass": passed, "score": score, "reason": verdict["raw_text"] or ""}
+    failed = str(verdict["unread_reason"] or "").startswith(GRADER)
+    marked = {"metadata": {"graderError": True}} if failed else {}
+    return {"pass": passed, "score": score, "reason": verdict["raw_text"] or "", **marked}
 
 
 def _places(items: list[str]) -> dict[str, Row]:

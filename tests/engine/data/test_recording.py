@@ -183,8 +183,11 @@ def test_repeats_are_dropped_and_contradictions_refused():
         parse(pairs.format("a"))
     assert parse(pairs.format("b")).left_out == {REPEATS: 1}
     text = "response_id,score,run\n" + "\n".join(f"r{i},{i % 5},{k}" for k in ("old", "new") for i in range(9))
-    with pytest.raises(InputError, match=r"Choose one recording: run=old, new; or .*map.judge=judge\+run"):
+    with pytest.raises(InputError, match=r"run=old or run=new; .*map.judge=run\.") as error:  # it names no judge
         parse(text.replace("r3,3,new", "r3,4,new"))
+    for hint in ("run=old", "run=new"):  # what is offered can be chosen
+        assert hint in str(error.value)
+        assert parse(text.replace("r3,3,new", "r3,4,new"), Selection(where=dict([hint.split("=")]))).n_selected == 9
     assert parse(text, Selection(where={"run": "new"})).n_selected == 9
 
 

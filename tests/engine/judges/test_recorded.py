@@ -182,3 +182,13 @@ def test_systems_that_share_an_id_are_told_apart(file):
     got = judge.judge([ask("1", system="x"), ask("1", system="y"), ask("1", system="z")])
     assert [v.score for v in got[:2]] == [4.0, 2.0]
     assert got[2].unread_reason == NOT_RECORDED
+
+
+@pytest.mark.parametrize("names", [("promptfoo/llm-rubric", "promptfoo/g-eval"), ("a&b", "100%"), ("x=y", "z")])
+def test_a_hint_to_choose_a_judge_can_be_followed(file, names):
+    path = file("item_id,response_id,judge,score\n" + "\n".join(f"q,r,{name},{i}" for i, name in enumerate(names)))
+    with pytest.raises(InputError) as error:
+        make_recorded(f"recorded:{path}")
+    hint = str(error.value).rpartition("?")[2].removesuffix(".")
+    judge = make_recorded(f"recorded:{path}?{hint}")
+    assert judge.recording.verdicts["judge"].unique().tolist() == [names[0]]
