@@ -17,7 +17,7 @@ from engine.data.formats.base import Imported, Source, records_of
 from engine.data.formats.opening import open_source
 from engine.data.formats.registry import FORMATS, TABLE, read_source, recognise
 from engine.data.formats.use import as_recording
-from engine.data.raw import Problem
+from engine.data.raw import Problem, cells_of
 from engine.data.reading import read_table
 from engine.data.recording_rows import WHOLE_FILE, RecordedRow, read_rows
 from engine.data.recording_rules import LAYOUTS, Layout, choose_layout, column_parts, name_fields, rule_of
@@ -289,7 +289,7 @@ def _cells(frame: pd.DataFrame, column: str) -> list[str]:
     )
     for more in others:
         first = first.str.cat(more, sep="/")
-    return [str(v) for v in first]
+    return list(map(str, cells_of(first)))
 
 
 def _without_repeats(

@@ -26,6 +26,9 @@ YES_FROM = 0.5
 _ROWS_LISTED = 200
 """Most problems listed by row; the counts by reason are complete."""
 
+_ORDERS = {order.value: order for order in Order}
+_IDS = ("response_id", "response_a", "first")
+"""Fields that name responses; without them their names are made of item and system, or of the pair."""
 Cells = Mapping[str, str]
 Rule = Mapping[str, Outcome]
 
@@ -34,7 +37,7 @@ class _LeftOutError(Exception):
     """The record does not say what was judged; its text is the reason."""
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Answer:
     """What the judge answered, in the pair's own names; missing numbers are None, so that answers compare."""
 
@@ -46,7 +49,7 @@ class Answer:
     unread_reason: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class RecordedRow:
     """One judge call of the file.
 
@@ -158,8 +161,9 @@ def read_rows(
                 out.problems.append(Problem("excluded", where, what, "Fill it in.", places[index][0]))
             continue
         for label in _labels(record):
-            out.spellings.setdefault(label, read_as(label, layout, rule))
-    out.rows = _named_alike(_named_apart(out))
+            if label not in out.spellings:
+                out.spellings[label] = read_as(label, layout, rule)
+    out.rows = _named_alike(_named_apart(out) if any(name in cells for name in _IDS) else out.rows)
     return out
 
 
@@ -185,7 +189,7 @@ def _pointwise(row: int, record: Cells, layout: Layout, rule: Rule) -> list[Reco
 def _verifier(row: int, record: Cells, layout: Layout, rule: Rule) -> list[RecordedRow]:
     label, number = record.get("verdict", ""), record.get("p_yes", "")
     p = probability(number)
-    outcome = rule.get(normalised(label))
+    outcome = rule.get(normalised(label)) if label else None
     if reason := record.get("unread_reason"):
         answer = Answer(unread_reason=reason)
     elif not label and not number:
@@ -204,11 +208,11 @@ def _verifier(row: int, record: Cells, layout: Layout, rule: Rule) -> list[Recor
 
 def _pair(row: int, record: Cells, layout: Layout, rule: Rule) -> list[RecordedRow]:
     order = record["order"].casefold()
-    if order not in tuple(Order):
+    if order not in _ORDERS:
         raise _LeftOutError("no order" if not order else f"order {order[:20]!r} is neither ab nor ba")
     answer = _pair_answer(record.get("outcome", ""), record, rule)
     ids = _pair_ids(record)
-    return [_row(row, record, layout, *ids, order=Order(order), answer=answer, raw=record.get("outcome", ""))]
+    return [_row(row, record, layout, *ids, order=_ORDERS[order], answer=answer, raw=record.get("outcome", ""))]
 
 
 def _unordered(row: int, record: Cells, layout: Layout, rule: Rule) -> list[RecordedRow]:
@@ -296,7 +300,7 @@ def _check_differ(first: tuple[str, str], second: tuple[str, str]) -> None:
 def _pair_answer(label: str, record: Cells, rule: Rule) -> Answer:
     number, tie_number = record.get("p_a", ""), record.get("p_tie", "")
     p, p_tie = probability(number), probability(tie_number) if tie_number else 0.0
-    outcome = rule.get(normalised(label))
+    outcome = rule.get(normalised(label)) if label else None
     if reason := record.get("unread_reason"):
         return Answer(unread_reason=reason)
     if not label and not number:

@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from engine.core.errors import InputError
 from engine.core.schema import Outcome, Protocol
@@ -172,6 +173,7 @@ def read_as(label: str, layout: Layout, rule: Mapping[str, Outcome]) -> str:
     return str(outcome or "")
 
 
+@lru_cache(maxsize=4096)
 def normalised(label: str) -> str:
     """Case, outer spaces and the brackets of [[A]] do not matter; an inner space is an underscore."""
     return re.sub(r"\s+", "_", label.strip().removeprefix("[[").removesuffix("]]").strip()).casefold()

@@ -17,6 +17,7 @@ from engine.core.errors import InputError
 from engine.data.encodings import Decoded
 from engine.data.raw import (
     DELIMITERS,
+    MAX_CELL,
     Problem,
     RawTable,
     check_count,
@@ -180,6 +181,8 @@ def _fit_record(cells: list[str], header: list[str], row: int, line: int) -> tup
     if len(header) > 1 and not any(cells):
         problem = Problem("excluded", place(row, line), "Every cell of the record is empty.", "Remove the line.", row)
         return list(cells), [problem]
+    if max(map(len, cells)) <= MAX_CELL:
+        return list(cells), []
     return [short(c) for c in cells], long_cells(row, line, header, cells)
 
 
