@@ -148,6 +148,9 @@ def _read(filename: str, decoded: Decoded, delimiter: str, *, quoted: bool) -> R
         for line, cells in records:
             lines.append(line)
             check_count(filename, len(lines))
+            if len(cells) == len(header) and 0 < max(map(len, cells)) <= MAX_CELL:
+                rows.append(cells)
+                continue
             row, found = _fit_record(cells, header, len(lines), line)
             rows.append(row)
             problems += found
@@ -181,8 +184,6 @@ def _fit_record(cells: list[str], header: list[str], row: int, line: int) -> tup
     if len(header) > 1 and not any(cells):
         problem = Problem("excluded", place(row, line), "Every cell of the record is empty.", "Remove the line.", row)
         return list(cells), [problem]
-    if max(map(len, cells)) <= MAX_CELL:
-        return list(cells), []
     return [short(c) for c in cells], long_cells(row, line, header, cells)
 
 
