@@ -211,7 +211,7 @@ def few_values(name: str, content_digest: str, most: int, form: str, _content: b
     """The columns with at least two and at most `most` values, and these; empty if the file cannot be read."""
     del content_digest  # part of the cache key only
     try:
-        frame = recorded_rows(name, _content, Selection(format=form))[0]
+        frame = recorded_rows(name, _content, Selection(format=form)).frame
     except EngineError:
         return {}
     values = {str(column): sorted(frame[column].dropna().unique()) for column in frame.columns}

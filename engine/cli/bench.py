@@ -18,7 +18,7 @@ BENCHES = {
     "coverage": ("coverage", "how often the intervals hold the truth, simulated"),
     "audit": ("audit", "transport audits of recorded verdicts: LLMBar's prompts and PandaLM"),
     "page": ("page", "first page, sliders and a job in a real browser"),
-    "formats": ("formats", "reading large files of known formats"),
+    "formats": ("formats", "reading large files: known formats, recordings, data sets"),
     "results": ("results", "write docs/results.md from the stored results"),
     "full": ("full_size", "the studies of the four papers at full size: the tables of assets/results"),
 }

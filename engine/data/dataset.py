@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from json.encoder import encode_basestring_ascii
 from typing import Any
 
 import pandas as pd
@@ -14,7 +14,7 @@ import pandas as pd
 from engine.core.errors import InputError, shown
 from engine.core.schema import ITEMS, RESPONSES, Table, Task
 from engine.data.mapping import SPELLINGS, check_mapping, parse_number, says_correct
-from engine.data.raw import Problem, RawTable, Severity, place
+from engine.data.raw import Problem, RawTable, Severity, cells_of, place
 
 # Mapped records -> rows of the items and responses tables, with every problem found on the way.
 
@@ -82,10 +82,9 @@ class Rows:
         out: list[Record] = []
         names = list(raw.frame.columns)
         positions = {field: names.index(column) for field, column in self._columns.items()}
-        for row, values in enumerate(raw.frame.itertuples(index=False, name=None), start=1):
+        for row, cells in enumerate(zip(*(cells_of(raw.frame[c]) for c in names), strict=True), start=1):
             if row in excluded:
                 continue
-            cells = tuple(v if isinstance(v, str) else None for v in values)
             mapped = {field: cells[i] for field, i in positions.items()}
             text = mapped.pop("response")
             kept = {f: v if v and v.strip() else None for f, v in mapped.items()}
@@ -413,8 +412,15 @@ def _lines(table: Table, frame: pd.DataFrame) -> Iterator[str]:
     # ids of sets that were saved before there were rules stay valid
     names = [name for name in table.names if name != "rules" or frame[name].notna().any()]
     yield json.dumps([table.name, *names])
-    for values in frame[names].itertuples(index=False, name=None):
-        yield json.dumps([None if isinstance(v, float) and math.isnan(v) else v for v in values])
+    for values in zip(*(map(_as_json, cells_of(frame[name])) for name in names), strict=True):
+        yield f"[{', '.join(values)}]"
+
+
+def _as_json(value: object) -> str:
+    """As `json.dumps` writes it, which for texts is much slower."""
+    if value is None:
+        return "null"
+    return encode_basestring_ascii(value) if isinstance(value, str) else json.dumps(value)
 
 
 def summarize(dataset: Dataset) -> Summary:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+import numpy as np
 import pandas as pd
 
 from engine.core.errors import InputError, listed, shown
@@ -331,3 +332,11 @@ def frame_of(rows: Sequence[Sequence[str | None]], columns: Sequence[str]) -> pd
     return pd.DataFrame(
         {name: pd.Series(list(column), dtype="str") for name, column in zip(columns, cells, strict=True)}
     )
+
+
+def cells_of(column: pd.Series) -> list[Any]:
+    """The cells with None for what is missing; much faster than walking over a column of texts."""
+    cells = np.array(column, dtype=object)
+    cells[column.isna().to_numpy()] = None
+    out: list[Any] = cells.tolist()
+    return out

@@ -1,385 +1,33 @@
-"""Files of verdicts that somebody already has: read, checked and counted, never guessed.
-
-A row that does not say what was judged is left out, with a reason. A row that says it and holds no usable
-verdict becomes an unread verdict, with a reason, so that it is counted beside the mean of its arm.
-"""
+"""Files of verdicts that somebody already has: read, checked and counted, never guessed."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pandas as pd
 
 from engine.core.errors import InputError, listed, shown
 from engine.core.files import read_file, user_path
-from engine.core.schema import NONE, VERDICTS, Order, Outcome, Protocol
-from engine.data.formats.base import Imported, Source
+from engine.core.schema import VERDICTS, Protocol
+from engine.data.formats.base import Imported, Source, records_of
 from engine.data.formats.opening import open_source
 from engine.data.formats.registry import FORMATS, TABLE, read_source, recognise
 from engine.data.formats.use import as_recording
-from engine.data.mapping import parse_number
-from engine.data.raw import Problem, place
+from engine.data.raw import Problem, cells_of
 from engine.data.reading import read_table
-from engine.data.recording_rules import (
-    LAYOUTS,
-    Layout,
-    choose_layout,
-    column_parts,
-    name_fields,
-    normalised,
-    probability,
-    read_as,
-    rule_of,
-)
-
-# Records of a verdict file -> judge calls: what was judged, what was answered, and why some are unread.
-
-NO_VERDICT = "no verdict recorded"
-YES_FROM = 0.5
-"""p_yes from which a verifier's verdict is yes."""
-_ROWS_LISTED = 200
-"""Most problems listed by row; the counts by reason are complete."""
-
-Cells = Mapping[str, str]
-Rule = Mapping[str, Outcome]
-
-
-class _LeftOutError(Exception):
-    """The record does not say what was judged; its text is the reason."""
-
-
-@dataclass(frozen=True)
-class Answer:
-    """Answer of the judge, in the pair's own names; missing numbers are None, so that answers compare."""
-
-    score: float | None = None
-    p_a: float | None = None
-    p_tie: float | None = None
-    p_yes: float | None = None
-    outcome: Outcome | None = None
-    unread_reason: str = ""
-
-
-@dataclass(frozen=True)
-class RecordedRow:
-    """One judge call of the file.
-
-    Attributes:
-        row: 1-based record number.
-        judge: as the file names it; empty where it does not.
-        response_b: empty unless a pair.
-        order: None unless a pair.
-    """
-
-    row: int
-    judge: str
-    protocol: Protocol
-    attack: str
-    defense: str
-    item_id: str
-    response_id: str
-    response_b: str
-    order: Order | None
-    answer: Answer
-    raw_text: str
-
-    @property
-    def unread_reason(self) -> str:
-        """Why there is no usable verdict; empty where there is one."""
-        return self.answer.unread_reason
-
-    @property
-    def call(self) -> tuple[str, ...]:
-        """Key of this call, equal for equal calls: judge, arm, and the responses as they were shown."""
-        shown = (self.response_id, self.response_b)
-        return (self.judge, self.attack, self.defense, *(shown[::-1] if self.order is Order.BA else shown))
-
-    def as_verdict(self, unnamed: str) -> dict[str, object]:
-        """A row of the `verdicts` table; `unnamed` stands in for a missing judge."""
-        a = self.answer
-        return {
-            "verdict_id": f"row-{self.row}" + (f"-{self.order}" if self.order else ""),
-            "judge": self.judge or unnamed,
-            "protocol": self.protocol.value,
-            "attack": self.attack,
-            "defense": self.defense,
-            "item_id": self.item_id,
-            "response_id": self.response_id,
-            "response_b": self.response_b or None,
-            "order": self.order.value if self.order else None,
-            "score": a.score,
-            "p_a": a.p_a,
-            "p_tie": a.p_tie,
-            "p_yes": a.p_yes,
-            "outcome": a.outcome.value if a.outcome else None,
-            "unread_reason": a.unread_reason or None,
-            "raw_text": self.raw_text or None,
-        }
-
-
-@dataclass
-class RecordedRows:
-    """Everything read from the records, and what was not."""
-
-    rows: list[RecordedRow] = field(default_factory=list)
-    left_out: Counter[str] = field(default_factory=Counter)
-    spellings: dict[str, str] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
-
-
-def read_rows(
-    cells: Mapping[str, Sequence[str]],
-    lines: Sequence[int],
-    chosen: Sequence[int],
-    faulty: Collection[int | None],
-    layout: Layout,
-    rule: Rule,
-) -> RecordedRows:
-    """Read the chosen records.
-
-    Args:
-        cells: field -> its cells over all records, stripped, blank where missing.
-        lines: the line of each record.
-        chosen: 0-based numbers of the records to read.
-        faulty: 1-based numbers of records the reader could not read.
-        layout: how a record says what was judged and answered.
-        rule: normalised label -> verdict.
-    """
-    out = RecordedRows()
-    if "item_id" not in cells and "comparison_id" not in cells:
-        what = f"No column item_id: each {'pair' if 'pair' in layout.name else 'response'} counts as its own item."
-        fix = "Add the item where several answer one prompt, or the intervals will be too narrow."
-        out.problems.append(Problem("warning", "the file", what, fix))
-    reader = _READERS[layout.name]
-    calls = 2 if layout.name == "pairwise-both" else 1
-    for index in chosen:
-        row = index + 1
-        record = {name: column[index] for name, column in cells.items()}
-        try:
-            if row in faulty:
-                raise _LeftOutError("record cannot be read")
-            out.rows += reader(row, record, layout, rule)
-        except _LeftOutError as reason:
-            out.left_out[str(reason)] += calls
-            if len(out.problems) < _ROWS_LISTED:
-                where = place(row, lines[index])
-                out.problems.append(Problem("excluded", where, f"Left out: {reason}.", "Fill it in.", row))
-            continue
-        for label in _labels(record):
-            out.spellings.setdefault(label, read_as(label, layout, rule))
-    out.rows = _named_alike(out.rows)
-    return out
-
-
-def _labels(record: Cells) -> list[str]:
-    names = ("outcome", "outcome_ab", "outcome_ba", "slot_verdict", "verdict")
-    return [record[n] for n in names if record.get(n)]
-
-
-def _pointwise(row: int, record: Cells, layout: Layout, rule: Rule) -> list[RecordedRow]:  # noqa: ARG001
-    text = record["score"]
-    score = parse_number(text)
-    if reason := record.get("unread_reason"):
-        answer = Answer(unread_reason=reason)
-    elif not text:
-        answer = Answer(unread_reason=NO_VERDICT)
-    elif score is None:
-        answer = Answer(unread_reason=f"score {text[:40]!r} is no number")
-    else:
-        answer = Answer(score=score)
-    return [_row(row, record, layout, *_response(record), answer=answer, raw=text if score is None else "")]
-
-
-def _verifier(row: int, record: Cells, layout: Layout, rule: Rule) -> list[RecordedRow]:
-    label, number = record.get("verdict", ""), record.get("p_yes", "")
-    p = probability(number)
-    outcome = rule.get(normalised(label))
-    if reason := record.get("unread_reason"):
-        answer = Answer(unread_reason=reason)
-    elif not label and not number:
-        answer = Answer(unread_reason=NO_VERDICT)
-    elif label and outcome is None:
-        answer = Answer(unread_reason=_unknown(label))
-    elif number and math.isnan(p):
-        answer = Answer(unread_reason=f"p_yes {number[:40]!r} is not in 0 to 1")
-    elif outcome and number and (p >= YES_FROM) != (outcome is Outcome.YES):
-        answer = Answer(unread_reason="verdict and p_yes disagree")
-    else:
-        yes = p if number else float(outcome is Outcome.YES)
-        answer = Answer(p_yes=yes, outcome=outcome or (Outcome.YES if p >= YES_FROM else Outcome.NO))
-    return [_row(row, record, layout, *_response(record), answer=answer, raw=label)]
-
-
-def _pair(row: int, record: Cells, layout: Layout, rule: Rule) -> list[RecordedRow]:
-    order = record["order"].casefold()
-    if order not in tuple(Order):
-        raise _LeftOutError("no order" if not order else f"order {order[:20]!r} is neither ab nor ba")
-    answer = _pair_answer(record.get("outcome", ""), record, rule)
-    ids = _pair_ids(record)
-    return [_row(row, record, layout, *ids, order=Order(order), answer=answer, raw=record.get("outcome", ""))]
-
-
-def _unordered(row: int, record: Cells, layout: Layout, rule: Rule) -> list[RecordedRow]:
-    answer = _pair_answer(record.get("outcome", ""), record, rule)
-    return [_row(row, record, layout, *_pair_ids(record), answer=answer, raw=record.get("outcome", ""))]
-
-
-def _both(row: int, record: Cells, layout: Layout, rule: Rule) -> list[RecordedRow]:
-    ids = _pair_ids(record)
-    plain = {k: v for k, v in record.items() if k not in ("p_a", "p_tie")}  # one number cannot be of both orders
-    return [
-        _row(row, record, layout, *ids, order=order, answer=_pair_answer(label, plain, rule), raw=label)
-        for order, label in ((Order.AB, record["outcome_ab"]), (Order.BA, record["outcome_ba"]))
-    ]
-
-
-def _slots(row: int, record: Cells, layout: Layout, rule: Rule) -> list[RecordedRow]:
-    item = record.get("item_id", "")
-    if record.get("first") and record.get("second"):
-        first, second = record["first"], record["second"]
-    elif item and record.get("system_first") and record.get("system_second"):
-        first, second = f"{item}:{record['system_first']}", f"{item}:{record['system_second']}"
-    else:
-        raise _LeftOutError("does not say which responses were compared")
-    _check_differ(first, second)
-    order = Order.AB if first < second else Order.BA
-    label = record["slot_verdict"]
-    answer = _pair_answer(label, {k: v for k, v in record.items() if k not in ("p_a", "p_tie")}, rule)
-    a, b = sorted((first, second))
-    if order is Order.BA:
-        answer = _exchanged(answer)
-    return [_row(row, record, layout, item or f"{a}|{b}", a, b, order=order, answer=answer, raw=label)]
-
-
-_READERS: dict[str, Callable[[int, Cells, Layout, Rule], list[RecordedRow]]] = {
-    "pointwise": _pointwise,
-    "verifier": _verifier,
-    "pairwise": _pair,
-    "pairwise-unordered": _unordered,
-    "pairwise-slots": _slots,
-    "pairwise-both": _both,
-}
-
-
-def _response(record: Cells) -> tuple[str, str]:
-    """Item and response; a response without an id is `item:system`, one without an item is its own."""
-    item, response = record.get("item_id", ""), record.get("response_id", "")
-    if not response and item and record.get("system"):
-        response = f"{item}:{record['system']}"
-    if not response:
-        raise _LeftOutError("does not say which response was judged")
-    if "item_id" in record and not item:
-        raise _LeftOutError("no item_id")
-    return item or response, response
-
-
-def _pair_ids(record: Cells) -> tuple[str, str, str]:
-    item, pair = record.get("item_id", ""), record.get("comparison_id", "")
-    a, b = record.get("response_a", ""), record.get("response_b", "")
-    if not (a and b) and item and record.get("system_a") and record.get("system_b"):
-        a, b = f"{item}:{record['system_a']}", f"{item}:{record['system_b']}"
-    if not (a and b) and pair:
-        a, b = f"{pair}:a", f"{pair}:b"
-    if not (a and b):
-        raise _LeftOutError("does not say which responses were compared")
-    _check_differ(a, b)
-    if "item_id" in record and not item:
-        raise _LeftOutError("no item_id")
-    return item or pair or "|".join(sorted((a, b))), a, b
-
-
-def _check_differ(a: str, b: str) -> None:
-    if a == b:
-        raise _LeftOutError("compares a response with itself")
-
-
-def _pair_answer(label: str, record: Cells, rule: Rule) -> Answer:
-    number, tie_number = record.get("p_a", ""), record.get("p_tie", "")
-    p, p_tie = probability(number), probability(tie_number) if tie_number else 0.0
-    outcome = rule.get(normalised(label))
-    if reason := record.get("unread_reason"):
-        return Answer(unread_reason=reason)
-    if not label and not number:
-        return Answer(unread_reason=NO_VERDICT)
-    if label and outcome is None:
-        return Answer(unread_reason=_unknown(label))
-    if not number:
-        return Answer(p_a=float(outcome is Outcome.A), p_tie=float(outcome is Outcome.TIE), outcome=outcome)
-    if math.isnan(p + p_tie) or p + p_tie > 1 + 1e-9:
-        return Answer(unread_reason="p_a and p_tie are not probabilities")
-    likely = _largest(p, max(0.0, 1 - p - p_tie), p_tie)
-    if outcome and outcome is not likely:
-        return Answer(unread_reason="outcome and p_a disagree")
-    return Answer(p_a=p, p_tie=p_tie, outcome=likely)
-
-
-def _largest(p_a: float, p_b: float, p_tie: float) -> Outcome:
-    if math.isclose(p_a, p_b, abs_tol=1e-9) or p_tie >= max(p_a, p_b):
-        return Outcome.TIE
-    return Outcome.A if p_a > p_b else Outcome.B
-
-
-def _named_alike(rows: list[RecordedRow]) -> list[RecordedRow]:
-    """Pairs (x, y) and (y, x) under the names of whichever came first, so that their two orders meet."""
-    names: dict[tuple[str, str], tuple[str, str]] = {}
-    out = []
-    for row in rows:
-        pair = (row.response_id, row.response_b)
-        if row.order and names.setdefault((min(pair), max(pair)), pair) != pair:
-            order = Order.BA if row.order is Order.AB else Order.AB
-            a, b = pair[::-1]
-            row = replace(row, response_id=a, response_b=b, order=order, answer=_exchanged(row.answer))
-        out.append(row)
-    return out
-
-
-def _exchanged(answer: Answer) -> Answer:
-    """The answer with a and b changing places."""
-    if answer.unread_reason or answer.p_a is None or answer.p_tie is None:
-        return answer
-    swapped = {Outcome.A: Outcome.B, Outcome.B: Outcome.A}
-    outcome = swapped.get(answer.outcome, answer.outcome) if answer.outcome else None
-    return Answer(p_a=round(1 - answer.p_a - answer.p_tie, 12), p_tie=answer.p_tie, outcome=outcome)
-
-
-def _unknown(label: str) -> str:
-    return f"label {label[:40]!r} is not in the rule"
-
-
-def _row(
-    row: int,
-    record: Cells,
-    layout: Layout,
-    item_id: str,
-    response_id: str,
-    response_b: str = "",
-    *,
-    answer: Answer,
-    order: Order | None = None,
-    raw: str = "",
-) -> RecordedRow:
-    return RecordedRow(
-        row=row,
-        judge=record.get("judge", ""),
-        protocol=layout.protocol,
-        attack=record.get("attack") or NONE,
-        defense=record.get("defense") or NONE,
-        item_id=item_id,
-        response_id=response_id,
-        response_b=response_b,
-        order=order,
-        answer=answer,
-        raw_text=record.get("raw_text") or raw,
-    )
-
+from engine.data.recording_rows import WHOLE_FILE, RecordedRow, read_rows
+from engine.data.recording_rules import LAYOUTS, Layout, choose_layout, column_parts, name_fields, rule_of
 
 REPEATS = "repeats an earlier row"
+NO_CALL = "holds no verdict of a judge"
+FURTHER = "further reasons"
+_REASONS = 50
+"""Most reasons that are told apart; the counts are complete."""
 
 
 @dataclass(frozen=True)
@@ -418,6 +66,8 @@ class Recording:
         left_out: reason -> calls that are not in the table.
         spellings: label as the file spells it -> how it was read ("" where the rule does not know it).
         problems: by row, and about the file.
+        passed: what the file says beside the scores that are read ("true", "false") -> calls.
+        first_judge: the column that names judges, its first part where it is joined, and the first verdict's cell.
     """
 
     verdicts: pd.DataFrame
@@ -431,6 +81,8 @@ class Recording:
     left_out: dict[str, int]
     spellings: dict[str, str]
     problems: list[Problem]
+    passed: dict[str, int] = field(default_factory=dict)
+    first_judge: tuple[str, str] = ("", "")
 
     @property
     def protocol(self) -> Protocol:
@@ -451,6 +103,11 @@ class Recording:
     def n_left_out(self) -> int:
         """Calls that are not in the table."""
         return sum(self.left_out.values())
+
+    @property
+    def warnings(self) -> list[str]:
+        """About the file as a whole."""
+        return [p.what for p in self.problems if p.severity == "warning" and p.where == WHOLE_FILE]
 
     def describe(self) -> str:
         """The counts, the columns and the label rule as it was applied, in lines."""
@@ -481,39 +138,83 @@ def read_recording(file: str | Path, selection: Selection | None = None) -> Reco
 def parse_recording(filename: str, content: bytes, selection: Selection | None = None) -> Recording:
     """As `read_recording`, from the bytes of an uploaded file; `filename` decides the format and is not opened."""
     selection = selection or Selection()
-    frame, lines, problems, known = recorded_rows(filename, content, selection)
-    fields = name_fields(list(map(str, frame.columns)), selection.columns)
-    layout = choose_layout(fields, selection.layout or known)
-    faulty = {p.row for p in problems if p.severity == "excluded"}
-    chosen = _selected(frame, selection.where)
-    cells = {f: _cells(frame, column) for f, column in fields.items()}
-    rule = rule_of(layout, selection.labels)
-    result = read_rows(cells, lines, chosen, faulty, layout, rule)
-    kept, repeats = _without_repeats(result.rows, frame, [*fields.values(), *selection.where])
-    left_out = Counter({**result.left_out, **({REPEATS: repeats} if repeats else {})})
+    raw = recorded_rows(filename, content, selection)
+    fields = name_fields(list(map(str, raw.frame.columns)), selection.columns)
+    layout = choose_layout(fields, selection.layout or raw.layout)
+    faulty = {p.row for p in raw.problems if p.severity == "excluded"}
+    chosen = _selected(raw.frame, selection.where)
+    cells = {f: _cells(raw.frame, column) for f, column in fields.items()}
+    result = read_rows(cells, raw.places, chosen, faulty, layout, rule_of(layout, selection.labels))
+    kept, repeats = _without_repeats(result.rows, raw, fields, selection.where)
+    out, n_out = raw.left_out(bool(selection.where))
+    left_out = Counter({**result.left_out, **({REPEATS: repeats} if repeats else {})}) + out
     if not kept:
-        reasons = ", ".join(f"{r} ({n})" for r, n in left_out.items())
+        reasons = ", ".join(f"{r} ({n})" for r, n in _few(left_out).items())
         raise InputError(f"{filename!r} holds no verdict that can be used: {reasons or 'no record was selected'}.")
     unread = Counter(row.unread_reason for row in kept if row.unread_reason)
+    passed = Counter(cells["pass"][row.row - 1] for row in kept if not row.unread_reason) if "pass" in cells else {}
     return Recording(
         verdicts=VERDICTS.conform(pd.DataFrame([row.as_verdict(f"recorded:{filename}") for row in kept])),
         layout=layout,
         fields=fields,
         digest=_digest(content, selection),
-        n_records=len(frame),
-        n_selected=len(chosen),
-        n_calls=len(kept) + sum(left_out.values()),
-        unread=dict(unread),
-        left_out=dict(left_out),
+        n_records=raw.n_records,
+        n_selected=len({raw.places[i] for i in chosen}) + n_out,
+        n_calls=len(kept) + left_out.total(),
+        unread=_few(unread),
+        left_out=_few(left_out),
         spellings=result.spellings,
-        problems=[*problems, *result.problems],
+        problems=[*raw.problems, *result.problems],
+        passed={word: n for word, n in passed.items() if word},
+        first_judge=_first_judge(raw.frame, fields, kept[0].row - 1),
     )
 
 
-def recorded_rows(
-    filename: str, content: bytes, selection: Selection
-) -> tuple[pd.DataFrame, list[int], list[Problem], str]:
-    """Cells as text, the line of each record, what is wrong with records, and the layout of a known format.
+def _first_judge(frame: pd.DataFrame, fields: Mapping[str, str], index: int) -> tuple[str, str]:
+    if "judge" not in fields:
+        return "", ""
+    column = column_parts(fields["judge"], list(map(str, frame.columns)))[0]
+    return column, str(frame[column].iloc[index])
+
+
+def _few(reasons: Counter[str]) -> dict[str, int]:
+    """The counts by reason, the rarest together where there are very many reasons."""
+    if len(reasons) <= _REASONS:
+        return dict(reasons)
+    kept = dict(reasons.most_common(_REASONS - 1))
+    return {**kept, FURTHER: reasons.total() - sum(kept.values())}
+
+
+@dataclass(frozen=True)
+class RawRows:
+    """The rows of a file before they are read as verdicts.
+
+    Attributes:
+        frame: cells as text; several rows a record, or none, in a known format.
+        places: number and line of the record of each row.
+        problems: what is wrong with records.
+        layout: of a known format; empty otherwise.
+        n_records: records of the file.
+        outside: number of each record of a known format without a row -> why.
+        calls: judge calls that such a record stands for.
+    """
+
+    frame: pd.DataFrame
+    places: list[tuple[int, int]]
+    problems: list[Problem]
+    layout: str
+    n_records: int
+    outside: Mapping[int, str] = field(default_factory=dict)
+    calls: int = 1
+
+    def left_out(self, some: bool) -> tuple[Counter[str], int]:
+        """Calls by reason, and records, that are in no row; where only `some` rows are chosen, those of bad records."""
+        reasons = [why for why in self.outside.values() if not (some and why == NO_CALL)]
+        return Counter({why: n * self.calls for why, n in Counter(reasons).items()}), len(reasons)
+
+
+def recorded_rows(filename: str, content: bytes, selection: Selection) -> RawRows:
+    """The rows of a file, of its own columns or of the known format it has.
 
     Raises:
         InputError: the file cannot be read, or its encoding would be a guess.
@@ -525,13 +226,31 @@ def recorded_rows(
         source = open_source(filename, content)
         name = selection.format or recognise(source).certain
         if name:
-            found = read_source(source, name)
-            if len(found.verdicts) or selection.format or source.table is None or _only_votes(found, source):
-                frame, layout = as_recording(found)
-                return frame, list(range(1, len(frame) + 1)), found.problems_of_file(), layout.name
+            held = read_source(source, name)
+            if len(held.verdicts) or selection.format or source.table is None or _only_votes(held, source):
+                return _rows_of(held, source)
         raw = source.table if source.table is not None else read_table(filename, content)
     raw.require_certain(filename, "Save the file again as UTF-8: verdicts are read under no guess.")
-    return raw.frame, raw.lines, list(raw.problems), ""
+    return RawRows(raw.frame, list(enumerate(raw.lines, start=1)), list(raw.problems), "", len(raw.frame))
+
+
+def _rows_of(held: Imported, source: Source) -> RawRows:
+    """The verdicts of a known format as rows, and its records that hold none."""
+    frame, layout = as_recording(held)
+    records = records_of(held.verdicts)
+    reasons = {p.row: p.what for p in reversed(held.problems) if p.severity == "excluded" and p.row is not None}
+    outside = {n: reasons.get(n, NO_CALL) for n in sorted(set(range(1, held.n_records + 1)) - set(records))}
+    lines = source.table.lines if source.table else range(1, held.n_records + 1)
+    form = FORMATS[held.format.partition(":")[0]]
+    return RawRows(
+        frame,
+        [(n, lines[n - 1]) for n in records],
+        held.problems_of_file(),
+        layout.name,
+        held.n_records,
+        outside,
+        form.calls,
+    )
 
 
 def _only_votes(found: Imported, source: Source) -> bool:
@@ -566,10 +285,12 @@ def _cells(frame: pd.DataFrame, column: str) -> list[str]:
     )
     for more in others:
         first = first.str.cat(more, sep="/")
-    return [str(v) for v in first]
+    return list(map(str, cells_of(first)))
 
 
-def _without_repeats(rows: list[RecordedRow], frame: pd.DataFrame, used: list[str]) -> tuple[list[RecordedRow], int]:
+def _without_repeats(
+    rows: list[RecordedRow], raw: RawRows, fields: Mapping[str, str], where: Mapping[str, str]
+) -> tuple[list[RecordedRow], int]:
     """The rows without those that say the same again, and how many said the same.
 
     Raises:
@@ -582,26 +303,35 @@ def _without_repeats(rows: list[RecordedRow], frame: pd.DataFrame, used: list[st
         if before is row:
             continue
         if before.answer != row.answer:
-            raise InputError(_conflict(before, row, frame, used))
+            raise InputError(_conflict(before, row, raw, fields, where))
         repeats += 1
     return list(first.values()), repeats
 
 
-def _conflict(before: RecordedRow, row: RecordedRow, frame: pd.DataFrame, used: list[str]) -> str:
+def _conflict(
+    before: RecordedRow, row: RecordedRow, raw: RawRows, fields: Mapping[str, str], where: Mapping[str, str]
+) -> str:
+    frame = raw.frame
     a, b = frame.iloc[before.row - 1], frame.iloc[row.row - 1]
-    joined = {part for column in used for part in column.split("+")}
+    joined = {part for column in (*fields.values(), *where) for part in column.split("+")}
     apart = [c for c in map(str, frame.columns) if c not in joined and a[c] != b[c] and str(a[c]) != str(b[c])]
     # Columns that hold free text or counts differ by themselves and select nothing.
     telling = [c for c in apart if frame[c].nunique() <= max(2, len(frame) // 20)]
-    hint = " or ".join(f"{c}={listed(frame[c].dropna().unique(), 4)}" for c in telling[:6])
-    return (
-        f"Rows {before.row} and {row.row} give different verdicts on one call ({listed(p for p in row.call if p)}). "
-        + (
-            f"Choose one recording: {hint}; or make the column part of the judge's name, map.judge=judge+{telling[0]}."
-            if telling
-            else "Keep one verdict for each call, or give the recordings a column that tells them apart."
-        )
+    hint = " or ".join(in_spec(c, v) for c in telling for v in (a[c], b[c]) if isinstance(v, str))
+    numbers = [raw.places[one.row - 1][0] for one in (before, row)]
+    call = listed(p for p in row.call if p)
+    judge = f"{fields['judge']}+" if "judge" in fields else ""
+    return f"Rows {numbers[0]} and {numbers[1]} give different verdicts on one call ({call}). " + (
+        f"Choose one recording: {hint}; or make the column part of the judge's name, map.judge={judge}{telling[0]}."
+        if telling
+        else "Keep one verdict for each call, or give the recordings a column that tells them apart."
     )
+
+
+def in_spec(column: str, value: str) -> str:
+    """`column=value` as a judge's spec takes it."""
+    escaped = (part.replace("%", "%25").replace("&", "%26") for part in (column, value))
+    return "=".join(escaped)
 
 
 def _digest(content: bytes, selection: Selection) -> str:

@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from engine.core.errors import InputError
 from engine.core.schema import Outcome, Protocol
@@ -92,8 +93,8 @@ LAYOUTS: dict[str, Layout] = {
 }
 """The column sets, by name. Each may also have the columns of `OPTIONAL`."""
 
-OPTIONAL = ("judge", "item_id", "attack", "defense", "unread_reason", "raw_text", "p_tie")
-"""Columns that any layout may have; attack and defense are `none` where absent or blank."""
+OPTIONAL = ("judge", "item_id", "attack", "defense", "unread_reason", "raw_text", "p_tie", "pass")
+"""Columns that any layout may have; attack and defense are `none` where absent or blank, pass stands beside a score."""
 
 ALIASES: dict[str, str] = {
     "question_id": "item_id",
@@ -172,6 +173,7 @@ def read_as(label: str, layout: Layout, rule: Mapping[str, Outcome]) -> str:
     return str(outcome or "")
 
 
+@lru_cache(maxsize=4096)
 def normalised(label: str) -> str:
     """Case, outer spaces and the brackets of [[A]] do not matter; an inner space is an underscore."""
     return re.sub(r"\s+", "_", label.strip().removeprefix("[[").removesuffix("]]").strip()).casefold()

@@ -19,6 +19,7 @@ from engine.core.json import check_depth
 from engine.data.encodings import Decoded
 from engine.data.raw import (
     DELIMITERS,
+    MAX_CELL,
     Problem,
     RawTable,
     check_count,
@@ -149,6 +150,9 @@ def _read(filename: str, decoded: Decoded, delimiter: str, *, quoted: bool) -> R
         for line, cells in records:
             lines.append(line)
             check_count(filename, len(lines), len(header))
+            if len(cells) == len(header) and 0 < max(map(len, cells)) <= MAX_CELL:
+                rows.append(cells)
+                continue
             row, found = _fit_record(cells, header, len(lines), line)
             rows.append(row)
             problems += found

@@ -326,7 +326,7 @@ def pick_device(wanted: str) -> str:
 
 
 def load_model(spec: str, settings: Settings) -> LoadedModel:
-    """Load `bundled:judge`, `bundled:naive`, `bundled:shortcut-verifier`, `bundled:base`, `hf:ORG/NAME[@REVISION]` or `path:FOLDER`.
+    """Load `bundled:NAME` (judge, naive, shortcut-verifier, base), `hf:ORG/NAME[@REVISION]` or `path:FOLDER`.
 
     float32 on a CPU (bfloat16 is several times slower there), bfloat16 on a GPU.
 

@@ -7,14 +7,16 @@ selects its rows. FILE may be the id of verdicts that were imported before (`imp
     recorded:verdicts.csv
     recorded:verdicts.csv?judge=GPT-4&prompt=CoT&map.comparison_id=id
 
-A request is answered by the ids of its responses as they were shown, its attack and its defense. The texts are
-not compared: the recording is taken to be about the responses of these ids.
+A request is answered by its item and the ids of its responses as they were shown, its attack and its defense. Where
+the recording does not know the item, the ids alone answer, unless one of its ids stands under several items. The
+texts are not compared: the recording is taken to be about the responses of these ids.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -23,7 +25,7 @@ import pandas as pd
 from engine.core.errors import InputError, listed, shown
 from engine.core.files import user_path
 from engine.core.schema import Order, Outcome, Protocol
-from engine.data.recording import Recording, Selection, read_recording
+from engine.data.recording import Recording, Selection, in_spec, read_recording
 from engine.data.recordings import recording_file
 from engine.judges.base import Checkpoint, Cost, Request, Verdict, no_checkpoint
 
@@ -32,8 +34,11 @@ NOT_RECORDED = "not in the recording"
 NO_SWAP = "a recording holds verdicts under the true reference alone"
 NO_ORDER = "the recording does not say which response was shown first"
 
-Call = tuple[str, str, str, str]
-"""Attack, defense, and the responses in the order shown (the second empty unless a pair)."""
+Call = tuple[str, str, str, str, str]
+"""Item, attack, defense, and the responses in the order shown (the second empty unless a pair).
+
+The item is empty where the recording names none, and a second time where no id stands under two of its items.
+"""
 
 
 @dataclass(frozen=True)
@@ -44,19 +49,29 @@ class RecordedJudge:
         spec: as the user wrote it.
         recording: content of the file, with its counts.
         threshold: p_yes from which a verifier's outcome is YES, where the file has no verdicts of its own.
-        answers: verdict of each recorded call, in the names of the order shown (a is the first).
     """
 
     spec: str
     recording: Recording
     threshold: float
-    answers: Mapping[Call, Verdict]
+
+    @cached_property
+    def items(self) -> frozenset[str]:
+        """The items that the recording names; empty where it names none."""
+        named = "item_id" in self.recording.fields
+        return frozenset(self.recording.verdicts["item_id"]) if named else frozenset()
+
+    @cached_property
+    def answers(self) -> Mapping[Call, Verdict]:
+        """Verdict of each recorded call, in the names of the order shown (a is the first)."""
+        asked = None if _decided(self.recording) else self.threshold
+        return _answers(self.recording.verdicts, asked, bool(self.items))
 
     @property
     def fingerprint(self) -> str:
         """Digest of the file's content and of how it is read; where it lies does not matter."""
         asked = "" if self.threshold == 0.5 else f"-{self.threshold:g}"
-        return f"recorded-1-{self.recording.digest[:32]}{asked}"
+        return f"recorded-2-{self.recording.digest[:32]}{asked}"
 
     @property
     def protocols(self) -> frozenset[Protocol]:
@@ -107,7 +122,9 @@ class RecordedJudge:
         paired = request.protocol is Protocol.PAIRWISE
         for a, b in _names(request):
             shown = (b, a) if reverse else (a, b)
-            tries = [self.answers.get((request.attack, defense, *shown)) for defense in _orders(request.defense)]
+            item = request.item_id if request.item_id in self.items else ""
+            arms = [(item, request.attack, defense, *shown) for defense in _orders(request.defense)]
+            tries = [self.answers.get(arm) for arm in arms]
             found = next(filter(None, tries), None)
             if found and not (paired and request.order is None):
                 return exchanged(found) if reverse else found
@@ -137,15 +154,16 @@ def make_recorded(spec: str, *, roots: Sequence[Path] = (), threshold: float = 0
     table = recording.verdicts
     judges = table["judge"].unique()
     if len(judges) > 1:
-        column = recording.fields["judge"]
         raise InputError(
             f"{path.name!r} holds verdicts of {len(judges)} judges: {listed(judges)}. Choose one by its "
-            f"column, for example {RECORDED}{path.name}?{column.split('+')[0]}={listed(judges[0].split('/')[:1])}."
+            f"column, for example {RECORDED}{path.name}?{in_spec(*recording.first_judge)}."
         )
-    decided = recording.protocol is not Protocol.VERIFIER or "verdict" in recording.fields
-    return RecordedJudge(
-        spec, recording, 0.5 if decided else threshold, _answers(table, None if decided else threshold)
-    )
+    return RecordedJudge(spec, recording, 0.5 if _decided(recording) else threshold)
+
+
+def _decided(recording: Recording) -> bool:
+    """Whether the file holds outcomes, so that no threshold makes them."""
+    return recording.protocol is not Protocol.VERIFIER or "verdict" in recording.fields
 
 
 def read_spec(spec: str) -> tuple[str, Selection]:
@@ -186,22 +204,27 @@ def _orders(defense: str) -> tuple[str, ...]:
 
 
 def _names(request: Request) -> list[tuple[str, str]]:
-    """The response ids, and the `item:system` names a recording without response ids uses."""
-    names = [(request.response_id, request.response_b_id)]
+    """The response ids, the `item:system` names of a recording without any, and `id:system` where systems share ids."""
+    a, b = request.response_id, request.response_b_id
+    names = [(a, b)]
     if request.system:
         second = f"{request.item_id}:{request.system_b}" if request.system_b else ""
         names.append((f"{request.item_id}:{request.system}", second))
+        named_b = f"{b}:{request.system_b}" if request.system_b else b
+        names += dict.fromkeys([(f"{a}:{request.system}", named_b), (f"{a}:{request.system}", b), (a, named_b)])
     return names
 
 
-def _answers(table: pd.DataFrame, threshold: float | None) -> dict[Call, Verdict]:
-    columns = ["attack", "defense", "response_id", "response_b", "order", "score", "p_a", "p_tie", "p_yes", "outcome"]
+def _answers(table: pd.DataFrame, threshold: float | None, of_items: bool) -> dict[Call, Verdict]:
+    columns = ["item_id", "attack", "defense", "response_id", "response_b", "order"]
+    columns += ["score", "p_a", "p_tie", "p_yes", "outcome"]
     texts = table[["unread_reason", "raw_text"]].fillna("")
     out: dict[Call, Verdict] = {}
+    bare: dict[Call, Verdict] = {}
     for row, reason, raw in zip(
         table[columns].itertuples(index=False, name=None), texts["unread_reason"], texts["raw_text"], strict=True
     ):
-        attack, defense, a, b, order, score, p_a, p_tie, p_yes, outcome = row
+        item, attack, defense, a, b, order, score, p_a, p_tie, p_yes, outcome = row
         verdict = Verdict(
             score=score,
             p_a=p_a,
@@ -216,8 +239,7 @@ def _answers(table: pd.DataFrame, threshold: float | None) -> dict[Call, Verdict
         second = b if isinstance(b, str) else ""
         if second and not isinstance(order, str):
             continue  # no request can say that it means this call
-        if order == Order.BA.value:
-            out[attack, defense, second, a] = exchanged(verdict)
-        else:
-            out[attack, defense, a, second] = verdict
-    return out
+        shown, verdict = ((second, a), exchanged(verdict)) if order == Order.BA.value else ((a, second), verdict)
+        out[item, attack, defense, *shown] = verdict
+        bare["", attack, defense, *shown] = verdict
+    return bare if not of_items else out if len(bare) < len(out) else out | bare

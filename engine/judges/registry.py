@@ -131,7 +131,8 @@ def make_judge(
             return ApiJudge(named, parse_api(spec), client, cards, readers, calls)
         return CardJudge(_loaded(spec, settings), cards, readers, calls, spec=named)
     raise InputError(
-        f"{shown(spec)} names no judge. Allowed: bundled:judge, bundled:naive, bundled:shortcut-verifier, hf:ORG/NAME[@REVISION], "
+        f"{shown(spec)} names no judge. Allowed: bundled:judge, bundled:naive, bundled:shortcut-verifier, "
+        "hf:ORG/NAME[@REVISION], "
         "path:FOLDER, api:MODEL, planted:NAME, recorded:FILE."
     )
 

@@ -28,6 +28,7 @@ from engine.stats.shifts import interval_columns
 
 SQUARE_AND_ADD = "as if independent, square-and-add"
 ARM = ["protocol", "variant", "attack", "defense"]
+_RESPONSE = ["item_id", "response_id"]
 KEY = [*ARM, "item_id", "response_id", "response_b", "order", "reference_id", "candidates"]
 COLUMNS = [
     "what", "unit", *ARM, "group", "value_a", "value_b", "value", "lower", "upper", "level", "method", "n",
@@ -190,10 +191,10 @@ def _shifts(calls: pd.DataFrame, own: pd.DataFrame, arm: dict[str, Any]) -> pd.D
         & (calls["variant"] == arm["variant"])
         & (calls["defense"] == arm["defense"])
         & (calls["attack"] == NONE)
-    ].drop_duplicates("response_id")
+    ].drop_duplicates(_RESPONSE)
     if clean.empty:
         return None
-    both = own.merge(clean[["response_id", "score_a", "score_b"]], on="response_id", suffixes=("", "_clean"))
+    both = own.merge(clean[[*_RESPONSE, "score_a", "score_b"]], on=_RESPONSE, suffixes=("", "_clean"))
     return both.assign(**{f"shift_{s}": both[f"score_{s}"] - both[f"score_{s}_clean"] for s in ("a", "b")})
 
 

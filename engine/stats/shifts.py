@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from engine.core.errors import InputError
@@ -10,6 +11,8 @@ from engine.core.schema import METRICS, NONE, Protocol
 from engine.stats.intervals import Interval, cluster_codes, cluster_mean, cluster_ratio
 from engine.stats.paired import benjamini_hochberg, detectable_effect, paired_test
 
+RESPONSE = ("item_id", "response_id")
+"""What names a response: its id counts within its item."""
 SHIFT_COLUMNS = [
     "response_id",
     "item_id",
@@ -43,8 +46,8 @@ def paired_shifts(verdicts: pd.DataFrame) -> pd.DataFrame:
     rows = _pointwise(verdicts)
     clean = rows[rows["attack"] == NONE]
     attacked = rows[rows["attack"] != NONE]
-    at = {key: i for i, key in enumerate(zip(clean["response_id"], clean["defense"], strict=True))}
-    partner = [at.get(key, -1) for key in zip(attacked["response_id"], attacked["defense"], strict=True)]
+    at = {key: i for i, key in enumerate(_keys(clean, "defense"))}
+    partner = [at.get(key, -1) for key in _keys(attacked, "defense")]
     before = np.append(clean["score"].to_numpy(dtype=float), np.nan)[partner]
     after = attacked["score"].to_numpy(dtype=float)
     reasons_before = [*_reasons(clean, "clean"), NO_CLEAN]
@@ -126,7 +129,7 @@ def _pointwise(verdicts: pd.DataFrame) -> pd.DataFrame:
         raise InputError(
             f"The verdicts come from {len(judges)} judges ({', '.join(map(str, judges))}); compare one at a time."
         )
-    twice = rows.duplicated(["response_id", "attack", "defense"])
+    twice = rows.duplicated([*RESPONSE, "attack", "defense"])
     if twice.any():
         first = rows[twice].iloc[0]
         raise InputError(
@@ -134,6 +137,16 @@ def _pointwise(verdicts: pd.DataFrame) -> pd.DataFrame:
             f"defense {first['defense']!r}; a shift needs one. Give responses different ids."
         )
     return rows
+
+
+def _keys(rows: pd.DataFrame, *more: str) -> list[tuple[object, ...]]:
+    """Item, response and further columns of each row."""
+    return list(zip(*(rows[column] for column in (*RESPONSE, *more)), strict=True))
+
+
+def _values_of(rows: pd.DataFrame, by_response: pd.Series) -> npt.NDArray[np.float64]:
+    """What a series by item and response holds for each row; NaN where it holds nothing."""
+    return by_response.reindex(pd.MultiIndex.from_frame(rows[list(RESPONSE)])).to_numpy(dtype=float)
 
 
 def _reasons(rows: pd.DataFrame, side: str) -> list[str]:
@@ -191,12 +204,12 @@ def defense_gains(verdicts: pd.DataFrame, *, level: float = 0.95, seed: int = 0)
     out: list[dict[str, object]] = []
     for attack in shifts["attack"].unique():
         arm = shifts[shifts["attack"] == attack]
-        plain = arm[arm["defense"] == NONE].set_index("response_id")["shift"]
+        plain = arm[arm["defense"] == NONE].set_index(list(RESPONSE))["shift"]
         for defense in arm["defense"].unique():
             if defense == NONE or plain.empty:
                 continue
             own = arm[arm["defense"] == defense]
-            change = own["shift"].to_numpy(dtype=float) - own["response_id"].map(plain).to_numpy(dtype=float)
+            change = own["shift"].to_numpy(dtype=float) - _values_of(own, plain)
             clusters = cluster_codes(own)
             test = paired_test(change.round(12), clusters, level=level, seed=seed)
             row = metric_row(SHIFT_CHANGE, attack, defense, test.interval, len(own))
@@ -230,12 +243,12 @@ def from_undefended(verdicts: pd.DataFrame, *, level: float = 0.95, seed: int = 
     """
     shifts = paired_shifts(verdicts)
     rows = verdicts[verdicts["protocol"] == Protocol.POINTWISE.value]
-    bare = rows[(rows["attack"] == NONE) & (rows["defense"] == NONE)].set_index("response_id")["score"]
+    bare = rows[(rows["attack"] == NONE) & (rows["defense"] == NONE)].set_index(list(RESPONSE))["score"]
     if bare.empty or shifts.empty:
         return METRICS.empty()
     out: list[dict[str, object]] = []
     for (attack, defense), own in shifts.groupby(["attack", "defense"], sort=False):
-        away = own["attacked"].to_numpy(dtype=float) - own["response_id"].map(bare).to_numpy(dtype=float)
+        away = own["attacked"].to_numpy(dtype=float) - _values_of(own, bare)
         found = cluster_mean(np.round(away, 12), cluster_codes(own), level=level, seed=seed)
         out.append(metric_row(FROM_UNDEFENDED, str(attack), str(defense), found, len(own)))
     return METRICS.conform(pd.DataFrame(out))

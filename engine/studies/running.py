@@ -15,6 +15,7 @@ from engine.attacks.base import Attack
 from engine.core.errors import Cancelled, EngineError, InputError, OutOfCalls, RunError
 from engine.core.schema import Outcome, Task
 from engine.data.dataset import Dataset, content_digest
+from engine.data.raw import cells_of
 from engine.judges.base import (
     Checkpoint,
     Cost,
@@ -128,12 +129,20 @@ def _note_answers(run: RunFolder) -> None:
 # From a dataset to requests, and from a request to an attacked one.
 
 
-def build_requests(dataset: Dataset, *, response_ids: Collection[str] | None = None) -> list[Request]:
-    """One pointwise request per response, in the data's order; missing texts were excluded on reading."""
-    items = dataset.items.set_index("item_id")
-    wanted = dataset.responses
+def build_requests(
+    dataset: Dataset, *, response_ids: Collection[str] | None = None, limit: int | None = None
+) -> list[Request]:
+    """One pointwise request per response, in the data's order; missing texts were excluded on reading.
+
+    Args:
+        dataset: items and responses.
+        response_ids: those that are asked about; None for all.
+        limit: at most so many of them, from the first on.
+    """
+    wanted = dataset.responses[:limit] if response_ids is None else dataset.responses
     if response_ids is not None:
-        wanted = wanted[wanted["response_id"].isin(list(response_ids))]
+        wanted = wanted[wanted["response_id"].isin(list(response_ids))][:limit]
+    items = dataset.items[dataset.items["item_id"].isin(wanted["item_id"])].set_index("item_id")
     contexts = items["context"].fillna("").to_dict()
     references = items["reference"].fillna("").to_dict()
     tasks = items["task"].to_dict()
@@ -148,7 +157,7 @@ def build_requests(dataset: Dataset, *, response_ids: Collection[str] | None = N
             system=system,
         )
         for response, item, text, system in zip(
-            wanted["response_id"], wanted["item_id"], wanted["text"], wanted["system"].fillna(""), strict=True
+            *(cells_of(wanted[c].fillna("")) for c in ("response_id", "item_id", "text", "system")), strict=True
         )
     ]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.bench.formats import FILES, measure, table
+from engine.bench.formats import COMMANDS, FILES, measure, measure_table, table, table_of_tables
 from engine.cli.main import main
 
 
@@ -18,6 +18,16 @@ def test_every_record_is_counted(name):
     assert f"| {name} | 0 | {row['records']:,} | {row['excluded']} |" in table([row])
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_reads_the_whole_table(name, tmp_path):
+    row = measure_table(name, 400, tmp_path)
+    assert len((tmp_path / f"{name}.csv").read_text().splitlines()) == 401
+    assert row["ratio"] > 0
+    assert f"| {name} | 400 |" in table_of_tables([row])
+
+
 def test_sizes_out_of_bounds_are_refused(capsys):
     assert main(["bench", "formats", "--megabytes", "900"]) == 2
     assert "from 0.01 to 100" in capsys.readouterr().err
+    assert main(["bench", "formats", "--rows", "3"]) == 2
+    assert "from 100" in capsys.readouterr().err

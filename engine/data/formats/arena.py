@@ -31,7 +31,10 @@ def _is_person(judge: str) -> bool:
 def _judge(record: Record) -> str:
     """Who voted; FastChat writes [model, prompt] for a model."""
     name = record.get("judge")
-    return str(record.json("judge")[0]) if name.startswith("[") else name
+    named = record.json("judge") if name.startswith("[") else [name]
+    if not isinstance(named, list) or not named:
+        raise RowError("judge names nobody.", "FastChat writes [model, prompt] for a model.", "judge")
+    return str(named[0])
 
 
 def _turn(record: Record) -> int:

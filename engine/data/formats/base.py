@@ -175,6 +175,7 @@ class Format:
         aspects: what `NAME:ASPECT` can choose, the default first.
         companions: what further files it can use, in a sentence.
         hub: sets on the Hub.
+        calls: judge calls of a record that holds verdicts; 1 where records differ.
     """
 
     name: str
@@ -191,6 +192,7 @@ class Format:
     aspects: tuple[str, ...] = ()
     companions: str = ""
     hub: tuple[HubSet, ...] = ()
+    calls: int = 1
 
     def lacks(self, source: Source) -> str:
         """Reason for a file not to be of this format, in words; empty where there is none."""
@@ -272,11 +274,13 @@ def plural(n: int, noun: str) -> str:
     return f"{n:,} {noun}" + ("" if n == 1 else "s")
 
 
+NOTHING_READ = "Nothing in the record could be read."
+
 # Records of a known format -> rows of the tables: checked against one another, a record enters whole or not at all.
 
 Row = dict[str, Any]
 _ITEM_FIELDS = ("context", "reference", "group")
-_RESPONSE_FIELDS = ("text", "system", "human_score", "quality")
+_RESPONSE_FIELDS = ("item_id", "text", "system", "human_score", "quality")
 
 
 class Builder:
@@ -303,6 +307,7 @@ class Builder:
         self._first: dict[tuple[str, str], int] = {}
         self._comparisons: list[Row] = []
         self._ids: dict[str, int] = {}
+        self._taken: set[int] = set()
         self._verdicts: list[Row] = []
         self.n_records = len(table.frame) if table else 0
 
@@ -389,6 +394,7 @@ class Builder:
         for row in (*comparisons, *(v for v in verdicts if v.get("response_b"))):
             if row.get("response_a", row.get("response_id")) == row["response_b"]:
                 raise RowError("Both responses of the pair are of one system.", "Remove the row.")
+        self._taken.add(record.row)
         for row in items:
             self._merge(record, self._items, row, "item_id")
         for row in responses:
@@ -435,6 +441,7 @@ class Builder:
             InputError: no record could be used; the message names the first reasons.
         """
         name = self._source.filename
+        self._account()
         if not (self._responses or self._verdicts):
             reasons = "; ".join(f"{p.where}: {p.what}" for p in self.problems[:3]) or "it has no records"
             raise InputError(f"{name!r} holds nothing that can be used as {self._form.title}: {reasons}")
@@ -453,6 +460,19 @@ class Builder:
             self.labels,
             self.n_records,
         )
+
+    def _account(self) -> None:
+        """List every record that is in no table and has no reason yet, so that none is lost in silence."""
+        named = self._taken | {p.row for p in self.problems if p.severity == "excluded" and p.row is not None}
+        lines = self._source.table.lines if self._source.table else range(1, self.n_records + 1)
+        for row in range(1, self.n_records + 1):
+            if row not in named:
+                self.report("excluded", Record(row, lines[row - 1], {}), NOTHING_READ, "Export the file again.")
+
+
+def records_of(verdicts: pd.DataFrame) -> list[int]:
+    """The record of each verdict of an import, 1-based, as its id says."""
+    return [int(n) for n in verdicts["verdict_id"].str.extract(r"^row-(\d+)", expand=False)]
 
 
 def pair_verdict(

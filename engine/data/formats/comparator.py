@@ -86,9 +86,10 @@ def _ratings(record: Record, item: str, a: str, b: str) -> list[Row]:
     """The k-th rating in each order is of repetition k."""
     out: list[Row] = []
     seen = {Order.AB: 0, Order.BA: 0}
-    for rating in record.cells.get("individual_rater_scores") or []:
-        if not isinstance(rating, dict):
-            raise RowError("individual_rater_scores holds no objects.", "Export the file again.")
+    ratings = record.cells.get("individual_rater_scores") or []
+    if not isinstance(ratings, list) or not all(isinstance(rating, dict) for rating in ratings):
+        raise RowError("individual_rater_scores is no list of objects.", "Export the file again.")
+    for rating in ratings:
         order = Order.BA if rating.get("is_flipped") else Order.AB
         seen[order] += 1
         score = _score(rating.get("score"), "individual_rater_scores")

@@ -216,6 +216,7 @@ FASTCHAT: tuple[Format, ...] = (
         read_pair,
         Task.INSTRUCTION.value,
         telling=("model_1", "model_2", "g1_winner", "g2_winner"),
+        calls=2,
         companions=_COMPANIONS,
     ),
     Format(

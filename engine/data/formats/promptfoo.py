@@ -21,6 +21,16 @@ MODEL_GRADED = (
 """Assertions that a model grades; each is a judge of its own."""
 WHOLE = "promptfoo"
 """The judge whose verdict is the score of all assertions; before an error it marks an unread verdict."""
+GRADER = "the grader failed: "
+"""Before what promptfoo says of a grader that gave no grade."""
+OFF_SCALE = "the grader's score is not on promptfoo's scale of 0 to 1"
+_NO_USE = (GRADER, OFF_SCALE)
+_FAILED = re.compile(
+    r"Could not extract JSON from |.{0,40}\bproduced (a )?malformed response|LLM-proposed evaluation |"
+    r"LLM does not propose any evaluation|Invalid category value: |Factuality checker output did not match|"
+    r"Error parsing output: |API (call |response )?error: |(No output|No embedding)$"
+)
+"""How promptfoo words the failure of a grader; newer versions also mark it with `graderError`."""
 _PART = re.compile(rf"{WHOLE}/(.+?)(?: \d+)?")
 _TEST = re.compile(r"(\d+):(\d+)")
 
@@ -61,7 +71,8 @@ def read_promptfoo(source: Source, builder: Builder) -> None:
             _read(record, builder, prompts)
     builder.notes.append(
         "A response is the output of a provider for a prompt. The judge “promptfoo” is the score of all assertions, "
-        "“promptfoo/KIND” that of one kind a model grades; an error is unread."
+        "“promptfoo/KIND” that of one kind a model grades; an error, a grader that failed and a score off 0 to 1 are "
+        "unread. `pass` stands beside the score, as a threshold can fail a high one."
     )
 
 
@@ -102,11 +113,20 @@ def _verdicts(record: Record, item: str, response: str, error: str) -> list[Row]
     graded = graded if isinstance(graded, Mapping) else {}
     if not error and "score" not in graded and "score" not in record.cells:
         return []  # graded by nothing
-    whole = graded.get("score", record.cells.get("score"))
-    unread = f"{WHOLE}: {error[:200]}" if error else ""
-    reason = str(graded.get("reason") or "")
-    out = [score_verdict(WHOLE, item, response, None if unread else _score(whole), unread, reason)]
-    out[0]["origin"] = {"pass": record.cells.get("success")}
+    parts = list(_parts(graded, item, response, f"{WHOLE}: {error[:200]}" if error else ""))
+    own = {"pass": record.cells.get("success"), "score": graded.get("score", record.cells.get("score"))}
+    own["reason"] = str(graded.get("reason") or "")
+    said = str(record.cells.get("error") or "")
+    failed = next((p["unread_reason"] for p in parts if str(p["unread_reason"] or "").startswith(_NO_USE)), "")
+    failed = failed or _failure(own) or _failure(own | {"reason": said})
+    unread = f"{WHOLE}: {error[:200]}" if error else failed
+    raw = said if unread == f"{GRADER}{said[:200]}" else str(own["reason"])
+    whole = score_verdict(WHOLE, item, response, None if unread else _score(own["score"]), unread, raw)
+    return [whole | {"origin": {"pass": own["pass"]}}, *parts]
+
+
+def _parts(graded: Mapping[str, Any], item: str, response: str, error: str) -> Iterator[Row]:
+    """The verdict of each assertion that a model graded."""
     seen: dict[str, int] = {}
     for part in graded.get("componentResults") or []:
         assertion = part.get("assertion") if isinstance(part, Mapping) else None
@@ -116,10 +136,20 @@ def _verdicts(record: Record, item: str, response: str, error: str) -> list[Row]
             continue
         seen[str(kind)] = count = seen.get(str(kind), 0) + 1
         judge = f"{WHOLE}/{kind}" + (f" {count}" if count > 1 else "")
-        score = None if unread else _score(part.get("score"))
-        verdict = score_verdict(judge, item, response, score, unread, str(part.get("reason") or ""))
-        out.append(verdict | {"origin": {"pass": part.get("pass")}})
-    return out
+        score = _score(part.get("score"))
+        unread = error or _failure(part)
+        if not unread and score is not None and not 0 <= score <= 1:
+            unread = f"{OFF_SCALE}: {score:g}"
+        verdict = score_verdict(judge, item, response, None if unread else score, unread, str(part.get("reason") or ""))
+        yield verdict | {"origin": {"pass": part.get("pass")}}
+
+
+def _failure(graded: Mapping[str, Any]) -> str:
+    """Why a grade is no verdict but the failure of its grader, which promptfoo writes as a score of 0; else empty."""
+    about, reason = graded.get("metadata"), str(graded.get("reason") or "")
+    marked = isinstance(about, Mapping) and about.get("graderError") is True
+    worded = not graded.get("score") and not graded.get("pass") and _FAILED.match(reason)
+    return f"{GRADER}{reason[:200]}" if marked or worded else ""
 
 
 def _score(value: Any) -> float | None:
@@ -195,7 +225,9 @@ def _graded(verdict: Row, look: Lookup) -> Row:
     passed = look.more(str(verdict["verdict_id"])).get("pass")
     if not isinstance(passed, bool):
         passed = score is not None and score > 0
-    return {"pass": passed, "score": score, "reason": verdict["raw_text"] or ""}
+    failed = str(verdict["unread_reason"] or "").startswith(GRADER)
+    marked = {"metadata": {"graderError": True}} if failed else {}
+    return {"pass": passed, "score": score, "reason": verdict["raw_text"] or "", **marked}
 
 
 def _places(items: list[str]) -> dict[str, Row]:

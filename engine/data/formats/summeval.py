@@ -10,6 +10,8 @@ from engine.core.schema import Task
 from engine.data.formats.base import Builder, Format, HubSet, Record, Row, RowError, Source
 
 ASPECTS = ("coherence", "consistency", "fluency", "relevance")
+LOWEST, HIGHEST = 1, 5
+"""The scale of the human scores."""
 MEAN = "mean"
 """The default: the mean of the four aspects."""
 
@@ -26,6 +28,9 @@ def rating(scores: Mapping[str, Any], aspect: str, column: str) -> float | None:
         return None
     if any(isinstance(v, bool) or not isinstance(v, (int, float)) for v in values):
         raise RowError(f"{column} lacks a number for one of {', '.join(wanted)}.", "Complete the scores.", column)
+    off = next((v for v in values if v is not None and not LOWEST <= v <= HIGHEST), None)
+    if off is not None:
+        raise RowError(f"{column} holds {off:g}, which is not on the scale of 1 to 5.", "Correct it.", column)
     return statistics.fmean(float(v) for v in values if v is not None)
 
 

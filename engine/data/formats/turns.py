@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from engine.data.formats.base import Record, RowError
 
+_LIKE_A_TURN = re.compile(r":\d+$")
 _FIX = "Export the conversation as a list of {role, content} with text content."
 
 
@@ -81,5 +83,8 @@ def _part(part: Any, column: str) -> str:
 
 
 def turn_item(question: str, turn: int) -> str:
-    """Item id of a question's turn: the question's own for the first, `question:2` for the second."""
-    return question if turn <= 1 else f"{question}:{turn}"
+    """Item id of a question's turn: the question's own for the first, `question:2` for the second.
+
+    A question whose own id looks like that of a turn has `:1` behind it, so that no two turns share an id.
+    """
+    return question if turn <= 1 and not _LIKE_A_TURN.search(question) else f"{question}:{turn}"

@@ -175,6 +175,10 @@ def as_recording(found: Imported) -> tuple[pd.DataFrame, Layout]:
         raise InputError(f"{found.name!r} holds verdicts of several kinds: {', '.join(protocols)}. Split the file.")
     common = {"judge": verdicts["judge"], "item_id": verdicts["item_id"]}
     told = {"unread_reason": verdicts["unread_reason"], "raw_text": verdicts["raw_text"]}
+    passed = [found.origin.get(name, {}).get("pass") for name in verdicts["verdict_id"]]
+    if any(isinstance(p, bool) for p in passed):
+        words = [str(p).lower() if isinstance(p, bool) else None for p in passed]
+        told["pass"] = pd.Series(words, index=verdicts.index, dtype=object)
     if protocols[0] == Protocol.POINTWISE.value:
         cells = {**common, "response_id": verdicts["response_id"], "score": _numbers(verdicts["score"]), **told}
         return _as_text(cells), LAYOUTS["pointwise"]

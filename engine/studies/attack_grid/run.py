@@ -99,7 +99,7 @@ def _defended(config: ScoreConfig, dataset: Dataset, judge: Judge) -> dict[str, 
 
 
 def _requests(config: ScoreConfig, dataset: Dataset) -> list[Request]:
-    requests = build_requests(dataset)[: config.limit]
+    requests = build_requests(dataset, limit=config.limit)
     if not requests:
         raise InputError(f"The data {dataset.name} has no response to judge. Load a file on the Data page.")
     check_size(len(requests), config)

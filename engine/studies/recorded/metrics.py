@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from engine.core.schema import METRICS, NONE, Outcome, Protocol
+from engine.data.raw import cells_of
 from engine.stats.agreement import combine_orders, first_slot_rate, order_agreement
 from engine.stats.intervals import Interval, cluster_codes, cluster_rate
 from engine.stats.ratings import connections, rate, rating_problems, system_problems
@@ -185,5 +186,5 @@ def _systems(items: pd.Series, responses: pd.Series) -> list[str | None]:
     """The system of each response, None where the id does not say."""
     return [
         response[len(item) + 1 :] if response.startswith(f"{item}:") and len(response) > len(item) + 1 else None
-        for item, response in zip(items, responses, strict=True)
+        for item, response in zip(cells_of(items), cells_of(responses), strict=True)
     ]

@@ -39,7 +39,7 @@ def _description(judge: RecordedJudge) -> dict[str, object]:
             "name": judge.spec.partition(":")[2].partition("?")[0].rpartition("/")[2],
             "digest": judge.fingerprint,
             "n_items": int(recording.verdicts["item_id"].nunique()),
-            "n_responses": int(pd.concat([recording.verdicts[c] for c in ("response_id", "response_b")]).nunique()),
+            "n_responses": _count_responses(recording.verdicts),
         },
         "judge": {"spec": judge.spec, "fingerprint": judge.fingerprint, "labels": [], "device": "no model"},
         "recording": {
@@ -52,5 +52,13 @@ def _description(judge: RecordedJudge) -> dict[str, object]:
             "unread": recording.unread,
             "left_out": recording.left_out,
             "labels": recording.spellings,
+            "pass": recording.passed,
+            "warnings": recording.warnings,
         },
     }
+
+
+def _count_responses(verdicts: pd.DataFrame) -> int:
+    """Responses of all calls; an id counts within its item."""
+    sides = [verdicts[["item_id", side]].set_axis(["item", "id"], axis=1) for side in ("response_id", "response_b")]
+    return len(pd.concat(sides).dropna().drop_duplicates())

@@ -56,6 +56,9 @@ class Recorded(Study):
         lines = [f"{about['n_records']:,} records, layout {about['layout']}: {calls}."]
         for kind in ("unread", "left_out"):
             lines += [f"{kind.replace('_', ' ')}: {n:,} ({reason})" for reason, n in about[kind].items()]
+        if passed := about.get("pass"):
+            lines.append("pass beside the scores: " + ", ".join(f"{word} {n:,}" for word, n in passed.items()))
+        lines += about.get("warnings", [])
         for row in metrics.itertuples():
             value = f"{row.value:7.3f} [{row.lower:.3f}, {row.upper:.3f}]"
             name = f"{row.metric!s} {row.group!s}".removesuffix(" nan")

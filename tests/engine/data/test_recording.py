@@ -8,10 +8,12 @@ import pytest
 
 from engine.core.errors import InputError
 from engine.core.schema import VERDICTS
-from engine.data.recording import NO_VERDICT, REPEATS, Selection, parse_recording, read_recording
+from engine.data.recording import REPEATS, Selection, parse_recording, read_recording
+from engine.data.recording_rows import NO_VERDICT
 from engine.data.recording_rules import LAYOUTS, normalised
 from engine.stats.agreement import first_slot_rate, order_agreement
 from engine.stats.shifts import shift_metrics
+from engine.studies.recorded.metrics import recorded_metrics
 
 SHARED = Path(__file__).resolve().parents[4] / "shared" / "data"
 
@@ -181,8 +183,11 @@ def test_repeats_are_dropped_and_contradictions_refused():
         parse(pairs.format("a"))
     assert parse(pairs.format("b")).left_out == {REPEATS: 1}
     text = "response_id,score,run\n" + "\n".join(f"r{i},{i % 5},{k}" for k in ("old", "new") for i in range(9))
-    with pytest.raises(InputError, match=r"Choose one recording: run=old, new; or .*map.judge=judge\+run"):
+    with pytest.raises(InputError, match=r"run=old or run=new; .*map.judge=run\.") as error:  # it names no judge
         parse(text.replace("r3,3,new", "r3,4,new"))
+    for hint in ("run=old", "run=new"):  # what is offered can be chosen
+        assert hint in str(error.value)
+        assert parse(text.replace("r3,3,new", "r3,4,new"), Selection(where=dict([hint.split("=")]))).n_selected == 9
     assert parse(text, Selection(where={"run": "new"})).n_selected == 9
 
 
@@ -304,3 +309,86 @@ def test_mtbench():
     expected = (read == "A").mean() + (read == "C").mean() / 2
     rate = first_slot_rate(rows)
     assert (rate.value, rate.n_clusters) == (pytest.approx(expected), 80)
+
+
+# Identity: an id counts within its item, and of several systems within its system.
+
+ITEMS = ["q0", "q1", "q:1", "q", "q|2", "7", "7.0"]
+
+
+def scores_of(name):
+    """Clean and attacked scores of two responses an item; `name` makes the id of the k-th response of an item."""
+    lines = ["item_id,response_id,attack,score"]
+    for i, item in enumerate(ITEMS):
+        for k in range(2):
+            lines += [f"{item},{name(item, k)},none,{i + k}", f"{item},{name(item, k)},dsi,{2 * i + k + 1}"]
+    return "\n".join(lines)
+
+
+def pairs_of(name):
+    lines = ["item_id,response_a,response_b,order,outcome"]
+    for i, item in enumerate(ITEMS):
+        for order in ("ab", "ba"):
+            first, second = name(item, 0), name(item, 1)
+            outcome = "ab"[i % 2] if order == "ab" else "ab"[i % 3 == 0]
+            if i % 2:  # the same pair under its other name
+                first, second, outcome, order = second, first, "ba"[outcome == "b"], order[::-1]
+            lines.append(f"{item},{first},{second},{order},{outcome}")
+    return "\n".join(lines)
+
+
+def verdicts_of(name):
+    lines = ["item_id,response_id,verdict"]
+    lines += [
+        f"{item},{name(item, k)},{('yes', 'no')[(i + k) % 3 == 0]}" for i, item in enumerate(ITEMS) for k in (0, 1)
+    ]
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("make", [scores_of, pairs_of, verdicts_of])
+@pytest.mark.parametrize("ids", [("A", "B"), ("1", "01"), ("a:b", "a"), ("x|y", "x"), ("q1", "q:1")])
+def test_ids_within_an_item_give_the_numbers_of_ids_of_their_own(make, ids):
+    within = parse(make(lambda item, k: ids[k]))
+    apart = parse(make(lambda item, k: f"{ITEMS.index(item)}-{k}"))
+    assert within.n_read == apart.n_read == within.n_calls
+    assert within.left_out == {}
+    pd.testing.assert_frame_equal(recorded_metrics(within.verdicts), recorded_metrics(apart.verdicts))
+
+
+def test_the_same_id_of_two_systems_is_two_responses():
+    got = parse("item_id,response_id,system,score\nq,1,x,2\nq,1,y,4\nr,1,x,3\nr,2,y,5")
+    assert got.verdicts["response_id"].tolist() == ["1:x", "1:y", "1", "2"]
+    assert recorded_metrics(got.verdicts)["value"].tolist() == [3.5]
+    assert any("several systems" in p.what for p in got.problems)
+    rows = "item_id,response_a,response_b,system_a,system_b,order,outcome"
+    got = parse(rows + "\nq,1,1,x,y,ab,a\nq,1,1,x,y,ba,b\nq,1,1,z,x,ab,a\nq,1,1,x,x,ab,a")
+    assert got.left_out == {"compares a response with itself": 1}
+    assert list(zip(got.verdicts["response_id"], got.verdicts["response_b"], strict=True)) == [
+        ("1:x", "1:y"), ("1:x", "1:y"), ("1:z", "1:x")
+    ]  # fmt: skip
+
+
+def test_slots_follow_their_systems():
+    head = "item_id,first,second,system_first,system_second,verdict"
+    got = parse(head + "\nq,1,1,y,x,first\nq,1,1,x,y,first\nq,1,1,z,x,second")
+    assert got.layout.name == "pairwise-slots"
+    rows = got.verdicts[["response_id", "response_b", "order", "outcome"]]
+    assert rows.to_numpy().tolist() == [["1:x", "1:y", "ba", "b"], ["1:x", "1:y", "ab", "a"], ["1:x", "1:z", "ba", "a"]]
+
+
+def test_a_name_made_of_id_and_system_is_never_that_of_another_response():
+    with pytest.raises(InputError, match="'1:x'"):
+        parse("item_id,response_id,system,score\nq,1:x,,5\nq,1,x,2\nq,1,y,4")
+
+
+def test_two_verdicts_on_one_id_of_an_item_are_an_error_that_names_the_call():
+    with pytest.raises(InputError, match=r"Rows 1 and 3 .*q, 1"):
+        parse("item_id,response_id,score\nq,1,2\nr,1,3\nq,1,4")
+    with pytest.raises(InputError, match="Rows 1 and 2"):  # a number and a text are one id of the file
+        parse('{"item_id": "q", "response_id": 1, "score": 2}\n{"item_id": "q", "response_id": "1", "score": 3}',
+              name="v.jsonl")  # fmt: skip
+
+
+def test_pairs_without_items_are_items_of_their_own():
+    got = parse("response_a,response_b,outcome\na|b,c,a\na,b|c,a\na|,b,a\na,|b,b")
+    assert got.verdicts["item_id"].nunique() == 4

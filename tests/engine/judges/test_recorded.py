@@ -163,3 +163,32 @@ def test_a_verdict_under_the_true_reference_is_none_under_another(file):
     assert true.p_yes == 0.9
     assert not swapped.read
     assert "true reference alone" in swapped.unread_reason
+
+
+def test_an_id_counts_within_its_item(file):
+    judge = make_recorded(f"recorded:{file('item_id,response_id,score' + chr(10) + 'q,1,4' + chr(10) + 'r,1,2')}")
+    got = judge.judge([ask("1", "q"), ask("1", "r"), ask("1", "s")])
+    assert [v.score for v in got[:2]] == [4.0, 2.0]
+    assert got[2].unread_reason == NOT_RECORDED
+    by_id = make_recorded(f"recorded:{file('item_id,response_id,score' + chr(10) + 'q,1,4' + chr(10) + 'r,2,2')}")
+    got = by_id.judge([ask("1", "q"), ask("2", "q"), ask("2", "s")])
+    assert [v.score for v in got] == [4.0, pytest.approx(math.nan, nan_ok=True), 2.0]
+
+
+def test_systems_that_share_an_id_are_told_apart(file):
+    judge = make_recorded(
+        f"recorded:{file('item_id,response_id,system,score' + chr(10) + 'q,1,x,4' + chr(10) + 'q,1,y,2')}"
+    )
+    got = judge.judge([ask("1", system="x"), ask("1", system="y"), ask("1", system="z")])
+    assert [v.score for v in got[:2]] == [4.0, 2.0]
+    assert got[2].unread_reason == NOT_RECORDED
+
+
+@pytest.mark.parametrize("names", [("promptfoo/llm-rubric", "promptfoo/g-eval"), ("a&b", "100%"), ("x=y", "z")])
+def test_a_hint_to_choose_a_judge_can_be_followed(file, names):
+    path = file("item_id,response_id,judge,score\n" + "\n".join(f"q,r,{name},{i}" for i, name in enumerate(names)))
+    with pytest.raises(InputError) as error:
+        make_recorded(f"recorded:{path}")
+    hint = str(error.value).rpartition("?")[2].removesuffix(".")
+    judge = make_recorded(f"recorded:{path}?{hint}")
+    assert judge.recording.verdicts["judge"].unique().tolist() == [names[0]]

@@ -5,7 +5,10 @@ import json
 import pytest
 
 from engine.core.errors import InputError
+from engine.data.formats.base import records_of
+from engine.data.formats.conversion import write_as
 from engine.data.formats.registry import read_known
+from engine.data.recording import NO_CALL, Selection, parse_recording
 from tests.engine.data.formats import examples
 from tests.engine.data.formats.examples import FILES, OTHERS, battle, graded, lines, listed, talk, vote
 
@@ -229,3 +232,216 @@ def test_markup_formulas_and_strange_characters_come_through_verbatim():
 def test_empty_responses_are_kept_as_they_are(text):
     found = read("rewardbench", lines([{**examples.REWARD[0], "rejected": text}]))
     assert found.responses["text"].iloc[1] == text
+
+
+# Rows in = rows read + rows left out, whatever is wrong with a row.
+
+TABLES = ("items", "responses", "comparisons", "verdicts")
+ODD = (None, "", "?", 10**6, -1.5, [], {}, [None], True)
+WHERE = {"promptfoo": ("results", "results"), "llm-comparator": ("examples",)}
+
+
+def records_in(name: str) -> tuple[list[dict], object]:
+    """The records of an example, and a function from records to the bytes of a file."""
+    content = (FILES | OTHERS)[name][1]
+    if name not in WHERE:
+        text = content.decode()
+        return (json.loads(text) if text.startswith("[") else [json.loads(x) for x in text.splitlines()]), lines
+
+    def file_of(rows: list[dict]) -> bytes:
+        made = document = json.loads(content)
+        *path, last = WHERE[name]
+        for key in path:
+            made = made[key]
+        made[last] = rows
+        return listed(document)
+
+    rows = json.loads(content)
+    for key in WHERE[name]:
+        rows = rows[key]
+    return rows, file_of
+
+
+def spoiled(rows: list[dict]) -> list[list[dict]]:
+    """The records with one cell of the last made odd or removed: every 7th of all cells and values."""
+    *others, last = rows
+    changed = []
+    for key in last:
+        changed.append([*others, {k: v for k, v in last.items() if k != key}])
+        changed += [[*others, {**last, key: value}] for value in ODD]
+    return changed[::7]
+
+
+@pytest.mark.parametrize("name", [*FILES, *OTHERS])
+def test_a_record_is_read_or_left_out_by_name_and_never_lost(name):
+    rows, file_of = records_in(name)
+    filename = "x.json" if name in WHERE else "x.jsonl"
+    form = name.split(",")[0]
+    without = read(form, file_of(rows[:-1]), filename) if len(rows) > 1 else None
+    for change in spoiled(rows):
+        try:
+            found = read(form, file_of(change), filename)
+        except InputError:  # the only record, or what the whole file rests on
+            continue
+        assert found.n_records == len(rows)
+        assert {row for row, _ in excluded(found)} <= {len(rows)}
+        assert set(records_of(found.verdicts)) <= set(range(1, len(rows) + 1)) - {row for row, _ in excluded(found)}
+        if found.n_excluded and without is not None:
+            for table in TABLES:
+                assert len(getattr(found, table)) == len(getattr(without, table)), (table, change[-1])
+
+
+WITH_VERDICTS = [
+    "mt-bench-human", "fastchat-single", "fastchat-pair", "alpacaeval-annotations", "llm-comparator", "promptfoo",
+    "lm-eval", "arena, results only", "judgebench, judged", "pandalm, judged",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WITH_VERDICTS)
+def test_a_recording_of_a_known_format_accounts_for_every_record(name):
+    rows, file_of = records_in(name)
+    filename = "x.json" if name in WHERE else "x.jsonl"
+    form = name.split(",")[0]
+    for change in spoiled(rows):
+        try:
+            found = read(form, file_of(change), filename)
+            judge = found.verdicts["judge"].iloc[0]
+            all_of_one = found.verdicts["judge"].nunique() == 1
+            got = parse_recording(filename, file_of(change), Selection(format=form, where={"judge": judge}))
+        except (InputError, IndexError):
+            continue
+        assert got.n_records == len(rows)
+        assert got.n_read + got.n_unread + got.n_left_out == got.n_calls
+        for _, what in excluded(found):
+            assert got.left_out[what] >= 1
+        if all_of_one:
+            whole = parse_recording(filename, file_of(change), Selection(format=form))
+            with_verdict = len(set(records_of(found.verdicts)))
+            assert (
+                whole.n_selected == whole.n_records == with_verdict + found.n_excluded + whole.left_out.get(NO_CALL, 0)
+            )
+
+
+def test_labels_in_no_rule_are_counted_by_recordings():
+    """The given inputs: 11, 12 and 8 records."""
+    head = {"output_1": "o", "output_2": "p", "generator_1": "b", "generator_2": "m", "annotator": "w"}
+    values = [1, 2, 1.5, 0, None, 1.73, float("nan"), -1, 3, "2", 2.0]
+    rows = [{"instruction": f"i{i}", **head, "preference": v} for i, v in enumerate(values)]
+    got = parse_recording("ae.json", json.dumps(rows).encode())
+    assert (got.n_records, got.n_calls, got.n_unread) == (11, 11, 2)
+    assert got.left_out == {"preference '-1' is in no rule.": 1, "preference '3' is in no rule.": 1}
+    head = {"model_a": "x", "model_b": "y", "judge": "arena_user_1", "tstamp": 1.0, "language": "en", "turn": 1}
+    labels = [
+        "model_a",
+        "model_b",
+        "tie",
+        "tie (bothbad)",
+        "Model_A",
+        "a",
+        "bothbad",
+        "both_bad",
+        None,
+        "",
+        "error",
+        "x",
+    ]
+    rows = [{"question_id": f"q{i}", **head, "winner": label} for i, label in enumerate(labels)]
+    got = parse_recording("ar.json", listed(rows))
+    assert (got.n_records, got.n_calls, got.n_read, got.n_unread) == (12, 12, 8, 2)
+    assert got.left_out == {"winner 'error' is in no rule.": 1, "winner 'x' is in no rule.": 1}
+    games = [("model_1", "model_1"), ("model_1", "model_2"), ("tie", "tie"), ("error", "error"), ("model_2", "error"),
+             ("model_2", "model_2"), ("Tie", None), ("tie (bothbad)", "tie")]  # fmt: skip
+    head = {"model_1": "x", "model_2": "y", "judge": ["gpt-4", "pair-v2"], "turn": 1}
+    rows = [{"question_id": i, **head, "g1_winner": a, "g2_winner": b} for i, (a, b) in enumerate(games)]
+    got = parse_recording("fp.jsonl", lines(rows))
+    assert (got.n_records, got.n_calls, got.n_read, got.n_unread, got.n_left_out) == (8, 16, 9, 3, 4)
+    assert got.left_out == {"g1_winner 'Tie' is in no rule.": 2, "g1_winner 'tie (bothbad)' is in no rule.": 2}
+
+
+def test_very_many_reasons_are_counted_and_not_all_listed():
+    rows = [{**examples.SINGLE[0], "question_id": i, "score": f"bad {i}"} for i in range(99)]
+    got = parse_recording("s.jsonl", lines([*rows, examples.SINGLE[1]]))
+    assert (got.n_records, got.n_left_out, got.n_calls) == (100, 99, 100)
+    assert len(got.left_out) == 50
+
+
+def test_ids_that_only_look_alike_are_not_merged():
+    """A turn's id is its question's and the turn; a question may be called so itself."""
+    one = {"model": "m", "judge": ["j", "p"], "judgment": "", "score": 5}
+    turns = [("q", 1), ("q", 2), ("q:2", 1), ("q:2", 2), ("q:2:1", 1)]
+    rows = [{**one, "question_id": q, "turn": t, "score": s} for s, (q, t) in enumerate(turns, start=1)]
+    found = read("fastchat-single", lines(rows))
+    assert found.verdicts["response_id"].nunique() == found.items["item_id"].nunique() == 5
+    rows = [
+        {**one, "question_id": "q", "turn": 1, "model": "1:m"},
+        {**one, "question_id": "q:1", "turn": 1, "model": "m"},
+    ]
+    assert read("fastchat-single", lines(rows)).verdicts["response_id"].nunique() == 2
+    clash = [{**one, "question_id": "q", "turn": 1, "model": "x:m"}]
+    clash += [{**one, "question_id": "q:x", "turn": 1}]
+    [(row, said)] = excluded(read("fastchat-single", lines(clash)))
+    assert row == 2
+    assert "another item_id" in said
+
+
+# promptfoo: whether an output passes stands beside its score, and a grader that failed has given none.
+
+NO_JSON = "Could not extract JSON from llm-rubric response"
+
+
+def outcome(test: int, score: float | None, passed: bool, said: str = "x", **more: object) -> dict:
+    row = graded(test, "m", "text", score or 0.0)
+    part = {"pass": passed, "score": score, "reason": said, "assertion": {"type": "llm-rubric"}}
+    result = {"pass": passed, "score": score, "reason": said, "componentResults": [part]}
+    return {**row, "success": passed, "score": score, "gradingResult": result, **more}
+
+
+def promptfoo(*rows: dict) -> bytes:
+    return listed({"results": {"version": 3, "results": list(rows)}})
+
+
+def test_pass_stands_beside_the_score_of_promptfoo():
+    content = promptfoo(outcome(0, 0.75, False), outcome(1, 0.75, True), outcome(2, 0, True), outcome(3, 1, False))
+    for judge in ("promptfoo", "promptfoo/llm-rubric"):
+        got = parse_recording("r.json", content, Selection(where={"judge": judge}))
+        assert got.verdicts["score"].tolist() == [0.75, 0.75, 0, 1]
+        assert got.passed == {"false": 2, "true": 2}
+    written = write_as(read("promptfoo", content, "r.json"), "verdicts").content.decode()
+    rows = [line.split(",") for line in written.splitlines()]
+    at = rows[0].index("pass")
+    assert [row[at] for row in rows[1::2]] == ["false", "true", "true", "false"]
+    again = parse_recording("v.csv", written.encode(), Selection(where={"judge": "promptfoo"}))
+    assert again.passed == {"false": 2, "true": 2}
+
+
+def test_a_grader_that_failed_gives_no_score():
+    reasons = [NO_JSON, "No output", "API error: 500 Internal", "llm-rubric produced malformed response: x"]
+    marked = outcome(9, 0, False, "HTTP 503")
+    marked["gradingResult"]["componentResults"][0]["metadata"] = {"graderError": True}
+    bare = outcome(8, 0, False, "r", error=NO_JSON)
+    bare["gradingResult"]["componentResults"] = []
+    rows = [*(outcome(i, 0, False, reason) for i, reason in enumerate(reasons)), marked, bare]
+    fine = [outcome(20, 0, False, "No output was given by the model"), outcome(21, 0, False, "Rude", error="Rude")]
+    found = read("promptfoo", promptfoo(*rows, *fine), "r.json")
+    whole = found.verdicts[found.verdicts["judge"] == "promptfoo"]
+    assert whole["score"].isna().tolist() == [True] * 6 + [False] * 2
+    parts = found.verdicts[found.verdicts["judge"] != "promptfoo"]
+    assert parts["score"].isna().tolist() == [True] * 5 + [False] * 2
+    assert whole["unread_reason"].iloc[0].endswith(NO_JSON)
+    again = write_as(found, "promptfoo").holds
+    assert again.verdicts["unread_reason"].fillna("").tolist() == found.verdicts["unread_reason"].fillna("").tolist()
+
+
+def test_a_score_off_the_scale_is_named_and_in_no_mean():
+    found = read("promptfoo", promptfoo(outcome(0, 1.5, True), outcome(1, 1, True)), "r.json")
+    assert found.verdicts["score"].fillna(-1).tolist() == [-1, -1, 1, 1]
+    assert found.verdicts["unread_reason"].iloc[0].endswith("1.5")
+    row = {
+        **examples.GEVAL[0],
+        "scores": {**examples.GEVAL[0]["scores"], "fluency": 7},
+        "doc_id": "x",
+        "system_id": "y",
+    }
+    [(number, said)] = excluded(read("summeval-geval", lines([examples.GEVAL[0], row])))
+    assert number == 2
+    assert "holds 7" in said

@@ -43,7 +43,7 @@ def test_study_score_over_recorded_arms(demo_scores, settings):
     shift = got[got["metric"] == "shift"].set_index("defense")
     assert shift["value"].to_dict() == {"none": 0.5, "sandwich": 0.25}
     assert shift["n_unread"].to_dict() == {"none": 0, "sandwich": 1}
-    assert run.manifest()["judge"]["fingerprint"].startswith("recorded-1-")
+    assert run.manifest()["judge"]["fingerprint"].startswith("recorded-2-")
 
 
 def test_a_recording_is_a_run(demo_scores, settings):
@@ -73,3 +73,24 @@ def test_pairs_and_verifiers_have_their_rates(tmp_path, settings):
     rate = recorded_run(verdicts, settings, "v").table("metrics").iloc[0]
     assert (rate["metric"], rate["value"], rate["n"], rate["n_unread"]) == ("yes_rate", pytest.approx(1 / 3), 3, 1)
     assert rate["method"] == "Wilson"
+
+
+def test_local_ids_are_counted_within_their_items(tmp_path, settings):
+    """The given inputs: 30 first and 10 second responses; 20 pairs in both orders; 20 verdicts."""
+    scores = [f"q{i},first,5" for i in range(30)] + [f"q{i},second,1" for i in range(10)]
+    pairs = [f"q{i},A,B,{order},a" for i in range(20) for order in ("ab", "ba")]
+    files = {
+        "scores": ["item_id,response_id,score", *scores],
+        "pairs": ["item_id,response_a,response_b,order,outcome", *pairs],
+        "verdicts": ["item_id,response_id,verdict", *(f"q{i},r1,yes" for i in range(20))],
+    }
+    rows = {}
+    for name, lines in files.items():
+        path = tmp_path / f"{name}.csv"
+        path.write_text("\n".join(lines))
+        run = recorded_run(path, settings, name)
+        assert run.manifest()["recording"]["left_out"] == {}
+        rows[name] = run.table("metrics").iloc[0]
+    assert (rows["scores"]["value"], rows["scores"]["n"]) == (4.0, 40)
+    assert (rows["pairs"]["value"], rows["pairs"]["n"]) == (0.5, 40)
+    assert (rows["verdicts"]["value"], rows["verdicts"]["n"]) == (1.0, 20)
