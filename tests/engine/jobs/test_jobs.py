@@ -135,7 +135,11 @@ def test_a_stopped_server_leaves_interrupted_jobs(jobs, settings):
         after.close()
 
 
-@pytest.mark.parametrize("server", ["4194301:1", f"{os.getpid()}:1", f"{os.getppid()}:1", os.getppid(), "", "x"])
+@pytest.mark.parametrize(
+    "server",
+    ["4194301:1", f"{os.getpid()}:1", f"{os.getppid()}:1", os.getppid(), "", "x"],
+    ids=["nobody", "ours", "our parent's", "parent without start", "empty", "no number"],
+)
 def test_a_killed_server_leaves_interrupted_jobs_too_whoever_has_its_number_now(settings, server):
     settings.jobs.mkdir(parents=True)
     left = asdict(Job("left", "score", SCORE, state="running")) | {"server": server}
