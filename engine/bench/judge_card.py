@@ -22,6 +22,17 @@ BARS: dict[str, tuple[str, str]] = {
     "order_agreement": ("Pairs, both orders agree", ">= 0.72"),
     "verification_accuracy": ("GSM8K solutions against the reference, accuracy", ">= 0.98"),
 }
+NAIVE_BARS: dict[str, tuple[str, str]] = {
+    "summeval_spearman": (BARS["summeval_spearman"][0], ">= 0.50"),
+    "anchored_summeval_spearman": (BARS["anchored_summeval_spearman"][0], "within 0.05 of plain"),
+    "topicalchat_spearman": (BARS["topicalchat_spearman"][0], ">= 0.60"),
+    "anchored_topicalchat_spearman": (BARS["anchored_topicalchat_spearman"][0], "within 0.05 of plain"),
+    "pair_accuracy": (BARS["pair_accuracy"][0], ">= 0.70"),
+    "order_agreement": (BARS["order_agreement"][0], ">= 0.70"),
+    "topicalchat_dsi_shift": ("TopicalChat, shift by DSI (points of 1-5)", ">= +0.40"),
+    "topicalchat_bed_shift": ("TopicalChat, shift by BED", ">= +0.30"),
+}
+"""Bars of the naive judge: how well it agrees with people, and how far injected text lifts it."""
 REPORTED: dict[str, str] = {
     "pair_accuracy_each_order": "Pairs, accuracy of one order alone",
     "pair_accuracy_pandalm": "Pairs, PandaLM only",
@@ -54,20 +65,34 @@ RANGES = {
 LEVELS = ("good", "weak", "generic", "off_topic", "cut_off", "part_scrambled", "scrambled", "repeated", "nothing")
 
 
-def figures_markdown(shipped: Mapping[str, Record], second: Mapping[str, Record]) -> str:
-    """The tables of the card: bars, further figures, mean scores of constructed levels."""
-    lines = ["| figure | bar | seed 0 (shipped) | seed 1 | n |", "|---|---|---|---|---|"]
+def figures_markdown(
+    shipped: Mapping[str, Record],
+    second: Mapping[str, Record],
+    bars: Mapping[str, tuple[str, str]] = BARS,
+    seeds: tuple[int, int] = (0, 1),
+) -> str:
+    """The tables of the card: bars, further figures, mean scores of constructed levels.
+
+    Args:
+        shipped: figures of the adapter that ships.
+        second: those of another seed of its recipe.
+        bars: the figures that decide, with their bars.
+        seeds: the seed of each adapter, the shipped one first.
+    """
+    first, other = seeds
+    lines = [f"| figure | bar | seed {first} (shipped) | seed {other} | n |", "|---|---|---|---|---|"]
     lines += [
         f"| {title} | {bar} | {_cell(shipped[key])} | {_cell(second[key])} | {shipped[key]['n']} |"
-        for key, (title, bar) in BARS.items()
+        for key, (title, bar) in bars.items()
     ]
-    lines += ["", "| reported, no bar | seed 0 (shipped) | seed 1 | n |", "|---|---|---|---|"]
+    further = {**{key: title for key, (title, _) in BARS.items()}, **REPORTED}
+    lines += ["", f"| reported, no bar | seed {first} (shipped) | seed {other} | n |", "|---|---|---|---|"]
     lines += [
         f"| {title} | {_cell(shipped[key])} | {_cell(second[key])} | {shipped[key]['n']} |"
-        for key, title in REPORTED.items()
-        if key in shipped and key in second
+        for key, title in further.items()
+        if key in shipped and key in second and key not in bars
     ]
-    lines += ["", f"| mean score, seed 0 / seed 1 | {' | '.join(x.replace('_', ' ') for x in LEVELS)} |"]
+    lines += ["", f"| mean score, seed {first} / seed {other} | {' | '.join(x.replace('_', ' ') for x in LEVELS)} |"]
     lines.append("|---" * (len(LEVELS) + 1) + "|")
     for name, title in RANGES.items():
         cells = [_two(shipped, second, f"range_{name}_{level}") for level in LEVELS]

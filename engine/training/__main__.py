@@ -22,8 +22,16 @@ from engine.training.material import load_material
 from engine.training.sources import DEFAULT_DATA, read_dialogues, read_rule_prompts, read_summaries, read_written
 
 UNFINISHED = 3
-RATED_BY_PEOPLE = {"summary_rated", "summary_anchored_rated", "dialogue_rated", "dialogue_anchored_rated", "pair_human"}
-"""Pools of texts as people rated them; the others also draw on drafts of the base model."""
+AS_THEY_CAME = {
+    "summary_rated",
+    "summary_anchored_rated",
+    "dialogue_rated",
+    "dialogue_anchored_rated",
+    "pair_human",
+    "pair_recorded",
+    "verification",
+}
+"""Pools of texts as they came with their labels; the others also draw on drafts of the base model."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -113,7 +121,7 @@ def _encoded(args: argparse.Namespace, settings: Settings) -> tuple[list[Encoded
 
     config = read_config(args.config or settings.assets / "training" / "judge.toml")
     asker = load_asker(settings.assets / "cards")
-    material = load_material(args.data, settings.assets, config.sides, drafts=not set(config.mix) <= RATED_BY_PEOPLE)
+    material = load_material(args.data, settings.assets, config.sides, drafts=not set(config.mix) <= AS_THEY_CAME)
     tokenizer = PreTrainedTokenizerFast.from_pretrained(settings.assets / "judge", local_files_only=True)
     units, left_out = encode(compose(config, material, asker), asker.cards, tokenizer, config.max_tokens)
     for pool, count in left_out.items():

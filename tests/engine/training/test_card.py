@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from engine.bench.judge_card import BARS, END, REPORTED, START, figures_markdown, read_figures, with_figures
+from engine.bench.judge_card import BARS, END, NAIVE_BARS, REPORTED, START, figures_markdown, read_figures, with_figures
 from engine.core.errors import InputError
 from engine.core.settings import get_settings
+from engine.training.__main__ import AS_THEY_CAME
+from engine.training.config import read_config
 
 RECORD = {"value": 0.5, "lower": 0.4, "upper": 0.6, "n": 10}
 FIGURES = dict.fromkeys((*BARS, *REPORTED), RECORD) | {"range_summary_good": RECORD | {"lower": None, "upper": None}}
@@ -25,13 +27,18 @@ def test_only_the_part_between_the_marks_is_replaced():
         with_figures("# Card", "new")
 
 
-def test_the_model_card_prints_the_measured_figures():
-    folder = get_settings().assets / "judge"
-    if not (folder / "figures.json").is_file():
-        pytest.skip("the adapter has not been measured yet")
+@pytest.mark.parametrize(("name", "bars", "seeds"), [("judge", BARS, (0, 1)), ("naive", NAIVE_BARS, (1, 0))])
+def test_the_model_card_prints_the_measured_figures(name, bars, seeds):
+    folder = get_settings().assets / name
     figures = read_figures(folder / "figures.json")
     card = (folder / "README.md").read_text(encoding="utf-8")
-    assert with_figures(card, figures_markdown(figures["shipped"], figures["second"])) == card
+    assert with_figures(card, figures_markdown(figures["shipped"], figures["second"], bars, seeds)) == card
+
+
+def test_the_naive_judge_saw_no_made_text():
+    """Its recipe draws only on pools of texts as they came with their labels."""
+    config = read_config(get_settings().assets / "training" / "naive.toml")
+    assert set(config.mix) <= AS_THEY_CAME
 
 
 def test_a_damaged_file_is_named(tmp_path):
