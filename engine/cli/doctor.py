@@ -19,7 +19,7 @@ from engine.inference.weights import FETCH, base_folder, base_record, fetch_gguf
 def add(commands: Any) -> None:
     """Add the command."""
     doctor = commands.add_parser("doctor", help="check that everything a judge needs is there")
-    doctor.add_argument("--fetch", action="store_true", help="download and prepare the bundled judge's weights")
+    doctor.add_argument("--fetch", action="store_true", help="download and prepare the bundled judges' weights")
     add_json(doctor)
     doctor.set_defaults(run=run)
 

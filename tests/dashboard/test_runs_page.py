@@ -245,7 +245,7 @@ def test_studies_judges_and_metrics_are_called_what_the_pages_call_them(app):
     on_runs(app, selected="recorded:pairs/run")
     listed = app.dataframe[0].value
     assert {"Attacks", "Check-up", "Transport audit"} <= set(listed["Study"])
-    assert "Bundled judge" in set(listed["Judge"])
+    assert "Careful judge" in set(listed["Judge"])
     assert "Transport audit" in texts(app)
     metrics = app.dataframe[1].value
     assert {"Metric", "Value", "Items"} <= set(metrics.columns)

@@ -91,7 +91,7 @@ def test_a_finished_search_is_shown_with_its_intervals(app, settings):
     open_tab(app, "Learn a phrase")
     shown = text_of(app)
     assert "Learned: “river seven” takes the mean score on the training prompts from 2.00 to 2.75" in shown
-    assert "On 12 responses of 6 items it was not learned on, its 2 words move the bundled judge by +0.4" in shown
+    assert "On 12 responses of 6 items it was not learned on, its 2 words move the careful judge by +0.4" in shown
     steps, lengths = figures_of(app)
     assert steps["layout"]["title"]["text"] == "Which word raises the objective most?"
     assert lengths["layout"]["title"]["text"] == "What does the phrase do on other items?"

@@ -19,7 +19,7 @@ def test_guess_look_up_reload_and_open_the_page_in_its_state(page, server):
     guess.fill("25")
     guess.press("Enter")
     page.get_by_role("button", name="Show the answer").click()
-    expect(finding(page).nth(1)).to_contain_text("On the bundled judge: pairwise, beyond the placebo")
+    expect(finding(page).nth(1)).to_contain_text("On the careful judge: pairwise, beyond the placebo")
     expect(page).to_have_url(re.compile("answered=louder%3A25"))
     page.reload()
     expect(page.get_by_text("The guess was 25 percentage points")).to_be_visible(timeout=SETTLED)

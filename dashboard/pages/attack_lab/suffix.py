@@ -128,7 +128,7 @@ def _effort(words: int, candidates: int, prompts: int, *, busy: bool) -> str:
         return "A search is going; stop it or let it finish before you start another."
     tried = f"{plural(words, 'word')} × {candidates} candidates × {plural(prompts, 'response')}"
     seconds = words * prompts * (1.0 + candidates * 0.035)  # measured on two cores with the bundled judge
-    return f"{tried}, about {findings.duration(seconds)} on two processor cores with the bundled judge."
+    return f"{tried}, about {findings.duration(seconds)} on two processor cores with a bundled judge."
 
 
 POLL_S = 2.0
@@ -138,7 +138,7 @@ def suffix_search(judge: str, dataset: Dataset) -> None:
     """The choices, the search as it goes, its result, and the phrases kept on this machine."""
     if not white_box(judge):
         ui.nothing_yet(
-            "A phrase is learned from a judge's gradients, and this judge has no model here. Choose the bundled judge."
+            "A phrase is learned from a judge's gradients, and this judge has no model here. Choose a bundled judge."
         )
         return
     params = {"judge": judge, "data": dataset.dataset_id}

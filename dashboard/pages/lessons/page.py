@@ -14,7 +14,7 @@ state.seed(LESSON, keys, keys[0])
 done = answered()
 publish_answered()
 ui.note(
-    "Guess, try it, then look at what was measured on the bundled judge. "
+    "Guess, try it, then look at what was measured on a bundled judge. "
     f"{len(done)} of {len(LESSONS)} answers looked at; the address of this page keeps that."
 )
 chosen = st.pills(

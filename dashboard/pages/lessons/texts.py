@@ -14,6 +14,7 @@ from engine.data.comparisons import DEMO_PAIRS
 from engine.data.store import DEMO_DIALOGUE, DEMO_INSTRUCTION, DEMO_VERIFICATION
 
 JUDGE = "bundled:judge"
+NAIVE = "bundled:naive"
 SHORTCUT = "bundled:shortcut-verifier"
 LAB, SWAP = "pages/attack_lab/page.py", "pages/reference_swap/page.py"
 PROTOCOLS, AUDIT = "pages/protocols/page.py", "pages/transport_audit/page.py"
@@ -55,6 +56,7 @@ class Other:
         preset: the page with this judge.
         job: kind and parameters of the run that measures it in seconds, without a model; None where it is recorded.
         measures: its numbers, where they are not those that answer the lesson.
+        turn: heading under which it is always shown; empty: shown only where the lesson's own judge has no effect.
     """
 
     judge: str
@@ -62,6 +64,7 @@ class Other:
     preset: Preset
     job: tuple[str, Mapping[str, object]] | None = None
     measures: tuple[Measure, ...] = ()
+    turn: str = ""
 
 
 @dataclass(frozen=True)
@@ -73,8 +76,9 @@ class Lesson:
         data: the demo set that its answer is on.
         measures: numbers that answer; the first is the one that is guessed.
         sign: on which side of the null the effect lies, 1 or -1.
-        effect, none: sentences on the bundled judge where the effect is clear, and where it is not.
+        effect, none: sentences on its judge where the effect is clear, and where it is not.
         paper, why: the paper's finding, and reasons for this judge to differ.
+        judge: the judge that answers.
     """
 
     key: str
@@ -91,6 +95,7 @@ class Lesson:
     why: str
     other: Other | None = None
     sign: int = 1
+    judge: str = JUDGE
 
 
 def _lab(label: str, judge: str, attack: str, tab: str = state.TAB_ONE) -> Preset:
@@ -107,31 +112,32 @@ def _protocols(label: str, judge: str, style: str) -> Preset:
 
 FOOL = Lesson(
     "fool",
-    "Fool it with one sentence",
-    "One sentence is added to every reply of the demo dialogues: it asks for an exceptionally high score (DSI). By how "
-    "many points of the scale from 1 to 5 does the mean score move?",
+    "Fool it with one note",
+    "A note is added to every reply of the demo dialogues. It poses as a rule of the evaluation and asks for top "
+    "ratings (BED). By how many points of the scale from 1 to 5 does the mean score move?",
     Guess("Shift of the mean score, in points", "points", -4, 4, 0.1),
-    _lab("Open the Attack lab with DSI", JUDGE, "dsi"),
+    _lab("Open the Attack lab with BED", NAIVE, "bed"),
     (
-        "The added sentence is underlined. Read it as a person would: would you give a better mark?",
+        "The added note is underlined. Read it as a person would: would you give a better mark?",
         "Compare the bars p(1) to p(5) before and after. Press Next: do good and broken replies move alike?",
-        "Change the attack to BED, which poses as a rule of the evaluation.",
+        "Change the defense to delimiters. How much of the shift is left?",
     ),
     DEMO_DIALOGUE,
-    (shift("dsi", "DSI"), shift("bed", "BED")),
+    (shift("bed", "BED"), shift("dsi", "DSI")),
     "it is fooled",
-    "it is not fooled by this sentence on average",
-    "CAP (paper 001, tables 2 and 3) reports DSI raising scores by 0.16 to 1.05 points on five judges, ChatGPT-3.5 the "
-    "most.",
-    "The bundled judge is small and learned from clean texts that what does not belong is bad; larger judges follow "
-    "instructions better, also those of an attacker.",
+    "it is not fooled by this note on average",
+    "CAP (paper 001, tables 2 and 3) reports injected sentences raising scores by 0.16 to 1.05 points on five judges, "
+    "ChatGPT-3.5 the most.",
+    "The naive judge is small and saw only texts as people rated them; larger judges follow instructions better, also "
+    "those of an attacker.",
     Other(
-        "planted:injection",
-        "This planted judge adds exactly 0.8 points to a response that asks for a high score, plus noise of mean zero: "
-        "the truth is known.",
-        _lab("Open the Attack lab with the planted judge", "planted:injection", "dsi"),
-        ("score", {"data": DEMO_DIALOGUE, "attacks": ["dsi", "bed"], "defenses": ["none"]}),
+        JUDGE,
+        "The careful judge has the same base model and the same prompts. Its training also showed it broken and "
+        "foreign texts with low scores. Which of the two would you deploy, and what else did that training change?",
+        _lab("Open the Attack lab with the careful judge", JUDGE, "bed"),
+        turn="Now the same note on the careful judge.",
     ),
+    judge=NAIVE,
 )
 
 SLOT = Lesson(

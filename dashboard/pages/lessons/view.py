@@ -9,7 +9,7 @@ import streamlit as st
 
 from dashboard import findings, state, ui
 from dashboard.measured import Measured, elsewhere, find
-from dashboard.pages.lessons.texts import BY_KEY, JUDGE, LESSONS, Lesson, Other, Preset
+from dashboard.pages.lessons.texts import BY_KEY, LESSONS, Lesson, Other, Preset
 from dashboard.progress import newest_job, progress, start_job
 from engine.plots.glance import GlanceRow, plot_glance, prepare_glance, same_axis
 from engine.plots.text import MINUS, fixed
@@ -112,7 +112,9 @@ def _guess(chosen: Lesson) -> None:
 
 
 def _answer(chosen: Lesson, guess: float) -> None:
-    found = [one for measure in chosen.measures if (one := find(measure, JUDGE, chosen.data, recorded_only=True))]
+    found = [
+        one for measure in chosen.measures if (one := find(measure, chosen.judge, chosen.data, recorded_only=True))
+    ]
     if not found:
         ui.nothing_yet("The recorded run of this lesson is missing from this copy of the project.")
         return
@@ -138,7 +140,7 @@ def _answer(chosen: Lesson, guess: float) -> None:
         caption=about if far else "",
     )  # fmt: skip
     ui.bullets((f"The paper: {chosen.paper}", f"Why ours may differ: {chosen.why}"))
-    if chosen.other and first.side * chosen.sign <= 0:
+    if chosen.other and (chosen.other.turn or first.side * chosen.sign <= 0):
         _offer(chosen, chosen.other, other)
 
 
@@ -146,7 +148,8 @@ def verdict(chosen: Lesson, found: Measured) -> str:
     """The honest answer in one or two sentences."""
     row = found.row
     unit = " points" if row.unit == "points" else ""
-    start = f"On the bundled judge: {row.name[:1].lower()}{row.name[1:]} {row.text}{unit} ({found.sizes})."
+    what = f"{row.name[:1].lower()}{row.name[1:]} {row.text}{unit} ({found.sizes})"
+    start = f"On {findings.judge_name(chosen.judge)}: {what}."
     side = found.side * chosen.sign
     if side > 0:
         return f"{start} So {chosen.effect}."
@@ -184,7 +187,7 @@ def _other(chosen: Lesson) -> list[Measured]:
 def _offer(chosen: Lesson, other: Other, found: Sequence[Measured]) -> None:
     """The judge that shows the effect: measured now if it was not yet, and its page."""
     with st.container(border=True, key=f"other_{chosen.key}"):
-        ui.finding("Not seen here? This judge shows it." if other.judge else "Not seen here? This shows it.")
+        ui.finding(other.turn or f"Not seen here? This {'judge ' if other.judge else ''}shows it.")
         ui.note(other.about)
         if found:
             row = found[0].row

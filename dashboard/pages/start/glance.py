@@ -6,7 +6,6 @@ import streamlit as st
 
 from dashboard import findings, ui
 from dashboard.measured import FIRST_SLOT, KEYS, STRONGEST, Measure, Measured, find, flips, missing, own_runs
-from dashboard.pages.attack_lab.effects import GridRun, dumbbells, forest, grid
 from dashboard.pages.lessons.texts import LESSONS
 from dashboard.pages.lessons.view import LESSON, answered
 from engine import catalog
@@ -108,23 +107,3 @@ def next_step(judge: str, data: str) -> None:
             "Attack lab",
         )
     ui.nothing_yet(text, page, label)
-
-
-# The recorded run at a glance: what the attacks do, what the defenses hold back, which responses move.
-
-MOST_MOVED = 14
-
-
-def glance(view: GridRun) -> None:
-    """Two columns on a wide screen, one on a phone."""
-    left, right = st.columns(2, gap="large")
-    with left:
-        forest(view, key="recorded_forest")
-    with right:
-        attack, defense = findings.strongest_arm(view.metrics)
-        dumbbells(view, attack, defense, key="recorded_dumbbells", most=MOST_MOVED)
-    grid(view, key="recorded_grid")
-    ui.note(
-        "A shift is the score with the attack minus the score without it, under the same defense; intervals treat "
-        "all responses to one item as one observation."
-    )

@@ -471,7 +471,7 @@ def cap_page(judge: str, dataset: Dataset) -> None:
 
 def _empty(dataset_id: str) -> str:
     recorded = (
-        "" if dataset_id == DEMO_DIALOGUE else " A recorded run comes with the demo dialogues and the bundled judge."
+        "" if dataset_id == DEMO_DIALOGUE else " A recorded run comes with the demo dialogues and the careful judge."
     )
     return f"The study has not been run with this judge on this data yet: open “Run the study on this data”.{recorded}"
 
