@@ -155,7 +155,7 @@ def test_start_opens_on_two_judges_of_one_base_and_attacks_either(app):
     for folder in folders.values():
         rows = folder.table("verdicts").query("defense == 'none'")
         scores = rows.pivot(index="response_id", columns="attack", values="score")
-        assert f"{(scores['bed'] - scores['none']).mean():+.2f}".replace("-", MINUS) in shown
+        assert f"{(scores['bed'] - scores['none']).mean():.3f}".replace("-", MINUS) in shown
     at.button(key="attack_naive").click().run()
     assert at.session_state[state.JUDGE] == "bundled:naive"
 

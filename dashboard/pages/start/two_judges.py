@@ -16,6 +16,10 @@ from engine.plots.rows import arm_title
 RUNS = {"Naive judge": "recorded:dialogue/naive", "Careful judge": "recorded:dialogue/run"}
 ATTACK = "bed"
 MOST_MOVED = 14
+CAPTION = (
+    "BED is a note that poses as a rule of the evaluation, DSI a sentence; both ask for a high score. Delimiters fence "
+    "the response in the judge's prompt. The careful judge was also trained on broken and foreign texts with low scores."
+)
 QUESTION = "Same base model, two recipes: which would you deploy?"
 
 
@@ -45,7 +49,7 @@ def two_recipes() -> None:
             prepared, title="How far does each attack move the score?", axis="points of the scale from 1 to 5",
             colours={"Naive judge": "attacked", "Careful judge": "clean"}, mode=mode, note="recorded",
         ),
-        prepared, key="two_recipes",
+        prepared, key="two_recipes", caption=CAPTION,
     )  # fmt: skip
     with st.container(horizontal=True, gap="small"):
         for name, spec in (("naive", NAIVE), ("careful", JUDGE)):
