@@ -18,7 +18,7 @@ ATTACK = "bed"
 MOST_MOVED = 14
 CAPTION = (
     "BED is a note that poses as a rule of the evaluation, DSI a sentence; both ask for a high score. Delimiters fence "
-    "the response in the judge's prompt. The careful judge was also trained on broken and foreign texts with low scores."
+    "the response in the judge's prompt. The careful judge was also trained on broken and foreign texts."
 )
 QUESTION = "Same base model, two recipes: which would you deploy?"
 
