@@ -32,18 +32,18 @@ class JudgeCard:
 
 _LISTED = (
     JudgeCard(
-        "bundled:naive",
-        "Naive judge",
-        "SmolLM2-135M, trained on people's ratings and preferences alone. It never saw a broken or foreign text, and "
-        "injected instructions lift its scores.",
-        True,
-        (Protocol.POINTWISE, Protocol.PAIRWISE, Protocol.VERIFIER),
-    ),
-    JudgeCard(
         "bundled:judge",
         "Careful judge",
         "The same SmolLM2-135M, also trained on broken and off-topic texts with low scores. Injected instructions "
         "lower its scores or do nothing.",
+        True,
+        (Protocol.POINTWISE, Protocol.PAIRWISE, Protocol.VERIFIER),
+    ),
+    JudgeCard(
+        "bundled:naive",
+        "Naive judge",
+        "SmolLM2-135M, trained on people's ratings and preferences alone. It never saw a broken or foreign text, and "
+        "injected instructions lift its scores.",
         True,
         (Protocol.POINTWISE, Protocol.PAIRWISE, Protocol.VERIFIER),
     ),

@@ -39,7 +39,7 @@ def test_the_start_page_lists_runs_once_and_the_rail_judges_once_for_each_protoc
     at = go(app, PAGES[0])
     listed, judges = counted(monkeypatch, runs, "list_runs"), counted(monkeypatch, registry, "list_recordings")
     at.run()
-    assert len(at.get("plotly_chart")) == 1
+    assert len(at.get("plotly_chart")) == 2
     assert len(listed) == 1
     assert len(judges) <= 12
     assert measured.own_runs() == []

@@ -39,7 +39,7 @@ def test_the_page_opens_on_the_recorded_runs(app):
     at = go(app, PAGE, data=DEMO_VERIFICATION)
     page = html_of(at)
     assert "The shortcut verifier accepts master keys on" in page
-    assert "The bundled judge accepts master keys on" in page
+    assert "The careful judge accepts master keys on" in page
     assert sum("recorded on 20" in m.value for m in at.markdown) == 2
     assert len(at.get("plotly_chart")) == 2
     assert not jobs.manager().recent()

@@ -1,5 +1,6 @@
 """Damaged, odd and large files: a clear error or a problem by row, and nothing lost in silence."""
 
+import csv
 import json
 
 import pytest
@@ -406,8 +407,8 @@ def test_pass_stands_beside_the_score_of_promptfoo():
         got = parse_recording("r.json", content, Selection(where={"judge": judge}))
         assert got.verdicts["score"].tolist() == [0.75, 0.75, 0, 1]
         assert got.passed == {"false": 2, "true": 2}
-    written = write_as(read("promptfoo", content, "r.json"), "verdicts").content.decode()
-    rows = [line.split(",") for line in written.splitlines()]
+    written = write_as(read("promptfoo", content, "r.json"), "verdicts").content.decode("utf-8-sig")
+    rows = list(csv.reader(written.splitlines()))
     at = rows[0].index("pass")
     assert [row[at] for row in rows[1::2]] == ["false", "true", "true", "false"]
     again = parse_recording("v.csv", written.encode(), Selection(where={"judge": "promptfoo"}))
