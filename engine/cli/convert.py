@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from engine.cli.options import add_format_options, add_json, add_reading_options, known_of, reading_of, understood
+from engine.cli import add_json
+from engine.cli.options import add_format_options, add_reading_options, known_of, reading_of, understood
 from engine.core.errors import InputError
 from engine.core.files import read_file
 from engine.core.schema import Task

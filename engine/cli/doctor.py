@@ -10,7 +10,7 @@ from dataclasses import fields
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
-from engine.cli.options import add_json
+from engine.cli import add_json
 from engine.core.errors import OK, OUR_FAULT, EngineError, InputError, WeightsError
 from engine.core.settings import PREFIX, ApiSettings, Settings, api_settings, get_settings, key_state, secrets_file
 from engine.inference.weights import FETCH, base_folder, base_record, fetch_gguf, find_gguf

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from engine.cli.options import add_json
+from engine.cli import add_json
 from engine.core.errors import InputError, RunError
 from engine.plots.export import COLUMNS, fitting, render, stop
 from engine.report.basket import Piece, Report

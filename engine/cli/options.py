@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from engine.cli import add_json
 from engine.core.errors import InputError, listed
 from engine.core.files import read_file
 from engine.core.schema import Task
@@ -150,11 +151,6 @@ def dataset_of(data: str, args: argparse.Namespace, known: Known = known_of) -> 
 
 
 # What several commands share: exit codes, common options, progress.
-
-
-def add_json(parser: argparse.ArgumentParser) -> None:
-    """The option that makes the last line one strict JSON object."""
-    parser.add_argument("--json", action="store_true", help="last line is one JSON object")
 
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from engine.cli.options import add_json
+from engine.cli import add_json
 from engine.cli.study import run_into_folder, told
 from engine.core.settings import get_settings
 from engine.judges.recorded import RECORDED

@@ -10,7 +10,8 @@ from typing import Any
 
 import pandas as pd
 
-from engine.cli.options import add_json, show_progress
+from engine.cli import add_json
+from engine.cli.options import show_progress
 from engine.core.errors import INCONCLUSIVE, OK, InputError, RunError
 from engine.core.files import read_file
 from engine.core.settings import Settings, get_settings

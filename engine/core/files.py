@@ -11,10 +11,12 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from engine.core.errors import InputError, WriteError, shown
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MAX_FILE = 400_000_000
 """Most bytes of a file of data."""
@@ -157,6 +159,8 @@ def plain_cell(text: str) -> str:
 
 def safe_csv(frame: pd.DataFrame) -> bytes:
     """The table as UTF-8 with a byte order mark (spreadsheets need it for letters), texts quoted."""
+    import pandas as pd
+
     safe = frame.copy()
     for column in safe.columns:
         if not pd.api.types.is_numeric_dtype(safe[column]):

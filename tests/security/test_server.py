@@ -256,7 +256,11 @@ def test_visitors_who_left_do_not_use_up_the_open_files(low_limit):
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT"])
 def test_what_ends_the_command_ends_the_server(name, settings):
     port = free_port()
-    server = start_server(settings, port)  # by the command
+    ours = signal.signal(getattr(signal, name), signal.default_int_handler if name == "SIGINT" else signal.SIG_DFL)
+    try:
+        server = start_server(settings, port)  # by the command; a signal that we ignore it would ignore, too
+    finally:
+        signal.signal(getattr(signal, name), ours)
     try:
         with Running(port, "", server.pid, None).socket() as visitor:
             session(visitor)

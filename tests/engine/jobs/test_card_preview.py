@@ -115,7 +115,10 @@ def test_what_cannot_be_asked_says_why(model, card, rows, says):
 
 def test_the_command_line_takes_a_saved_card_and_the_manifest_names_it(model, capsys):
     save_card(model.settings.cards, CARD.model_copy(update={"spec": model.spec}))
-    assert main(["score", "demo-dialogue", "--judge-card", "mine", "--attack", "dsi", "--limit", "2"]) in (0, 3)  # its weights are random: it may name no label
+    assert main(["score", "demo-dialogue", "--judge-card", "mine", "--attack", "dsi", "--limit", "2"]) in (
+        0,
+        3,
+    )  # its weights are random: it may name no label
     manifest = list_runs(model.settings.runs)[0]
     assert manifest["config"]["judge"] == manifest["judge"]["spec"] == card_spec(model.spec, CARD)
     assert main(["score", "demo-dialogue", "--judge-card", "yours", "--limit", "2"]) == 2
