@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,14 +10,20 @@ from typing import Any
 
 import pandas as pd
 
+from engine.bench.judge_card import read_figures
 from engine.core.errors import InputError
 from engine.core.schema import NONE
 from engine.core.settings import get_settings
+from engine.judges.card_files import DEFAULT_MODEL
 from engine.report.methods import benches, findings
 from engine.runs.folder import RunFolder
 
 SCORED = ("dialogue", "summary", "instruction")
-"""Demo sets with a recorded run of the bundled judge as a scorer."""
+"""Demo sets with recorded runs of the bundled judges as scorers."""
+DEMO_RUNS = (("careful", "run"), ("naive", "naive"))
+"""Judge and id of its recorded run of each demo set."""
+CARDS = (("careful", "judge"), ("naive", "naive"))
+"""Judge and folder of its adapter in assets."""
 CARD = (
     ("summeval_spearman", "SummEval, Spearman with the mean expert rating"),
     ("anchored_summeval_spearman", "SummEval with anchors, Spearman"),
@@ -29,8 +34,10 @@ CARD = (
     ("order_agreement", "Pairs, both orders agree"),
     ("verification_accuracy", "GSM8K solutions against the reference, accuracy"),
     ("llmbar_adversarial_accuracy", "LLMBar adversarial pairs, accuracy"),
+    ("topicalchat_dsi_shift", "TopicalChat, shift by DSI, points"),
+    ("topicalchat_bed_shift", "TopicalChat, shift by BED, points"),
 )
-"""Figures of the bundled judge's model card, in the order of the card."""
+"""Figures of the bundled judges' model cards."""
 
 
 def add_results(kinds: Any) -> None:
@@ -56,7 +63,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
             raise InputError(f"{args.out} is not what the stored results give. Run `judgescope bench results`.")
     else:
         args.out.write_text(text, encoding="utf-8")
-    print(f"{args.out}: {text.count(chr(10))} lines from assets/results, assets/demo and assets/judge.")
+    print(f"{args.out}: {text.count(chr(10))} lines from assets/results, assets/demo and the judges' figures.")
     return {"file": args.out.name, "lines": text.count("\n")}
 
 
@@ -64,21 +71,22 @@ def page(assets: Path) -> str:
     """The page as Markdown."""
     parts = [
         "# Results\n",
-        "Made by `judgescope bench results` from `assets/results`, `assets/demo` and `assets/judge/figures.json`. "
+        "Made by `judgescope bench results` from `assets/results`, `assets/demo` and the `figures.json` of each judge. "
         "Every row names the command that measured it. Intervals are 95 %, with items as clusters.\n",
         "## The four papers, on the bundled judges\n",
         "Public data. What the papers report and what judges of 135 million parameters show. "
         "Details: [papers](papers.md).\n",
         _markdown(("paper", "finding", "published", "here", "data and device", "command"), _finding_rows(assets)),
-        "## The bundled judge on the demo sets\n",
-        "Recorded on a CPU in float32. Remake a row with the command of its data set:\n",
-        *(f"- {name}: `{_command(_run(assets, name))}`" for name in SCORED),
+        "## Two bundled judges on the demo sets\n",
+        "Same base model, two recipes. Recorded on a CPU in float32. Remake a row with the command of its judge and "
+        "data set:\n",
+        *(f"- {judge}, {name}: `{_command(_run(assets, name, run))}`" for judge, run in DEMO_RUNS for name in SCORED),
         "",
-        _markdown(("data", "attack", "defense", "n", "clean", "shift [95 %]", "q"), _demo_rows(assets)),
-        "## How good the bundled judge is\n",
-        "Held-out figures of the shipped adapter (seed 0) and of a second one (seed 1), from "
-        "`judgescope bench judge --data DIR`. The model card has the bars, the recipe and the limits.\n",
-        _markdown(("figure", "seed 0 (shipped)", "seed 1", "n"), _card_rows(assets)),
+        _markdown(("judge", "data", "attack", "defense", "n", "clean", "shift [95 %]", "q"), _demo_rows(assets)),
+        "## How good the bundled judges are\n",
+        "Held-out figures of the shipped adapters and of a second seed of each recipe, from `judgescope bench judge "
+        "--data DIR`. The model cards have the bars, the recipes and the limits.\n",
+        _markdown(("judge", "figure", "shipped", "second seed", "n"), _card_rows(assets)),
         "## Speed\n",
         "Details, floors and what is not fast: [speed](speed.md).\n",
         _markdown(("what", "ours", "plain way", "gain", "device", "command"), _bench_rows(assets)),
@@ -105,8 +113,8 @@ def _finding_rows(assets: Path) -> list[tuple[str, ...]]:
     ]
 
 
-def _run(assets: Path, name: str) -> RunFolder:
-    return RunFolder(assets / "demo" / name / "run")
+def _run(assets: Path, name: str, run: str) -> RunFolder:
+    return RunFolder(assets / "demo" / name / run)
 
 
 def _command(run: RunFolder) -> str:
@@ -114,27 +122,28 @@ def _command(run: RunFolder) -> str:
     config = run.manifest()["config"]
     arms = [f"--attack {name}" for name in config["attacks"]] + [f"--defense {name}" for name in config["defenses"]]
     place = f"assets/demo/{run.path.parent.name}"
-    return f"judgescope score {config['data']} {' '.join(arms)} --out {place} --run-id run --recorded"
+    judge = f"--judge {config['judge']} " if config["judge"] != DEFAULT_MODEL else ""
+    return f"judgescope score {config['data']} {judge}{' '.join(arms)} --out {place} --run-id {run.run_id} --recorded"
 
 
 def _demo_rows(assets: Path) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
-    for name in SCORED:
-        metrics = _run(assets, name).table("metrics")
+    for judge, name, run in ((judge, name, run) for name in SCORED for judge, run in DEMO_RUNS):
+        metrics = _run(assets, name, run).table("metrics")
         means = metrics[(metrics["metric"] == "mean") & (metrics["attack"] == NONE)].set_index("defense")["value"]
         for row in _named(metrics[metrics["metric"] == "shift"]):
             clean, shift = f"{means[row.defense]:.2f}", _interval(row.value, row.lower, row.upper)
-            rows.append((name, str(row.attack), str(row.defense), str(row.n), clean, shift, _p(row.q_value)))
+            rows.append((judge, name, str(row.attack), str(row.defense), str(row.n), clean, shift, _p(row.q_value)))
     return rows
 
 
 def _card_rows(assets: Path) -> list[tuple[str, ...]]:
-    figures = json.loads((assets / "judge" / "figures.json").read_text(encoding="utf-8"))
     rows: list[tuple[str, ...]] = []
-    for key, title in CARD:
+    found = {name: read_figures(assets / folder / "figures.json") for name, folder in CARDS}
+    for name, figures, (key, title) in ((name, figures, one) for name, figures in found.items() for one in CARD):
         first, second = figures["shipped"][key], figures["second"][key]
         values = [f"{one['value']:.3f} [{one['lower']:.3f}, {one['upper']:.3f}]" for one in (first, second)]
-        rows.append((title, *values, f"{first['n']:,}"))
+        rows.append((name, title, *values, f"{first['n']:,}"))
     return rows
 
 

@@ -1,11 +1,11 @@
 """Steps that several journeys share."""
 
-import ast
 import re
-from pathlib import Path
 from urllib.parse import urlencode
 
 from playwright.sync_api import Locator, Page, TimeoutError, expect
+
+from dashboard.linked_run import PAGES
 
 PLANTED = "planted:injection"
 SETTLED = 120_000
@@ -125,11 +125,5 @@ def pick_by_keyboard(page: Page, label: str, words: str) -> None:
 
 
 def pages() -> list[str]:
-    """The address of every page that `dashboard/app.py` lists, so that a new one is looked at by itself."""
-    tree = ast.parse((Path(__file__).parents[2] / "dashboard" / "app.py").read_text(encoding="utf-8"))
-    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and getattr(n.func, "attr", "") == "Page"]
-    found = []
-    for call in calls:
-        given = {k.arg: k.value.value for k in call.keywords if isinstance(k.value, ast.Constant)}
-        found.append("" if given.get("default") else given["url_path"])
-    return found
+    """The address of every page, so that a new one is looked at by itself."""
+    return [url for _, _, url in PAGES.values()]
