@@ -14,6 +14,7 @@ from engine.core.errors import InputError
 from engine.training.sources import DEFAULT_DATA
 
 
+@pytest.mark.slow
 @pytest.mark.weights
 def test_the_reference_last_keeps_the_promise_and_the_shortcut_is_there(settings, weights):
     last = measure("bundled:shortcut-verifier", "reference last", 5, 2, settings)

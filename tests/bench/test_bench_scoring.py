@@ -61,6 +61,7 @@ def test_numbers_below_one_are_refused():
         args.run(args)
 
 
+@pytest.mark.slow
 @pytest.mark.weights
 def test_the_bundled_judge_gives_the_grid_the_same_numbers_both_ways(settings, weights):
     grid = read_grid(settings.assets / "studies" / GRID)

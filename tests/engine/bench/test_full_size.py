@@ -191,6 +191,7 @@ def test_each_rung_of_the_ladder_fails_as_many_rules_as_it_says(data, tiny):
         assert row.system == f"fails {met.count(False)}"
 
 
+@pytest.mark.slow
 def test_audits_and_protocols_write_their_tables(work):
     found = run_parts(work, ("puaudit", "protocols"), None)
     assert set(found["parts"].values()) == {"done"}

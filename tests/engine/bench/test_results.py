@@ -20,10 +20,11 @@ def test_the_page_is_what_the_command_writes(tmp_path, capsys):
     assert "judgescope bench results" in capsys.readouterr().err
 
 
-def test_a_row_of_the_page_is_a_row_of_the_recorded_run():
+@pytest.mark.parametrize(("judge", "run"), [("careful", "run"), ("naive", "naive")])
+def test_a_row_of_the_page_is_a_row_of_the_recorded_run(judge, run):
     text = (ROOT / "docs/results.md").read_text(encoding="utf-8")
-    [row] = [line for line in text.splitlines() if line.startswith("| dialogue | dsi | none |")]
-    metrics = pd.read_parquet(ROOT / "assets/demo/dialogue/run/metrics.parquet")
+    [row] = [line for line in text.splitlines() if line.startswith(f"| {judge} | dialogue | dsi | none |")]
+    metrics = pd.read_parquet(ROOT / "assets/demo/dialogue" / run / "metrics.parquet")
     own = metrics[(metrics.metric == "shift") & (metrics.attack == "dsi") & (metrics.defense == "none")].iloc[0]
     numbers = [float(x) for x in re.findall(r"[+-]?\d+\.\d+", row.replace("−", "-"))]
     assert numbers[1:4] == pytest.approx([own.value, own.lower, own.upper], abs=0.005)

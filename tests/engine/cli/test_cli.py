@@ -130,6 +130,7 @@ def test_a_dry_run_says_what_it_would_take_and_judges_nothing(capsys, settings):
     assert not settings.runs.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.weights
 def test_a_dry_run_counts_the_calls_that_a_run_then_makes(capsys, settings, weights):
     args = ["score", "demo-dialogue", "--attack", "dsi", "--defense", "none", "--defense", "sandwich", "--limit", "3"]
@@ -267,6 +268,7 @@ PAIRS = "item_id,prompt,response_a,response_b,human,system_a,system_b\n" + "".jo
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answer", [completion("I'm sorry"), fault(400, "no such thing")])
 @pytest.mark.parametrize(("strict", "code"), [("false", 3), ("true", 4)])
 def test_a_checkup_of_a_judge_that_is_out_is_no_pass(capsys, tmp_path, monkeypatch, settings, answer, strict, code):
@@ -281,6 +283,7 @@ def test_a_checkup_of_a_judge_that_is_out_is_no_pass(capsys, tmp_path, monkeypat
         assert run(capsys, *options, "--redecide", "out")[0] == code
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [

@@ -69,6 +69,7 @@ def test_an_interactive_call_is_answered_while_a_job_runs(jobs):
     assert jobs.get(job_id).state == "running"
 
 
+@pytest.mark.slow
 def test_cancel_keeps_what_is_done_and_resume_completes_the_same_run(jobs, settings):
     slow = {**SCORE, "judge": INJECTION + "&delay=40"}
     job_id = jobs.submit("score", slow)
@@ -121,6 +122,7 @@ def test_an_unknown_kind_is_not_run(jobs):
         jobs.ask("os.system", {"command": "true"})
 
 
+@pytest.mark.slow
 def test_a_stopped_server_leaves_interrupted_jobs(jobs, settings):
     job_id = jobs.submit("score", {**SCORE, "judge": INJECTION + "&delay=40"})
     wait(jobs, job_id, "running")

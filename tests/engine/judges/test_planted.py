@@ -52,6 +52,7 @@ def shift_row(verdicts):
     return metrics[metrics["metric"] == "shift"].iloc[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("strength", "noise"), [(0.8, 0.2), (0.0, 0.5)], ids=["strong", "blind"])
 def test_injection_dial_is_recovered(strength, noise):
     requests = arms(responses(), "dsi")
@@ -100,6 +101,7 @@ def test_constant_never_moves():
     assert (row["value"], row["method"], row["n_clusters"]) == (0.0, "no variation", 12)
 
 
+@pytest.mark.slow
 def test_noisy_has_mean_three_and_no_shift():
     hits = 0
     for seed in SEEDS:

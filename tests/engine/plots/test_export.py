@@ -47,6 +47,7 @@ def test_png_has_the_asked_width_twice():
     assert struct.unpack(">I", png[16:20])[0] == 1000
 
 
+@pytest.mark.slow
 @chrome
 def test_escaped_labels_stay_text():
     svg = export.render(figure(label('<a href="//x">n</a>'))).decode()
@@ -64,6 +65,7 @@ def test_threads_get_their_own_figure():
         assert sum(other in svg for other in names) == 1
 
 
+@pytest.mark.slow
 @chrome
 def test_a_killed_chrome_is_replaced():
     export.render(figure())

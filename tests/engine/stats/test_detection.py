@@ -29,6 +29,7 @@ def test_the_curve_is_scikit_learn_s_where_both_kinds_are_as_many(data):
     assert mine["threshold"].iloc[1:].tolist() == thresholds[:-1].tolist()
 
 
+@pytest.mark.slow
 @profile(deadline=None)  # two cores are often shared
 @given(READINGS, READINGS)
 def test_no_threshold_beats_the_best_f1(clean, attacked):

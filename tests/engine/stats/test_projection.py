@@ -41,6 +41,7 @@ def test_what_cannot_be_projected_is_named(x):
         pca(x)
 
 
+@pytest.mark.slow
 def test_umap_is_seeded_and_keeps_well_separated_groups_apart():
     rng = np.random.default_rng(3)
     x = np.concatenate([rng.normal(0, 0.1, (20, 5)), rng.normal(8, 0.1, (20, 5))])
@@ -52,6 +53,7 @@ def test_umap_is_seeded_and_keeps_well_separated_groups_apart():
     assert (own < other).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [1, 3, 5, 11])
 def test_umap_takes_few_rows(n):
     x = np.random.default_rng(5).normal(size=(n, 4))

@@ -43,6 +43,7 @@ def bench(tiny, toy_data, monkeypatch):
     return Bench(tiny, load_asker(get_settings().assets / "cards"), toy_data)
 
 
+@pytest.mark.slow
 def test_every_figure_is_measured(bench):
     figures = measure_judge(bench)
     assert set(NAMED) <= set(figures)
@@ -73,6 +74,7 @@ def test_scores_are_those_of_the_pointwise_judge(bench):
     assert own[0] == pytest.approx(verdict.score, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_a_second_measurement_comes_from_the_cache(bench, tmp_path, monkeypatch):
     bench.cache = CallCache(tmp_path / "calls.sqlite")
     first = {k: f.value for k, f in measure_judge(bench).items()}
@@ -123,6 +125,7 @@ def test_the_table_shows_the_card_beside_the_new_number():
     assert dumps(judge_bench.as_record(replace(figure, lower=float("nan")))).count("null") == 1
 
 
+@pytest.mark.slow
 def test_the_command_line(toy_data, bench, monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(judge_bench, "load_exact", lambda settings, adapter: bench.loaded)
     parser = argparse.ArgumentParser()

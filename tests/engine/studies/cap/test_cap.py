@@ -166,6 +166,7 @@ def test_the_sweep_is_extended_by_what_is_asked_and_nothing_else(finished, home)
     assert after[after["alpha"] != 77].reset_index(drop=True).equals(before)
 
 
+@pytest.mark.slow
 def test_the_same_run_again_takes_every_text_from_the_cache(finished, dataset, tutor, home, monkeypatch):
     asked = []
     real = cap_tutor.decode
@@ -318,6 +319,7 @@ def test_settings_that_make_no_sense_are_refused_by_name(dataset, changes, messa
         config_of(dataset, "x", **changes)
 
 
+@pytest.mark.slow
 def test_perplexity_is_read_by_the_tutor_at_fitted_thresholds_and_reasoning_is_written_once(
     dataset, tutor, home, monkeypatch
 ):

@@ -74,6 +74,7 @@ def test_the_saved_attack_writes_what_was_searched(done, demo):
         assert attacked.response == suffixed(request, phrase.words).response
 
 
+@pytest.mark.slow
 def test_a_stopped_search_goes_on_behind_the_words_it_found(demo, settings, wordy_judge, any_coverage, done):  # noqa: F811
     whole = saved_phrases()["found-here"]
     config = CONFIG.model_copy(update={"run_id": "again", "name": "again"})

@@ -18,6 +18,7 @@ VIEW = View()
 RUNS, ITEMS, SYSTEMS = 120, 16, 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strength", [0.0, 0.6])
 def test_the_assertive_judge_gives_its_dial_back(strength):
     """Of two texts of one response the assertive one wins with probability 0.5 + strength / 2."""

@@ -54,6 +54,7 @@ def test_cohens_d_of_a_textbook_pair():
     assert cohens_d(np.arange(3.0, 8), np.arange(1.0, 6)) == pytest.approx(2 / np.sqrt(2.5))
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10_000), st.sampled_from([0.0, 0.02, 0.1, 0.5, 1.0]))
 def test_calibration_is_the_largest_of_all_thresholds(seed, delta):
     s = samples(np.random.default_rng(seed))
