@@ -93,6 +93,7 @@ def known_of(data: str, args: argparse.Namespace) -> Imported | None:
         if not recognition.certain:
             if recognition.near:
                 print(f"{filename}: {recognition.in_words()}", file=sys.stderr)
+            vars(args).setdefault("tables", {})[data] = source.table  # read once: `dataset_of` goes on with it
             return None
         found = read_source(source, recognition.certain)
     for line in understood(found):
@@ -127,7 +128,9 @@ def dataset_of(data: str, args: argparse.Namespace, known: Known = known_of) -> 
         return dataset
     if data.startswith(HUB):
         raise InputError(f"{data} has no known format. Say which with --format NAME, or download it and use --map.")
-    raw = read_table(path.name, read_file(path), **reading_of(args))
+    raw = vars(args).get("tables", {}).pop(data, None)
+    if raw is None:
+        raw = read_table(path.name, read_file(path), **reading_of(args))
     raw.require_certain(path.name, "Say which it is with --encoding NAME.")
     print(raw.how_read(), file=sys.stderr)
     mapping = suggest_mapping(raw.frame)
