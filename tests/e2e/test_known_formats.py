@@ -47,8 +47,8 @@ def test_a_file_that_could_be_two_things_is_asked_about_and_written_in_a_third_f
     with page.expect_download() as download:
         page.get_by_role("button", name="Download as Plain table of pairs").click()
     assert download.value.suggested_filename == "both-pairs.csv"
-    text = download.value.path().read_text(encoding="utf-8")
-    assert text.startswith("comparison_id,item_id,prompt,response_a,response_b")
+    text = download.value.path().read_text(encoding="utf-8-sig")
+    assert text.replace('"', "").startswith("comparison_id,item_id,prompt,response_a,response_b")
     page.keyboard.press("Escape")
     page.get_by_role("button", name="Discard this file").click()
     expect(finding(page).first).to_contain_text("In use:")

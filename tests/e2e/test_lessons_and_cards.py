@@ -30,14 +30,23 @@ def test_guess_look_up_reload_and_open_the_page_in_its_state(page, server):
 
 
 def test_a_planted_judge_is_measured_where_the_effect_is_not_seen(page, server):
-    open_page(page, server.url, "lessons", lesson="fool", answered="fool")
+    open_page(page, server.url, "lessons", lesson="slot", answered="slot")
     page.get_by_role("button", name="Measure it now").click()
-    measured = page.get_by_text(re.compile(r"Measured: score shift, DSI \+0\.[78]\d\d \["))
-    expect(measured).to_be_visible(timeout=JOB_DONE)
+    expect(page.get_by_text(re.compile(r"Measured: first slot wins [67]\d"))).to_be_visible(timeout=JOB_DONE)
     settle(page)
-    page.get_by_role("button", name="Open the Attack lab with the planted judge").click()
-    expect(finding(page).first).to_contain_text("DSI lifts this response", timeout=SETTLED)
-    expect(page).to_have_url(re.compile("judge=planted%3Ainjection"))
+    page.get_by_role("button", name="Open Protocols and leaderboard with the planted judge").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Protocols and leaderboard", timeout=SETTLED)
+    expect(page).to_have_url(re.compile("judge=planted%3Aposition"))
+
+
+def test_two_judges_of_one_base_are_attacked_from_start_and_in_the_first_lesson(page, server):
+    open_page(page, server.url)
+    page.get_by_role("button", name="Attack the naive judge").click()
+    expect(page).to_have_url(re.compile("judge=bundled%3Anaive"), timeout=SETTLED)
+    settle(page)
+    open_page(page, server.url, "lessons", lesson="fool", answered="fool")
+    expect(page.get_by_text(re.compile(r"On the naive judge: score shift, BED \+0\.3"))).to_be_visible(timeout=SETTLED)
+    expect(page.get_by_text("Now the same note on the careful judge.")).to_be_visible(timeout=SETTLED)
 
 
 def test_a_prompt_with_a_mistake_is_mended_saved_and_used(page, server):
