@@ -156,8 +156,14 @@ def test_start_opens_on_two_judges_of_one_base_and_attacks_either(app):
         rows = folder.table("verdicts").query("defense == 'none'")
         scores = rows.pivot(index="response_id", columns="attack", values="score")
         assert f"{(scores['bed'] - scores['none']).mean():.3f}".replace("-", MINUS) in shown
+    rows = folders["naive"].table("verdicts").query("defense == 'none'").pivot(
+        index="response_id", columns="attack", values="score"
+    )  # fmt: skip
+    generic = rows[rows.index.str.endswith("-generic")]
+    assert f"generic +{(generic['bed'] - generic['none']).mean():.2f}" in html_of(at)
     at.button(key="attack_naive").click().run()
     assert at.session_state[state.JUDGE] == "bundled:naive"
+    assert at.session_state[state.RESPONSE] == "d01-off-topic"
 
 
 def test_start_says_what_a_judge_without_runs_lacks(app):

@@ -10,11 +10,16 @@ from dashboard.pages.attack_lab.effects import GridRun, dumbbells, forest, grid
 from dashboard.pages.lessons.texts import JUDGE, NAIVE, Preset
 from dashboard.pages.lessons.view import open_preset
 from engine.core.schema import NONE
+from engine.core.settings import get_settings
+from engine.data.store import load_dataset
 from engine.plots.dots import plot_dots, prepare_dots
 from engine.plots.rows import arm_title
+from engine.plots.text import fixed
 
 RUNS = {"Naive judge": "recorded:dialogue/naive", "Careful judge": "recorded:dialogue/run"}
 ATTACK = "bed"
+RESPONSE = "d01-off-topic"
+"""A reply to another dialogue: weak replies rise most, good ones are near the top of the scale already."""
 MOST_MOVED = 14
 CAPTION = (
     "BED is a note that poses as a rule of the evaluation, DSI a sentence; both ask for a high score. Delimiters fence "
@@ -25,7 +30,13 @@ QUESTION = "Same base model, two recipes: which would you deploy?"
 
 def attack_on(judge: str) -> Preset:
     """The Attack lab on the demo dialogues with the attack that tells the two judges apart."""
-    query = {state.JUDGE: judge, state.DATA: state.DEFAULT_DATA, state.ATTACK: ATTACK, state.DEFENSE: NONE}
+    query = {
+        state.JUDGE: judge,
+        state.DATA: state.DEFAULT_DATA,
+        state.ATTACK: ATTACK,
+        state.DEFENSE: NONE,
+        state.RESPONSE: RESPONSE,
+    }
     return Preset("Attack lab", "pages/attack_lab/page.py", {**query, state.TAB: state.TAB_ONE})
 
 
@@ -43,6 +54,7 @@ def two_recipes() -> None:
         return
     st.badge(findings.provenance(naive.manifest, recorded=True), icon=":material/history:", color="gray")
     ui.finding(findings.run_sentences(naive.metrics, findings.judge_name(naive.judge))[0])
+    ui.note(by_quality(naive.shifts, load_dataset(state.DEFAULT_DATA, get_settings().datasets).responses))
     prepared = side_by_side({name: run.metrics for name, run in runs.items() if run})
     ui.show_figure(
         lambda mode: plot_dots(
@@ -59,6 +71,19 @@ def two_recipes() -> None:
     with st.expander("The naive judge: defenses, responses", key="recorded_figures", on_change="rerun") as figures:
         if figures.open:
             _figures(naive)
+
+
+def by_quality(shifts: pd.DataFrame, responses: pd.DataFrame) -> str:
+    """Mean shift of each level of quality in a sentence, the largest first.
+
+    Args:
+        shifts: one row per response and arm, from `paired_shifts`.
+        responses: with response_id and quality.
+    """
+    own = shifts[(shifts["attack"] == ATTACK) & (shifts["defense"] == NONE)]
+    means = own.merge(responses, on="response_id").groupby("quality")["shift"].mean().sort_values(ascending=False)
+    parts = [f"{str(level).replace('_', ' ')} {fixed(value, 2, signed=True)}" for level, value in means.items()]
+    return f"By what the replies are: {', '.join(parts)}."
 
 
 def side_by_side(metrics: dict[str, pd.DataFrame]) -> pd.DataFrame:
