@@ -30,6 +30,10 @@ _REASONS = 50
 """Most reasons that are told apart; the counts are complete."""
 
 
+READING = ("encoding", "delimiter", "sheet")
+"""Ways of reading a file that a selection may set, as `read_table` takes them."""
+
+
 @dataclass(frozen=True)
 class Selection:
     """Choice of the part of a file that is the recording, and the reading of its columns and labels.
@@ -41,6 +45,7 @@ class Selection:
         layout: name of a layout; empty lets the columns decide.
         format: name of a known format (`formats.registry`), or `table` for the file's own columns; empty lets the
             file's signature decide, unless a layout or columns are given.
+        reading: some of `READING`; what is absent is left to the reader.
     """
 
     where: Mapping[str, str] = field(default_factory=dict)
@@ -48,6 +53,7 @@ class Selection:
     labels: Mapping[str, str] = field(default_factory=dict)
     layout: str = ""
     format: str = ""
+    reading: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -221,16 +227,17 @@ def recorded_rows(filename: str, content: bytes, selection: Selection) -> RawRow
     """
     own = selection.layout or selection.columns
     if selection.format == TABLE or (own and not selection.format):
-        raw = read_table(filename, content)
+        raw = read_table(filename, content, **selection.reading)
     else:
-        source = open_source(filename, content)
+        encoding, delimiter, sheet = map(selection.reading.get, READING)
+        source = open_source(filename, content, encoding=encoding, delimiter=delimiter, sheet=sheet)
         name = selection.format or recognise(source).certain
         if name:
             held = read_source(source, name)
             if len(held.verdicts) or selection.format or source.table is None or _only_votes(held, source):
                 return _rows_of(held, source)
-        raw = source.table if source.table is not None else read_table(filename, content)
-    raw.require_certain(filename, "Save the file again as UTF-8: verdicts are read under no guess.")
+        raw = source.table if source.table is not None else read_table(filename, content, **selection.reading)
+    raw.require_certain(filename, "Say which it is with --encoding NAME (read.encoding=NAME in a judge's spec).")
     return RawRows(raw.frame, list(enumerate(raw.lines, start=1)), list(raw.problems), "", len(raw.frame))
 
 
@@ -336,6 +343,7 @@ def in_spec(column: str, value: str) -> str:
 
 def _digest(content: bytes, selection: Selection) -> str:
     chosen = [sorted(m.items()) for m in (selection.where, selection.columns, selection.labels)]
+    read = [sorted(selection.reading.items())] if selection.reading else []
     named = [selection.format] if selection.format else []  # a digest of before there were formats stays the same
-    packed = json.dumps([hashlib.sha256(content).hexdigest(), chosen, selection.layout, *named])
+    packed = json.dumps([hashlib.sha256(content).hexdigest(), chosen, selection.layout, *named, *read])
     return hashlib.sha256(packed.encode("ascii")).hexdigest()

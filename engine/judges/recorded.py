@@ -1,8 +1,9 @@
 """Recorded judges: verdicts somebody already has answer requests by lookup; no model at all.
 
 A spec reads `recorded:FILE?key=value&...`. A key is `map.FIELD` (which column holds a field), `label.SPELLING`
-(what a spelling of the file stands for), `layout`, `format` (a known format), or a column of the file whose value
-selects its rows. FILE may be the id of verdicts that were imported before (`import-...`):
+(what a spelling of the file stands for), `layout`, `format` (a known format), `read.encoding`, `read.delimiter`,
+`read.sheet`, or a column of the file whose value selects its rows. FILE may be the id of verdicts that were imported
+before (`import-...`):
 
     recorded:verdicts.csv
     recorded:verdicts.csv?judge=GPT-4&prompt=CoT&map.comparison_id=id
@@ -25,7 +26,7 @@ import pandas as pd
 from engine.core.errors import InputError, listed, shown
 from engine.core.files import user_path
 from engine.core.schema import Order, Outcome, Protocol
-from engine.data.recording import Recording, Selection, in_spec, read_recording
+from engine.data.recording import READING, Recording, Selection, in_spec, read_recording
 from engine.data.recordings import recording_file
 from engine.judges.base import Checkpoint, Cost, Request, Verdict, no_checkpoint
 
@@ -175,18 +176,20 @@ def read_spec(spec: str) -> tuple[str, Selection]:
     name, _, query = spec.removeprefix(RECORDED).partition("?")
     if not spec.startswith(RECORDED) or not name:
         raise InputError(f"{shown(spec)} names no recording. Write recorded:FILE, for example recorded:verdicts.csv.")
-    parts: dict[str, dict[str, str]] = {"map": {}, "label": {}, "layout": {}, "format": {}, "where": {}}
+    parts: dict[str, dict[str, str]] = {"map": {}, "label": {}, "read": {}, "layout": {}, "format": {}, "where": {}}
     for piece in filter(None, query.split("&")):  # parse_qsl would turn the + of judge+prompt into a space
         key, equals, value = piece.partition("=")
         kind, _, rest = unquote(key).partition(".")
-        if kind not in ("map", "label") or not rest:
+        if kind not in ("map", "label", "read") or not rest:
             rest = unquote(key)
             kind = rest if rest in ("layout", "format") else "where"
         if not equals or rest in parts[kind]:
             raise InputError(f"{shown(piece)} in {shown(spec)}: write each key once, as key=value.")
+        if kind == "read" and rest not in READING:
+            raise InputError(f"{shown(piece)} in {shown(spec)}: read.{shown(rest)} is none of {listed(READING)}.")
         parts[kind][rest] = unquote(value)
-    how = (parts[kind].get(kind, "") for kind in ("layout", "format"))
-    return name, Selection(parts["where"], parts["map"], parts["label"], *how)
+    layout, form = (parts[kind].get(kind, "") for kind in ("layout", "format"))
+    return name, Selection(parts["where"], parts["map"], parts["label"], layout, form, parts["read"])
 
 
 def exchanged(verdict: Verdict) -> Verdict:

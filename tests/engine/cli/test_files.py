@@ -126,3 +126,18 @@ def test_convert_refuses_a_name_that_says_no_kind(capsys, tmp_path, name):
     assert main(["convert", str(source), "--to", "pairs", "--out", str(tmp_path / name)]) == 2
     assert ".csv" in capsys.readouterr().err
     assert not (tmp_path / name).exists()
+
+
+def test_recorded_verdicts_are_read_as_the_options_say(capsys, tmp_path):
+    rows = "item_id;response_id;score;système\n" + "".join(f"é{i};r;{i % 5 + 1};né\n" for i in range(8))
+    file = tmp_path / "verdicts.csv"
+    file.write_bytes(rows.encode("cp1252"))
+    assert main(["recorded", str(file), "--encoding", "cp1252", "--delimiter", "semicolon"]) == 0
+    said = capsys.readouterr().out
+    spec = f"recorded:{file}?read.encoding=cp1252&read.delimiter=semicolon"
+    assert main(["recorded", spec]) == 0
+    assert [line for line in capsys.readouterr().out.splitlines() if " mean " in line] == [
+        line for line in said.splitlines() if " mean " in line
+    ]
+    assert main(["recorded", f"recorded:{file}?read.charset=cp1252"]) == 2
+    assert "encoding, delimiter, sheet" in capsys.readouterr().err
