@@ -10,11 +10,10 @@ from typing import Any
 import streamlit as st
 
 from dashboard import state
-from dashboard.datasets import pair_sets
+from dashboard.datasets import dataset_titles, pair_sets
 from dashboard.run_view import RunView, View, first_readable, load, load_or_none, read
 from engine.core.errors import EngineError
 from engine.core.settings import get_settings
-from engine.data.store import DEMO_NAMES, list_datasets
 from engine.jobs.manager import Job, manager
 from engine.runs.folder import list_runs, state_of
 from engine.runs.library import RECORDED
@@ -72,7 +71,7 @@ def place_of(run: RunView) -> Place:
         why = "It has not written what its page shows; resume it first."
     elif study.shown_when_done and state_of(run.manifest) != "done":
         why = "It did not come to its end, and its page shows finished runs."
-    elif run.data not in _responses() | set(pair_sets()):
+    elif run.data not in {*dataset_titles(), *pair_sets()}:
         why = "Its data are not on this machine, so its own page cannot show the texts. Upload the same file again."
     elif run.imported and run.judge.partition(":")[0] not in ("bundled", "planted", "recorded", ""):
         why = "It was imported and names a judge of its own; choose that judge yourself if you want its page."
@@ -93,10 +92,6 @@ def _pages(judge: str, data: str) -> dict[str, Place]:
         "transport_audit": Place("pages/transport_audit/page.py", {"pairs": data, "audit_judge": judge}),
         "checkup": Place("pages/checkup/page.py", {state.JUDGE: judge, "check_judge": "left", **checked}),
     }
-
-
-def _responses() -> set[str]:
-    return {*DEMO_NAMES, *(str(m["dataset_id"]) for m in list_datasets(get_settings().datasets))}
 
 
 def arrive(page: str) -> None:

@@ -224,7 +224,7 @@ class _HeldBack(Exception):  # noqa: N818 - an answer, not an error
         self.seconds = seconds
 
     def answer(self) -> Response:
-        """What the client is told."""
+        """Answer to the client."""
         text = f"Too many wrong tokens came from this address. Wait {self.seconds} s, then try again."
         return PlainTextResponse(text, 429, {"Retry-After": str(self.seconds), "Cache-Control": "no-store"})
 
@@ -315,7 +315,7 @@ class Guard:
         return scheme.lower() == "bearer" and self._is_token(given.strip(), scope)
 
     def _is_token(self, given: str, scope: Scope) -> bool:
-        """Whether this is the token; a wrong one is counted.
+        """True where this is the token; a wrong one is counted.
 
         Raises:
             _HeldBack: it is not looked at, neither a wrong one nor the right one: else guessing would go on.

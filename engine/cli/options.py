@@ -43,7 +43,7 @@ def add_file_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_reading_options(parser: argparse.ArgumentParser) -> None:
-    """What a file does not always say of itself; `reading_of` takes them up."""
+    """Options for what a file does not always say of itself; `reading_of` takes them up."""
     parser.add_argument("--encoding", metavar="NAME", help=f"of a text file: {', '.join(CHOICES)}")
     parser.add_argument("--delimiter", metavar="NAME", help=f"of a csv or tsv file: {', '.join(DELIMITERS.values())}")
     parser.add_argument("--sheet", metavar="NAME", help="of a workbook; or the key of a JSON object with several lists")

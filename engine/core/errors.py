@@ -34,7 +34,7 @@ class WriteError(InputError, RunError):
 
 
 class RunNameError(RunError, InputError):
-    """What should name a run is no name of one."""
+    """The id given for a run cannot name one."""
 
 
 class JobError(EngineError):

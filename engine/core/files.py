@@ -110,7 +110,7 @@ def read_file(path: Path, most: int = MAX_FILE) -> bytes:
 
 
 def is_file(path: Path) -> bool:
-    """Whether there is such a file; a name that no file can have, such as one of 5,000 letters, names none."""
+    """True where there is such a file; a name that no file can have, such as one of 5,000 letters, names none."""
     try:
         return path.is_file()
     except (OSError, ValueError):
@@ -132,7 +132,7 @@ def user_path(name: str) -> Path:
 
 
 def is_formula(text: str) -> bool:
-    """Whether a spreadsheet would evaluate the text; a number it may.
+    """True where a spreadsheet would evaluate the text; a number it may.
 
     Some spreadsheets skip leading blanks before they look for the sign, so blanks protect nothing.
     """

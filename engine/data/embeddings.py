@@ -60,7 +60,7 @@ _BROKEN = (
     RecursionError,
     TokenError,
 )
-"""What NumPy raises on a header that is none: it is Python, and parsed as such."""
+"""Errors of NumPy on a header that is none: it is Python, and parsed as such."""
 
 
 @dataclass(frozen=True)

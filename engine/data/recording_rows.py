@@ -39,7 +39,7 @@ class _LeftOutError(Exception):
 
 @dataclass(slots=True)
 class Answer:
-    """What the judge answered, in the pair's own names; missing numbers are None, so that answers compare."""
+    """Answer of the judge, in the pair's own names; missing numbers are None, so that answers compare."""
 
     score: float | None = None
     p_a: float | None = None
@@ -84,7 +84,7 @@ class RecordedRow:
 
     @property
     def call(self) -> tuple[str, ...]:
-        """What makes this call the same call as another: judge, arm, item, and the responses as they were shown."""
+        """Key of this call, equal for equal calls: judge, arm, item, and the responses as they were shown."""
         shown = (self.response_id, self.response_b)
         ids = shown[::-1] if self.order is Order.BA else shown
         return (self.judge, self.attack, self.defense, self.scope, *ids)

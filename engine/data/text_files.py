@@ -177,7 +177,7 @@ def _read(filename: str, decoded: Decoded, delimiter: str, *, quoted: bool) -> R
 
 
 def _is_our_export(decoded: Decoded, delimiter: str, header: list[str]) -> bool:
-    """Whether `files.safe_csv` wrote the file: its byte order mark, its quotes around every name, its line ends."""
+    """True where `files.safe_csv` wrote the file: its byte order mark, its quotes around every name, its line ends."""
     first = ",".join('"' + name.replace('"', '""') + '"' for name in header) + "\r\n"
     return decoded.encoding == "utf-8-sig" and delimiter == "," and decoded.text.startswith(first)
 

@@ -279,7 +279,7 @@ class _Scan:
             self._count("texts" if name in ("si", "t", "r") else "styles, names and other settings")
 
     def _note_use(self, name: str, attributes: dict[str, str]) -> None:
-        """Which part is the workbook, and how often each part is used."""
+        """The part that is the workbook, and how often each part is used."""
         if name == "Override" and attributes.get("ContentType", "").endswith(".main+xml"):
             self._main.add(attributes.get("PartName", "").removeprefix("/"))
         elif name == "sheet":
@@ -488,7 +488,7 @@ def write_workbook(table: pd.DataFrame) -> bytes:
 
 
 def _held(value: Any, row: int, column: str) -> Any:
-    """What goes into a cell: a number as it is, a text with what XML cannot hold spelled as the format does."""
+    """Content of a cell: a number as it is, a text with what XML cannot hold spelled as the format does."""
     if pd.isna(value) or not isinstance(value, str):
         return None if pd.isna(value) else value
     text = _TO_ESCAPE.sub(lambda m: f"_x{ord(m[0]):04X}_", value)
@@ -507,7 +507,7 @@ _BATCH = 256
 _MOST_IN_CELL = MAX_CELL // 2
 """Most values in one cell: with a comma between them they are longer than a cell may be."""
 _NO_TEXT = (ArithmeticError, ValueError, TypeError, LookupError, RecursionError, pa.ArrowException)
-"""What a value raises that Python cannot hold: dates and times out of its range, an unknown time zone, no UTF-8."""
+"""Errors of a value that Python cannot hold: dates and times out of its range, an unknown time zone, no UTF-8."""
 _NO_PARQUET = (*_NO_TEXT, OSError, NotImplementedError, MemoryError)
 
 

@@ -163,7 +163,7 @@ def make_recorded(spec: str, *, roots: Sequence[Path] = (), threshold: float = 0
 
 
 def _decided(recording: Recording) -> bool:
-    """Whether the file holds outcomes, so that no threshold makes them."""
+    """True where the file holds outcomes, so that no threshold makes them."""
     return recording.protocol is not Protocol.VERIFIER or "verdict" in recording.fields
 
 

@@ -90,7 +90,7 @@ class _Claim:
 
 
 _CLAIMS: WeakValueDictionary[Path, _Claim] = WeakValueDictionary()
-"""What this process writes, by folder; a second use within the process shares the first one's."""
+"""Runs that this process writes, by folder; a second use within the process shares the first one's."""
 
 
 @dataclass(frozen=True)
@@ -320,12 +320,12 @@ def _manifest_or_nothing(folder: Path) -> dict[str, Any]:
 
 
 def _written_elsewhere(manifest: dict[str, Any]) -> bool:
-    """Whether another process that is alive says that it writes the run."""
+    """True where another process that is alive says that it writes the run."""
     return state_of(manifest) == "running" and manifest.get("writer") != this_process()
 
 
 def _damage(manifest: object) -> str:
-    """What is wrong with a manifest for whoever reads it; empty where nothing is."""
+    """The fault of a manifest for whoever reads it; empty where nothing is."""
     if not isinstance(manifest, dict):
         return "it is no JSON object"
     level: list[object] = [manifest]
@@ -364,7 +364,7 @@ def _process(pid: int) -> str:
 
 
 def process_alive(name: str) -> bool:
-    """Whether the process that `this_process` once named so is still there; a later one of its number is another."""
+    """True where the process that `this_process` once named so is still there; a later one of its number is another."""
     pid = name.partition(":")[0]
     if not pid.isascii() or not pid.isdigit() or int(pid) < 1 or len(pid) > 9:
         return False

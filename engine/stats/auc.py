@@ -1,4 +1,4 @@
-"""How well a score tells two groups apart, with intervals that keep items whole: AUC and Cohen's d.
+"""Separation of two groups by a score, with intervals that keep items whole: AUC and Cohen's d.
 
 The area under the ROC curve is a Mann-Whitney statistic: exact, ties half, signed. Both intervals rest on what each
 item adds to the estimate (the infinitesimal jackknife; for the AUC that of Obuchowski, 1997), as t with G - 1 degrees

@@ -12,7 +12,7 @@ from engine.stats.intervals import Interval, cluster_codes, cluster_mean, cluste
 from engine.stats.paired import benjamini_hochberg, detectable_effect, paired_test
 
 RESPONSE = ("item_id", "response_id")
-"""What names a response: its id counts within its item."""
+"""Columns that name a response: its id counts within its item."""
 SHIFT_COLUMNS = [
     "response_id",
     "item_id",
@@ -145,7 +145,7 @@ def _keys(rows: pd.DataFrame, *more: str) -> list[tuple[object, ...]]:
 
 
 def _values_of(rows: pd.DataFrame, by_response: pd.Series) -> npt.NDArray[np.float64]:
-    """What a series by item and response holds for each row; NaN where it holds nothing."""
+    """Value of a series by item and response for each row; NaN where it holds nothing."""
     return by_response.reindex(pd.MultiIndex.from_frame(rows[list(RESPONSE)])).to_numpy(dtype=float)
 
 

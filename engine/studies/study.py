@@ -49,6 +49,7 @@ class SavedData:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._datasets: dict[str, Dataset] = {}
+        self._comparisons: dict[str, Comparisons] = {}
 
     def dataset(self, name: str) -> Dataset:
         """A saved data set by its id; read once.
@@ -63,14 +64,16 @@ class SavedData:
         return self._datasets[name]
 
     def comparisons(self, name: str) -> Comparisons:
-        """A saved set of pairs by its id.
+        """A saved set of pairs by its id; read once.
 
         Raises:
             InputError: there is none.
         """
         from engine.data.comparisons import load_comparisons
 
-        return load_comparisons(name, self._settings.comparisons)
+        if name not in self._comparisons:
+            self._comparisons[name] = load_comparisons(name, self._settings.comparisons)
+        return self._comparisons[name]
 
     def holds_pairs(self, name: str) -> bool:
         """It is the id of a set of pairs."""

@@ -6,12 +6,11 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import findings, run_view, state, ui
+from dashboard.datasets import dataset
 from dashboard.pages.attack_lab.effects import GridRun, dumbbells, forest, grid
 from dashboard.pages.lessons.texts import JUDGE, NAIVE, Preset
 from dashboard.pages.lessons.view import open_preset
 from engine.core.schema import NONE
-from engine.core.settings import get_settings
-from engine.data.store import load_dataset
 from engine.plots.dots import plot_dots, prepare_dots
 from engine.plots.rows import arm_title
 from engine.plots.text import fixed
@@ -54,7 +53,7 @@ def two_recipes() -> None:
         return
     st.badge(findings.provenance(naive.manifest, recorded=True), icon=":material/history:", color="gray")
     ui.finding(findings.run_sentences(naive.metrics, findings.judge_name(naive.judge))[0])
-    ui.note(by_quality(naive.shifts, load_dataset(state.DEFAULT_DATA, get_settings().datasets).responses))
+    ui.note(by_quality(naive.shifts, dataset(state.DEFAULT_DATA).responses))
     prepared = side_by_side({name: run.metrics for name, run in runs.items() if run})
     ui.show_figure(
         lambda mode: plot_dots(

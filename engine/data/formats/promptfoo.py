@@ -30,7 +30,7 @@ _FAILED = re.compile(
     r"LLM does not propose any evaluation|Invalid category value: |Factuality checker output did not match|"
     r"Error parsing output: |API (call |response )?error: |(No output|No embedding)$"
 )
-"""How promptfoo words the failure of a grader; newer versions also mark it with `graderError`."""
+"""Wording by promptfoo of a grader's failure; newer versions also mark it with `graderError`."""
 _PART = re.compile(rf"{WHOLE}/(.+?)(?: \d+)?")
 _TEST = re.compile(r"(\d+):(\d+)")
 
