@@ -4,8 +4,9 @@ VENV   ?= .venv
 PORT   ?= 8501
 # TORCH=system uses the torch of the machine's Python; TORCH_INDEX=URL takes torch from that index (a CPU build, say).
 TORCH  ?= pinned
-# WORKERS=2 runs the unit tests in two processes, on one thread each; the journeys always run in one.
-WORKERS ?= auto
+# WORKERS=1 runs the unit tests in one process (else one a core, on one thread each); JOURNEYS, each with a server.
+WORKERS  ?= auto
+JOURNEYS ?= 2
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
@@ -15,15 +16,17 @@ run: fetch
 	$(BIN)/judgescope dashboard --port $(PORT)
 
 UNIT = JUDGESCOPE_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest --ignore tests/e2e \
-	-n $(WORKERS) --dist loadgroup --no-loadscope-reorder
+	-n $(WORKERS) --dist loadfile --no-loadscope-reorder
+E2E  = JUDGESCOPE_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/e2e \
+	-n $(JOURNEYS) --dist loadfile --no-loadscope-reorder
 
 test: fetch
 	$(UNIT) -m "not slow"
-	$(BIN)/python -m pytest tests/e2e
+	$(E2E)
 
 test-all: fetch
 	$(UNIT)
-	$(BIN)/python -m pytest tests/e2e
+	$(E2E)
 
 check: setup
 	$(BIN)/ruff check .
