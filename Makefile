@@ -9,8 +9,10 @@ WORKERS  ?= auto
 JOURNEYS ?= 2
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# Kept bytecode halves the start of every process that loads torch, and there are some hundred in a run of the suite.
+unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-all check setup fetch clean
+.PHONY: run test test-all lint types check setup fetch clean
 
 run: fetch
 	$(BIN)/judgescope dashboard --port $(PORT)
@@ -28,10 +30,14 @@ test-all: fetch
 	$(UNIT)
 	$(E2E)
 
-check: setup
+lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: setup
 	$(BIN)/mypy
+
+check: lint types
 	$(BIN)/python -m pytest tests/test_borders.py
 
 setup: $(VENV)/.ready
