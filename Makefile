@@ -8,8 +8,8 @@ TORCH  ?= pinned
 WORKERS  ?= auto
 JOURNEYS ?= 2
 BIN    := $(VENV)/bin
-PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-# Kept bytecode halves the start of every process that loads torch, and there are some hundred in a run of the suite.
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
+# Bytecode is kept, of what is imported alone: it halves the start of every process that loads torch.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: run test test-all lint types check setup fetch clean
