@@ -24,7 +24,7 @@ E2E  = JUDGESCOPE_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/e2e 
 
 test: fetch
 	$(UNIT) -m "not slow"
-	$(E2E)
+	$(E2E) -m "not slow"
 
 test-all: fetch
 	$(UNIT)

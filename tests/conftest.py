@@ -22,7 +22,12 @@ hypothesis.settings.register_profile(
     database=None,
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
-hypothesis.settings.load_profile("suite")
+hypothesis.settings.register_profile("quick", hypothesis.settings.get_profile("suite"), max_examples=40)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Fewer examples where the slow tests are left out, too."""
+    hypothesis.settings.load_profile("quick" if config.option.markexpr == "not slow" else "suite")
 
 
 def _use_home(folder: Path, patch: pytest.MonkeyPatch) -> Settings:

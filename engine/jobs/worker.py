@@ -82,12 +82,10 @@ class Worker:
         """Run until the input closes."""
         threading.Thread(target=self._read, daemon=True).start()
         self._send(event="hello", device=_device(self._settings))
-        while True:
+        while not self._closed:  # a running job may be what has seen the end
             self._take(wait=not (self._interactive or self._batch))
-            if self._closed:
-                return
             lane = self._interactive or self._batch
-            if lane:
+            if lane and not self._closed:
                 self._run(lane.popleft())
 
     def _read(self) -> None:

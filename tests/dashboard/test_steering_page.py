@@ -36,7 +36,6 @@ def html_of(at) -> str:
 def go(app, **query: str):
     for key, value in query.items():
         app.query_params[key] = value
-    app.run()
     app.switch_page(PAGE).run()
     assert not app.exception, app.exception
     return app

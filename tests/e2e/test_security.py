@@ -146,6 +146,7 @@ def assert_no_formula(path: Path) -> None:
             assert re.fullmatch(r"[+-]?[\d.]+([eE][+-]?\d+)?", cell), cell
 
 
+@pytest.mark.slow
 def test_markup_is_text_in_pairs_and_their_audit(page, server):
     open_page(page, server.url, "transport-audit")
     page.get_by_text("Bring pairs of your own").click()

@@ -34,6 +34,7 @@ def test_reading_the_recorded_run_from_the_standards_to_the_cost(page, server):
     assert got.value.suggested_filename == "cap_grid.csv"
 
 
+@pytest.mark.slow
 @pytest.mark.weights
 def test_a_run_with_too_few_candidates_ends_with_the_remedy(page, server, weights):
     open_page(page, server.url, PATH, judge=PLANTED)

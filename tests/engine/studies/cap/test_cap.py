@@ -196,6 +196,7 @@ def test_the_defense_cap_without_a_run_names_the_study(dataset, settings):
         sources_for(["cap"], dataset, settings)
 
 
+@pytest.mark.slow
 def test_deflating_arms_stand_beside_the_others_and_a_judge_that_obeys_only_praise_ignores_them(dataset, tutor, home):
     config = config_of(dataset, tutor, attacks=("dsi", "suffix"), deflate=True, defenses=("human-anchors",))
     run, found = ran(config, dataset, home, "lower")
@@ -255,6 +256,7 @@ def test_a_group_column_can_name_the_sides(dataset, tutor):
     assert (len(found.training), len(found.evaluation), len(found.responses)) == (3, 5, 20)
 
 
+@pytest.mark.slow
 def test_the_command_line_prints_one_strict_object(dataset, tutor, settings, tmp_path, capsys):
     save_dataset(dataset, settings.datasets)
     file = tmp_path / "mine.toml"
