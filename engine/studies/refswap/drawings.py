@@ -23,26 +23,11 @@ DENSITY_FROM = 200
 COLUMNS = ["group", "item_id", "name", "max_p_cf"]
 
 
-def prepare_swaps(
-    scores: Sequence[float], groups: Sequence[str], item_ids: Sequence[str], names: Sequence[str]
-) -> pd.DataFrame:
-    """One row per accepted sample.
-
-    Args:
-        scores: max_p_cf in [0, 1]; NaN unread.
-        groups: correct or key.
-        item_ids: the item asked about.
-        names: the response's id or the key.
-    """
-    rows = zip(groups, item_ids, names, scores, strict=True)
-    return pd.DataFrame([dict(zip(COLUMNS, row, strict=True)) for row in rows], columns=COLUMNS)
-
-
 def plot_swaps(prepared: pd.DataFrame, *, gamma: float, mode: Mode = "light") -> go.Figure:
     """A strip and a box for each population (a density from 200 samples on), on a log axis, and a line at gamma.
 
     Args:
-        prepared: from `prepare_swaps`.
+        prepared: one row per accepted sample, columns `COLUMNS`; max_p_cf in [0, 1], NaN unread.
         gamma: the threshold; what lies left of it loses its YES.
         mode: light, dark or print.
     """
@@ -182,7 +167,7 @@ def prepare_passing(prepared: pd.DataFrame) -> pd.DataFrame:
     """Shares of both populations that reach each threshold.
 
     Args:
-        prepared: from `engine.studies.refswap.drawings.prepare_swaps`.
+        prepared: as `plot_swaps` takes it.
 
     Returns:
         gamma, correct, key (shares in [0, 1]; NaN for an empty population), from 0 up through every score.
