@@ -92,19 +92,18 @@ def _number(name: str, parameter: str, text: str, low: float, high: float) -> fl
     return value
 
 
-def rough_expense(spec: str, calls: int, prompt_bytes: float, settings: Settings | None = None) -> Expense:
+def rough_expense(spec: str, calls: int, prompt_bytes: float) -> Expense:
     """Upper bound on the cost of so many verdicts, without making a prompt; `ApiJudge.expense` counts each.
 
     Args:
         spec: of an API judge.
         calls: verdicts; where text is read each may take several answers.
         prompt_bytes: of the texts in a prompt on average; a card's own words are added.
-        settings: where the secrets file lies.
 
     Raises:
         InputError: the spec or the settings are wrong.
     """
-    asked, found = parse_api(spec), api_settings(settings)
+    asked, found = parse_api(spec), api_settings()
     text = asked.answers == "text" or (asked.answers == "auto" and asked.samples > 1)
     sent = calls * (asked.samples if text else 1)
     prompt = sent * (math.ceil((prompt_bytes + CARD_BYTES) / BYTES_PER_TOKEN) + FRAME_TOKENS)
