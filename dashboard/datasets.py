@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path
+from types import FunctionType
 from typing import TypeVar
 
 import streamlit as st
@@ -37,7 +39,7 @@ def save(dataset: Dataset) -> None:
 Opened = TypeVar("Opened", Dataset, Comparisons)
 
 
-@st.cache_resource(max_entries=8, show_spinner=False)
+@st.cache_resource(max_entries=8, show_spinner=False, hash_funcs={FunctionType: attrgetter("__name__")})
 def _opened(load: Callable[[str, Path], Opened], data_id: str, root: Path) -> Opened:
     return load(data_id, root)
 

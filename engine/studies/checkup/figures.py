@@ -93,7 +93,7 @@ def _row(row: Mapping[Any, Any], y: int, mode: Mode) -> go.Scatter:
     colour = MEANING[mode][_COLOURS.get(verdict, "unread")]
     value, lower, upper = (float(row[c]) for c in ("scaled", "scaled_lower", "scaled_upper"))
     at = _clip(value)
-    ends = [_clip(x) if math.isfinite(x) else math.nan for x in (lower, upper)]
+    low, high = (_clip(x) if math.isfinite(x) else math.nan for x in (lower, upper))
     return go.Scatter(
         x=[at],
         y=[y],
@@ -104,7 +104,7 @@ def _row(row: Mapping[Any, Any], y: int, mode: Mode) -> go.Scatter:
             "color": colour if verdict in _COLOURS else ROLES[mode]["background"],
             "line": {"color": colour, "width": 2},
         },
-        error_x=whiskers(at, *ends, colour, thickness=2.5, width=5),
+        error_x=whiskers(at, low, high, colour, thickness=2.5, width=5),
         customdata=[[label(row["title"], 40), _numbers(row), str(row["allowed"]), _n(row)]],
         hovertemplate=(
             "%{customdata[0]}<br>%{customdata[1]}<br>allowed: %{customdata[2]}<br>%{customdata[3]}<extra></extra>"
