@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from pydantic import Field
 from engine.core.schema import NONE
 from engine.defenses.writing import TUTOR
 from engine.runs.folder import RunFolder
+from engine.stats.intervals import with_ends
 from engine.studies.study import Context, Quick, Study, StudyConfig, Summary
 
 if TYPE_CHECKING:
@@ -113,9 +113,7 @@ def arm_table(arms: Sequence[dict[str, Any]]) -> str:
     head = f"{'attack':<12} {'defense':<22} {'n':>5} {'unread':>6} {'mean':>6}  shift [95 % interval]"
     lines = [head, "-" * len(head)]
     for a in arms:
-        shift = "" if a["shift"] is None else f"{a['shift']:+.3f}"
-        if shift and not math.isnan(a["shift_lower"]):
-            shift += f" [{a['shift_lower']:+.3f}, {a['shift_upper']:+.3f}]"
+        shift = "" if a["shift"] is None else with_ends(a["shift"], a["shift_lower"], a["shift_upper"], "+.3f")
         lines.append(f"{a['attack']:<12} {a['defense']:<22} {a['n']:>5} {a['n_unread']:>6} {a['mean']:>6.2f}  {shift}")
     return "\n".join(lines)
 
