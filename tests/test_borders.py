@@ -18,7 +18,6 @@ SHARED = {
     "engine.studies.figure",
     "engine.studies.running",
     "engine.studies.anchors",
-    "engine.studies.api_writing",
     "engine.studies.rewrites",
     "engine.studies.suffix_targets",
 }

@@ -12,6 +12,7 @@ BENCHES = {
     "refswap": ("refswap", "tokens and time of RefSwap against the undefended verifier"),
     "verifier": ("verifier", "both bundled verifiers on GSM8K, MATH and VerifyBench-hard, with RefSwap"),
     "steering": ("steering", "a batched steering sweep against the library's generate with a hook"),
+    "screening": ("screening", "readings of clean and attacked replies, and where a threshold stands"),
     "suffix": ("suffix", "candidates of a suffix search behind shared beginnings and one by one"),
     "cap": ("cap", "seconds behind CAP, anchors written anew, against the undefended judge"),
     "transport": ("transport", "the exact transport path against POT, mass by mass"),

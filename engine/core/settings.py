@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import platformdirs
 
-from engine.core.errors import InputError
+from engine.core.errors import InputError, shown
 
 _ROOT = Path(__file__).resolve().parents[2]
 MOST_THREADS = 1024
@@ -143,7 +143,7 @@ def _threads(text: str) -> int:
     given = text.strip() or "0"
     if not (given.isascii() and given.isdigit() and len(given) < 5 and int(given) <= MOST_THREADS):
         raise InputError(
-            f"JUDGESCOPE_THREADS is {text[:40]!r}; allowed: a whole number from 0 to {MOST_THREADS}; 0 leaves the "
+            f"JUDGESCOPE_THREADS is {shown(text, 40)}; allowed: a whole number from 0 to {MOST_THREADS}; 0 leaves the "
             "choice to torch. Set it anew or unset it."
         )
     return int(given)
@@ -368,7 +368,7 @@ def _value(name: str, value: Any, where: str) -> Any:
         number = float("nan")
     if isinstance(value, bool) or not low <= number <= high or (whole and number != int(number)):
         kind = "a whole number" if whole else "a number"
-        raise InputError(f"{where} is {str(value)[:40]!r}; allowed: {kind} from {low:g} to {high:g}.")
+        raise InputError(f"{where} is {shown(value, 40)}; allowed: {kind} from {low:g} to {high:g}.")
     return int(number) if whole else number
 
 

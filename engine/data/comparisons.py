@@ -107,8 +107,22 @@ def read_comparisons(
         InputError: a column is missing, a label is in no rule, or no pair is left.
     """
     raw = read_table(filename, content, encoding=encoding, delimiter=delimiter, sheet=sheet)
+    return comparisons_of(filename, raw, columns or {})
+
+
+def comparisons_of(filename: str, raw: RawTable, columns: Mapping[str, str]) -> Comparisons:
+    """The pairs of a table that is read.
+
+    Args:
+        filename: what the set is called.
+        raw: its cells.
+        columns: as `read_comparisons` takes them.
+
+    Raises:
+        InputError: as `read_comparisons`, or the encoding is not certain.
+    """
     raw.require_certain(filename, "Say which with --encoding NAME, or save the file again as UTF-8.")
-    fields = _fields(list(map(str, raw.frame.columns)), columns or {})
+    fields = _fields(list(map(str, raw.frame.columns)), columns)
     cells = {field: _cells(raw, column) for field, column in fields.items()}
     spellings: dict[str, str] = {}
     left_out: dict[str, int] = {}

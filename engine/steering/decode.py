@@ -46,15 +46,15 @@ class Written:
     relative_edit: float
 
 
-def prompt_ids(loaded: LoadedModel, user: str, system: str = "") -> list[int]:
+def prompt_ids(loaded: LoadedModel, user: str) -> list[int]:
     """A tutor's prompt: through its chat template where it has one.
 
     Raises:
         ModelError: the template cannot be used.
     """
     if getattr(loaded.tokenizer, "chat_template", None):
-        return render_ids(loaded.tokenizer, system, user)
-    return plain_ids(loaded.tokenizer, system, user)
+        return render_ids(loaded.tokenizer, "", user)
+    return plain_ids(loaded.tokenizer, "", user)
 
 
 def decode(

@@ -13,7 +13,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from engine.plots.text import count, label, plural, three_digits
-from engine.plots.theme import MEANING, ROLES, Mode, frame, say
+from engine.plots.theme import MEANING, ROLES, Mode, frame, say, whiskers
 from engine.steering.references import Thresholds, retained
 from engine.steering.vectors import SIDES
 from engine.studies.cap.metrics import Standard, by_alpha, standard_at
@@ -68,13 +68,12 @@ def prepare_scores(texts: pd.DataFrame, thresholds: Thresholds) -> pd.DataFrame:
     return out[out["score"].notna()].reset_index(drop=True)[SCORE_COLUMNS]
 
 
-def plot_scores(prepared: pd.DataFrame, *, mode: Mode = "light", note: str = "") -> go.Figure:
+def plot_scores(prepared: pd.DataFrame, *, mode: Mode = "light") -> go.Figure:
     """A strip for each pool, the second one coloured by side, thresholds as lines through both.
 
     Args:
         prepared: from `prepare_scores`.
         mode: light, dark or print.
-        note: a last part of the small print; any text.
     """
     fig = go.Figure()
     role, meaning = ROLES[mode], MEANING[mode]
@@ -103,7 +102,7 @@ def plot_scores(prepared: pd.DataFrame, *, mode: Mode = "light", note: str = "")
     fig.update_xaxes(title="undefended judge's score", fixedrange=True)
     if prepared.empty:
         say(fig, "no candidate has been scored yet", mode)
-        return frame(fig, mode, title="Where do the standards lie?", notes=(note,), alt="No scores yet.", body=240)
+        return frame(fig, mode, title="Where do the standards lie?", notes=(), alt="No scores yet.", body=240)
     ends = {"high": float(prepared["threshold_high"].iloc[0]), "low": float(prepared["threshold_low"].iloc[0])}
     for side, value in ends.items():
         if math.isfinite(value):
@@ -115,7 +114,7 @@ def plot_scores(prepared: pd.DataFrame, *, mode: Mode = "light", note: str = "")
                 bgcolor=role["background"],
             )  # fmt: skip
     unread = int(prepared["n_unread"].iloc[0])
-    notes = (plural(len(prepared), "candidate"), f"{count(unread)} unread", label(note, 80) if note else "")
+    notes = (plural(len(prepared), "candidate"), f"{count(unread)} unread")
     alt = (
         f"Scores of {len(prepared)} candidates; thresholds {three_digits(ends['low'])} and "
         f"{three_digits(ends['high'])}; "
@@ -129,7 +128,7 @@ def _scores(source: Source, at: Values) -> FigureData:
     standard = standard_of(source, int(at["high"]), int(at["low"]))
     made = prepare_scores(source.table("cap_texts"), standard.thresholds)
     facts = (f"n = {len(made)} texts read", "single texts, so no interval")
-    return FigureData(made, {"note": source.origin}, facts)
+    return FigureData(made, {}, facts)
 
 
 # Separability of the two standards at every layer, beside its permutation null (equation 3).
@@ -152,14 +151,13 @@ def prepare_layers(layers: pd.DataFrame, space: str = "pca") -> pd.DataFrame:
     return layers[layers["space"] == space].sort_values("layer").reset_index(drop=True)[LAYER_COLUMNS]
 
 
-def plot_layers(prepared: pd.DataFrame, *, chosen: int, mode: Mode = "light", note: str = "") -> go.Figure:
+def plot_layers(prepared: pd.DataFrame, *, chosen: int, mode: Mode = "light") -> go.Figure:
     """Value and interval on texts that were not fitted, the null as a grey ground, the chosen layer marked.
 
     Args:
         prepared: from `prepare_layers`.
         chosen: the layer that was chosen on the fitting half.
         mode: light, dark or print.
-        note: a last part of the small print; any text.
     """
     fig = go.Figure()
     role, meaning = ROLES[mode], MEANING[mode]
@@ -167,7 +165,7 @@ def plot_layers(prepared: pd.DataFrame, *, chosen: int, mode: Mode = "light", no
     title = "At which layer do the standards part?"
     if prepared.empty:
         say(fig, "no layer has been measured yet", mode)
-        return frame(fig, mode, title=title, notes=(note,), alt="No layers yet.", body=280)
+        return frame(fig, mode, title=title, notes=(), alt="No layers yet.", body=280)
     x = prepared["layer"].tolist()
     fig.add_trace(
         go.Scatter(
@@ -179,11 +177,9 @@ def plot_layers(prepared: pd.DataFrame, *, chosen: int, mode: Mode = "light", no
         go.Scatter(
             x=x, y=prepared["value"].tolist(), mode="lines+markers", name="on texts not fitted, with interval",
             line={"color": meaning["clean"], "width": 2}, marker={"size": 7},
-            error_y={
-                "type": "data", "symmetric": False, "thickness": 1.2, "width": 3, "color": meaning["clean"],
-                "array": (prepared["upper"] - prepared["value"]).clip(lower=0).tolist(),
-                "arrayminus": (prepared["value"] - prepared["lower"]).clip(lower=0).tolist(),
-            },
+            error_y=whiskers(
+                prepared["value"], prepared["lower"], prepared["upper"], meaning["clean"], thickness=1.2, width=3
+            ),
             customdata=prepared[["p_value", "fitted"]].to_numpy().tolist(),
             hovertemplate="layer %{x}: %{y:.2f}, p = %{customdata[0]:.3f}; fitted half %{customdata[1]:.2f}"
             "<extra></extra>",
@@ -204,7 +200,6 @@ def plot_layers(prepared: pd.DataFrame, *, chosen: int, mode: Mode = "light", no
         f"n = {int(row['n_high'])} high and {int(row['n_low'])} low texts of the other half",
         "intervals: bootstrap of contexts",
         f"layer {chosen} marked",
-        label(note, 80) if note else "",
     )
     alt = (
         f"Separability {space} by layer over {plural(len(prepared), 'layer')}; at layer {chosen} "
@@ -241,7 +236,7 @@ def _ends(prepared: pd.DataFrame) -> list[float]:
 def _layers(source: Source, at: Values) -> FigureData:
     made = prepare_layers(source.table("cap_layers"), str(at["space"]))
     unread = int(source.table("cap_texts")["score"].isna().sum())
-    return FigureData(made, {"chosen": int(_cap(source)["layer"]), "note": source.origin}, (f"{unread} texts unread",))
+    return FigureData(made, {"chosen": int(_cap(source)["layer"])}, (f"{unread} texts unread",))
 
 
 # The retained texts as points: activations of one layer on a plane, coloured by side or by score.
@@ -266,9 +261,7 @@ def prepare_map(texts: pd.DataFrame, points: pd.DataFrame, layer: int) -> pd.Dat
     return kept.reset_index(drop=True)[MAP_COLUMNS]
 
 
-def plot_map(
-    prepared: pd.DataFrame, *, by_score: bool, method: str, layer: int, mode: Mode = "light", note: str = ""
-) -> go.Figure:
+def plot_map(prepared: pd.DataFrame, *, by_score: bool, method: str, layer: int, mode: Mode = "light") -> go.Figure:
     """A scatter; each point carries its text.
 
     Args:
@@ -277,7 +270,6 @@ def plot_map(
         method: PCA or UMAP, for the axis titles.
         layer: of the activations.
         mode: light, dark or print.
-        note: a last part of the small print; any text.
     """
     fig = go.Figure()
     role, meaning = ROLES[mode], MEANING[mode]
@@ -315,10 +307,10 @@ def plot_map(
     title = "Do the two sides lie apart?"
     if prepared.empty:
         say(fig, "no map of this layer was stored", mode)
-        return frame(fig, mode, title=title, notes=(note,), alt="No points.", body=330)
+        return frame(fig, mode, title=title, notes=(), alt="No points.", body=330)
     high = int((prepared["side"] == "high").sum())
     alt = f"{method} of {len(prepared)} retained texts at layer {layer}, {high} of them high."
-    notes = (plural(len(prepared), "retained text"), f"layer {layer}", label(note, 80) if note else "")
+    notes = (plural(len(prepared), "retained text"), f"layer {layer}")
     return frame(fig, mode, title=title, notes=notes, alt=alt, body=330, legend=True)
 
 
@@ -327,7 +319,7 @@ def _map(source: Source, at: Values) -> FigureData:
     layer = int(at["layer"]) if by_pca else int(_cap(source)["layer"])
     texts = source.table("cap_texts")
     made = prepare_map(texts, source.table("cap_points"), layer if by_pca else 0)
-    more = {"by_score": at["colour"] == BY_SCORE, "method": str(at["method"]), "layer": layer, "note": source.origin}
+    more = {"by_score": at["colour"] == BY_SCORE, "method": str(at["method"]), "layer": layer}
     unread = int(texts["score"].isna().sum())
     return FigureData(made, more, (f"n = {len(made)} texts, {unread} unread", "single texts, so no interval"))
 
@@ -352,12 +344,7 @@ def prepare_sweep(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def plot_sweep(
-    prepared: pd.DataFrame,
-    *,
-    standards: tuple[float, float],
-    marked: tuple[float, float],
-    mode: Mode = "light",
-    note: str = "",
+    prepared: pd.DataFrame, *, standards: tuple[float, float], marked: tuple[float, float], mode: Mode = "light"
 ) -> go.Figure:
     """Four panels over alpha, one line a side; standards as dashed lines, the alphas looked at as rings.
 
@@ -366,14 +353,13 @@ def plot_sweep(
         standards: score of the high and of the low standard.
         marked: alpha looked at on the high and on the low side.
         mode: light, dark or print.
-        note: a last part of the small print; any text.
     """
     fig = go.Figure()
     meaning = MEANING[mode]
     title = "What does steering do to the text?"
     if prepared.empty:
         say(fig, "no alpha has been tried yet", mode)
-        return frame(fig, mode, title=title, notes=(note,), alt="No sweep yet.", body=420)
+        return frame(fig, mode, title=title, notes=(), alt="No sweep yet.", body=420)
     for side, symbol, alpha in (("high", "triangle-up", marked[0]), ("low", "triangle-down", marked[1])):
         rows = prepared[prepared["side"] == side]
         for k, (column, _) in enumerate(_PANELS):
@@ -394,7 +380,6 @@ def plot_sweep(
         f"n = {int(known['n'].min()) if len(known) else 0} training contexts a point",
         f"{int(prepared['n_unread'].sum())} unread",
         "95 % intervals over contexts",
-        label(note, 80) if note else "",
     )
     alt = "Judged score by alpha: " + "; ".join(
         f"{side} {three_digits(alpha)}: {three_digits(mean)}, edit {three_digits(100 * edit)} %"
@@ -411,11 +396,7 @@ def _sweep_line(
     colour = MEANING[mode][side]
     error = None
     if column == "mean":
-        error = {
-            "type": "data", "symmetric": False, "color": colour, "thickness": 1.3, "width": 3,
-            "array": (rows["upper"] - rows["mean"]).fillna(0).tolist(),
-            "arrayminus": (rows["mean"] - rows["lower"]).fillna(0).tolist(),
-        }  # fmt: skip
+        error = whiskers(rows["mean"], rows["lower"], rows["upper"], colour, thickness=1.3, width=3)
     return go.Scatter(
         x=rows["alpha"].tolist(),
         y=(factor * rows[column]).tolist(),
@@ -477,14 +458,7 @@ def _sweep(source: Source, at: Values) -> FigureData:
     cap = _cap(source)
     marked = [float(at[f"alpha_{side}"]) for side in SIDES]
     standards = [float(cap["standard_high"]), float(cap["standard_low"])]
-    return FigureData(made, {"standards": standards, "marked": marked, "note": source.origin})
-
-
-def _draw_sweep(prepared: pd.DataFrame, more: dict[str, Any], mode: Mode) -> Any:
-    standards, marked = more["standards"], more["marked"]
-    return plot_sweep(
-        prepared, standards=(standards[0], standards[1]), marked=(marked[0], marked[1]), mode=mode, note=more["note"]
-    )
+    return FigureData(made, {"standards": standards, "marked": marked})
 
 
 LOW = Setting("low", "low percentile", "whole", lambda s: int(s.config["low_percentile"]), lambda _: 0, lambda _: 100)
@@ -506,22 +480,17 @@ _NO_SWEEP = has_table("cap_sweep", "no alpha has been tried yet.")
 
 STEERING_FIGURES = (
     FigureSpec(
-        CAP, "scores", "Where do the standards lie?", _scores,
-        lambda p, more, mode: plot_scores(p, mode=mode, note=more["note"]), (LOW, HIGH), _NO_TEXTS,
+        CAP, "scores", "Where do the standards lie?", _scores, plot_scores, (LOW, HIGH), _NO_TEXTS,
     ),
     FigureSpec(
-        CAP, "layers", "At which layer do the standards part?", _layers,
-        lambda p, more, mode: plot_layers(p, chosen=more["chosen"], mode=mode, note=more["note"]),
+        CAP, "layers", "At which layer do the standards part?", _layers, plot_layers,
         (SPACE,), _NO_LAYERS,
     ),
     FigureSpec(
-        CAP, "map", "Do the two sides lie apart?", _map,
-        lambda p, more, mode: plot_map(
-            p, by_score=more["by_score"], method=more["method"], layer=more["layer"], mode=mode, note=more["note"]
-        ),
+        CAP, "map", "Do the two sides lie apart?", _map, plot_map,
         (LAYER, METHOD, COLOUR), _NO_LAYERS,
     ),
     FigureSpec(
-        CAP, "sweep", "What does steering do to the text?", _sweep, _draw_sweep, (ALPHA_HIGH, ALPHA_LOW), _NO_SWEEP
+        CAP, "sweep", "What does steering do to the text?", _sweep, plot_sweep, (ALPHA_HIGH, ALPHA_LOW), _NO_SWEEP
     ),
 )  # fmt: skip

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from engine.core.errors import InputError
 from engine.core.schema import NONE, Column, Table
@@ -12,11 +12,7 @@ from engine.defenses.cards import parse_defense
 from engine.defenses.writing import TUTOR
 from engine.runs.folder import RunFolder
 from engine.steering.vectors import Form
-from engine.studies.study import Context, Quick, Study, Summary
-
-if TYPE_CHECKING:
-    from engine.studies.figure import FigureSpec
-
+from engine.studies.study import Context, Quick, Study, StudyConfig, Summary
 
 CAP_LAYERS = Table(
     "cap_layers",
@@ -117,7 +113,7 @@ def base_of(defense: str) -> str:
     return defense.partition("?")[0]
 
 
-class CapConfig(BaseModel):
+class CapConfig(StudyConfig):
     """Settings of the study; the run's manifest holds them.
 
     Attributes:
@@ -130,8 +126,6 @@ class CapConfig(BaseModel):
         learned_prompts: training responses it is learned on.
         learned_through_cap: a second one is learned on the judge behind CAP.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     judge: str
     data: str
@@ -157,9 +151,7 @@ class CapConfig(BaseModel):
     split: Literal["half", "group"] = "half"
     limit: int | None = Field(default=None, ge=1)
     budget_seconds: float | None = Field(default=None, gt=0)
-    run_id: str | None = None
     seed: int = 0
-    level: float = Field(default=0.95, gt=0.5, lt=1)
 
     @field_validator("defenses")
     @classmethod
@@ -238,12 +230,6 @@ class Cap(Study):
         from engine.studies.cap.summary import summary_of
 
         return summary_of(folder)
-
-    def figures(self) -> tuple[FigureSpec, ...]:
-        """Its figures."""
-        from engine.studies.cap.figures import ENTRIES
-
-        return ENTRIES
 
     def quick_jobs(self) -> dict[str, Quick]:
         """Further alphas for a finished run."""

@@ -9,6 +9,7 @@ import pandas as pd
 
 from engine.core.schema import NONE
 from engine.runs.folder import RunFolder
+from engine.stats.intervals import with_ends
 from engine.stats.shifts import FROM_UNDEFENDED
 from engine.steering.references import LEAST_READ
 from engine.steering.vectors import SIDES, Side
@@ -164,7 +165,7 @@ def _shifts(arms: list[dict[str, Any]]) -> list[str]:
         "-" * (62 + wide),
     ]
     for arm in arms:
-        text = f"{arm['shift']:+.2f} [{arm['shift_lower']:+.2f}, {arm['shift_upper']:+.2f}]"
+        text = with_ends(arm["shift"], arm["shift_lower"], arm["shift_upper"], "+.2f")
         relative = _number(arm["relative_shift"], "+.0%")
         lines.append(
             f"{arm['attack']:<10} {arm['defense']:<{wide}} {text:>28} {relative:>9} {arm['n']:>4} {arm['n_unread']:>6}"

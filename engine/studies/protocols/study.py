@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from engine.attacks.distractors import DISTRACTORS, PLACEBO
 from engine.runs.folder import RunFolder
 from engine.studies.protocols.metrics import TieRule, View
-from engine.studies.study import Context, Quick, Study, Summary
-
-if TYPE_CHECKING:
-    from engine.studies.figure import FigureSpec
+from engine.studies.study import Context, Quick, Study, StudyConfig, Summary
 
 
-class ProtocolsConfig(BaseModel):
+class ProtocolsConfig(StudyConfig):
     """Settings of a run; its manifest holds them.
 
     Attributes:
@@ -35,8 +32,6 @@ class ProtocolsConfig(BaseModel):
         limit: only so many items.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     judge: str
     data: str
     distractors: tuple[str, ...] = DISTRACTORS
@@ -54,9 +49,7 @@ class ProtocolsConfig(BaseModel):
     systems: tuple[str, ...] | None = None
     limit: int | None = Field(default=None, ge=1)
     budget_seconds: float | None = Field(default=None, gt=0)
-    run_id: str | None = None
     seed: int = 0
-    level: float = Field(default=0.95, gt=0.5, lt=1)
 
     @property
     def arms(self) -> list[str]:
@@ -100,12 +93,6 @@ class Protocols(Study):
         from engine.studies.protocols.summary import summary_of
 
         return summary_of(config, folder)
-
-    def figures(self) -> tuple[FigureSpec, ...]:
-        """Its figures."""
-        from engine.studies.protocols.figures import ENTRIES
-
-        return ENTRIES
 
     def quick_jobs(self) -> dict[str, Quick]:
         """One comparison, with one response rewritten."""

@@ -11,7 +11,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from engine.plots.text import count, fixed, label, level_text, plural, three_digits
-from engine.plots.theme import MEANING, ROLES, SMALL_SIZE, Mode, frame, say
+from engine.plots.theme import MEANING, ROLES, SMALL_SIZE, Mode, frame, say, whiskers
 
 CORRECT, KEY = "correct", "key"
 GROUPS = {CORRECT: ("correct responses", "clean"), KEY: ("master keys", "attacked")}
@@ -23,37 +23,13 @@ DENSITY_FROM = 200
 COLUMNS = ["group", "item_id", "name", "max_p_cf"]
 
 
-def prepare_swaps(
-    scores: Sequence[float], groups: Sequence[str], item_ids: Sequence[str], names: Sequence[str]
-) -> pd.DataFrame:
-    """One row per accepted sample.
-
-    Args:
-        scores: max_p_cf in [0, 1]; NaN unread.
-        groups: correct or key.
-        item_ids: the item asked about.
-        names: the response's id or the key.
-    """
-    rows = zip(groups, item_ids, names, scores, strict=True)
-    return pd.DataFrame([dict(zip(COLUMNS, row, strict=True)) for row in rows], columns=COLUMNS)
-
-
-def plot_swaps(
-    prepared: pd.DataFrame,
-    *,
-    gamma: float,
-    mode: Mode = "light",
-    title: str = "What survives a swap of the reference?",
-    note: str = "",
-) -> go.Figure:
+def plot_swaps(prepared: pd.DataFrame, *, gamma: float, mode: Mode = "light") -> go.Figure:
     """A strip and a box for each population (a density from 200 samples on), on a log axis, and a line at gamma.
 
     Args:
-        prepared: from `prepare_swaps`.
+        prepared: one row per accepted sample, columns `COLUMNS`; max_p_cf in [0, 1], NaN unread.
         gamma: the threshold; what lies left of it loses its YES.
         mode: light, dark or print.
-        title: the question on top.
-        note: a last part of the small print; any text.
     """
     fig = go.Figure()
     words: list[dict[str, Any]] = []
@@ -79,7 +55,14 @@ def plot_swaps(
     )
     fig.update_yaxes(range=[1.55, -0.85], visible=False, fixedrange=True)
     fig.update_layout(annotations=[*fig.layout.annotations, *words])
-    return frame(fig, mode, title=title, notes=_notes(prepared, note), alt=_alt(read, gamma), body=270)
+    return frame(
+        fig,
+        mode,
+        title="What survives a swap of the reference?",
+        notes=_notes(prepared),
+        alt=_alt(read, gamma),
+        body=270,
+    )
 
 
 def _row(fig: go.Figure, own: Any, row: int, group: str, mode: Mode) -> None:
@@ -159,11 +142,11 @@ def _gamma(fig: go.Figure, gamma: float, mode: Mode) -> dict[str, Any]:
     }
 
 
-def _notes(prepared: pd.DataFrame, note: str) -> tuple[str, ...]:
+def _notes(prepared: pd.DataFrame) -> tuple[str, ...]:
     unread = int(prepared["max_p_cf"].isna().sum())
     n = plural(prepared["item_id"].nunique(), "item")
     cut = "dots are a sample" if (prepared.groupby("group").size() > MOST_DOTS).any() else ""
-    return (n, f"{count(unread)} unread", cut, label(note, 80) if note else "")
+    return (n, f"{count(unread)} unread", cut)
 
 
 def _alt(read: pd.DataFrame, gamma: float) -> str:
@@ -184,7 +167,7 @@ def prepare_passing(prepared: pd.DataFrame) -> pd.DataFrame:
     """Shares of both populations that reach each threshold.
 
     Args:
-        prepared: from `engine.studies.refswap.drawings.prepare_swaps`.
+        prepared: as `plot_swaps` takes it.
 
     Returns:
         gamma, correct, key (shares in [0, 1]; NaN for an empty population), from 0 up through every score.
@@ -198,22 +181,13 @@ def prepare_passing(prepared: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(out)
 
 
-def plot_passing(
-    prepared: pd.DataFrame,
-    *,
-    gamma: float,
-    mode: Mode = "light",
-    title: str = "Who keeps the YES at which γ?",
-    note: str = "",
-) -> go.Figure:
+def plot_passing(prepared: pd.DataFrame, *, gamma: float, mode: Mode = "light") -> go.Figure:
     """Two step curves over a log axis, gamma drawn.
 
     Args:
         prepared: from `prepare_passing`.
         gamma: the chosen threshold.
         mode: light, dark or print.
-        title: the question on top.
-        note: a last part of the small print; any text.
     """
     fig = go.Figure()
     x = np.maximum(prepared["gamma"].to_numpy(dtype=float), LEAST)
@@ -243,9 +217,9 @@ def plot_passing(
     fig.add_shape(type="line", x0=at, x1=at, y0=0, y1=1, yref="paper", line={"color": ink, "width": 2, "dash": "dash"})
     fig.update_xaxes(type="log", range=[math.log10(LEAST), 0.05], title="γ (log)", fixedrange=True, **_TICKS)
     fig.update_yaxes(range=[-3, 103], title="accepted samples that pass (%)", fixedrange=True)
-    notes = (f"at γ = {three_digits(gamma)}: {', '.join(said)}" if said else "", label(note, 80) if note else "")
+    notes = (f"at γ = {three_digits(gamma)}: {', '.join(said)}",) if said else ()
     alt = f"Share that keeps the YES against gamma. At {three_digits(gamma)}: {'; '.join(said) or 'nothing accepted'}."
-    return frame(fig, mode, title=title, notes=notes, alt=alt, body=250, legend=bool(said))
+    return frame(fig, mode, title="Who keeps the YES at which γ?", notes=notes, alt=alt, body=250, legend=bool(said))
 
 
 _TICKS: dict[str, Any] = {
@@ -255,15 +229,7 @@ _TICKS: dict[str, Any] = {
 }
 
 
-def plot_roc(
-    prepared: pd.DataFrame,
-    *,
-    gamma: float,
-    auc: str,
-    mode: Mode = "light",
-    title: str = "Does max_p_cf tell them apart?",
-    note: str = "",
-) -> go.Figure:
+def plot_roc(prepared: pd.DataFrame, *, gamma: float, auc: str, mode: Mode = "light") -> go.Figure:
     """The ROC curve of max_p_cf with the chosen point; the diagonal is chance.
 
     Args:
@@ -271,8 +237,6 @@ def plot_roc(
         gamma: the chosen threshold.
         auc: the AUC and its interval as text.
         mode: light, dark or print.
-        title: the question on top.
-        note: a last part of the small print; any text.
     """
     fig = go.Figure()
     x, y = 100 * prepared[KEY], 100 * prepared[CORRECT]
@@ -290,8 +254,15 @@ def plot_roc(
     fig.add_shape(type="line", x0=0, x1=100, y0=0, y1=100, line=rule, layer="below")
     fig.update_xaxes(range=[-3, 103], title="accepted keys that pass (%)", fixedrange=True)
     fig.update_yaxes(range=[-3, 103], title="correct responses that pass (%)", fixedrange=True)
-    notes = (f"AUC {auc}, signed" if known else "", label(note, 80) if note else "")
-    return frame(fig, mode, title=title, notes=notes, alt=f"ROC curve of max_p_cf, AUC {auc}.", body=250)
+    notes = (f"AUC {auc}, signed",) if known else ()
+    return frame(
+        fig,
+        mode,
+        title="Does max_p_cf tell them apart?",
+        notes=notes,
+        alt=f"ROC curve of max_p_cf, AUC {auc}.",
+        body=250,
+    )
 
 
 def _chosen(x: float, y: float, text: str, mode: Mode) -> go.Scatter:
@@ -319,22 +290,13 @@ def prepare_frontier(
     return pd.DataFrame(table)
 
 
-def plot_frontier(
-    prepared: pd.DataFrame,
-    *,
-    gamma: float,
-    mode: Mode = "light",
-    title: str = "What does robustness cost?",
-    note: str = "",
-) -> go.Figure:
+def plot_frontier(prepared: pd.DataFrame, *, gamma: float, mode: Mode = "light") -> go.Figure:
     """Accuracy on responses against the mean share of keys accepted, the undefended and the chosen point marked.
 
     Args:
         prepared: from `prepare_frontier`, thresholds ascending; the first one keeps everything.
         gamma: the chosen threshold.
         mode: light, dark or print.
-        title: the question on top.
-        note: a last part of the small print; any text.
     """
     fig = go.Figure()
     x, y = 100 * prepared["fpr"].to_numpy(dtype=float), 100 * prepared["accuracy"].to_numpy(dtype=float)
@@ -354,8 +316,7 @@ def plot_frontier(
     fig.update_xaxes(title="master keys accepted, mean over the keys (%)", fixedrange=True)
     fig.update_yaxes(title="accuracy on responses (%)", fixedrange=True)
     alt = "Accuracy against the share of keys accepted. " + "; ".join(notes)
-    more = (label(note, 80),) if note else ()
-    made = frame(fig, mode, title=title, notes=(*notes, *more), alt=alt, body=270, legend=known)
+    made = frame(fig, mode, title="What does robustness cost?", notes=notes, alt=alt, body=270, legend=known)
     if known:  # four names need more room above the plot than the two that `frame` allows for
         made.update_layout(margin_t=made.layout.margin.t + 2 * SMALL_SIZE + 22, height=made.layout.height + 46)
     return made
@@ -395,22 +356,13 @@ def prepare_keys(rows: Sequence[Row]) -> pd.DataFrame:
     return table.sort_values("before", ascending=False, kind="stable").reset_index(drop=True)
 
 
-def plot_keys(
-    prepared: pd.DataFrame,
-    *,
-    mode: Mode = "light",
-    level: float = 0.95,
-    title: str = "Which keys are accepted?",
-    note: str = "",
-) -> go.Figure:
+def plot_keys(prepared: pd.DataFrame, *, mode: Mode = "light", level: float = 0.95) -> go.Figure:
     """A row per key: ring before, dot behind RefSwap, each with its interval, on one axis from zero.
 
     Args:
         prepared: from `prepare_keys`.
         mode: light, dark or print.
         level: of the intervals.
-        title: the question on top.
-        note: a last part of the small print; any text.
     """
     fig = go.Figure()
     rows = prepared[prepared["before"].notna()].reset_index(drop=True)
@@ -435,13 +387,21 @@ def plot_keys(
     )
     low, high = (int(rows["n"].min()), int(rows["n"].max())) if len(rows) else (0, 0)
     n = count(low) if low == high else f"{count(low)}–{count(high)}"
-    notes = (f"{level_text(level)} Wilson intervals", f"n = {n} questions a key", label(note, 80) if note else "")
+    notes = (f"{level_text(level)} Wilson intervals", f"n = {n} questions a key")
     said = "; ".join(
         f"{key}: {_percent(b)} before, {_percent(a)} after"
         for key, b, a in zip(rows["key"], rows["before"], rows["after"], strict=True)
     )
     alt = f"Share of questions on which each key is accepted. {said}"
-    return frame(fig, mode, title=title, notes=notes, alt=alt, body=34 * max(len(rows), 1) + 24, legend=len(rows) > 0)
+    return frame(
+        fig,
+        mode,
+        title="Which keys are accepted?",
+        notes=notes,
+        alt=alt,
+        body=34 * max(len(rows), 1) + 24,
+        legend=len(rows) > 0,
+    )
 
 
 def _dots(rows: pd.DataFrame, side: str, name: str, colour: str, shift: float, mode: Mode) -> go.Scatter:
@@ -458,15 +418,7 @@ def _dots(rows: pd.DataFrame, side: str, name: str, colour: str, shift: float, m
             "color": colour if solid else ROLES[mode]["background"],
             "line": {"color": colour, "width": 2},
         },
-        error_x={
-            "type": "data",
-            "symmetric": False,
-            "array": (100 * rows[f"{side}_upper"] - value).tolist(),
-            "arrayminus": (value - 100 * rows[f"{side}_lower"]).tolist(),
-            "color": colour,
-            "thickness": 2,
-            "width": 4,
-        },
+        error_x=whiskers(value, 100 * rows[f"{side}_lower"], 100 * rows[f"{side}_upper"], colour),
         customdata=[[label(key, 40), text] for key, text in zip(rows["key"], _texts(rows, side), strict=True)],
         hovertemplate=f"%{{customdata[0]}}<br>{name}: %{{customdata[1]}}<extra></extra>",
     )

@@ -179,10 +179,10 @@ class Frontier:
     best: Bools
 
 
-def frontier(samples: Samples, score: Floats, yes: Floats, *, top: float = 1.0, floor: float = 0.0) -> Frontier:
+def frontier(samples: Samples, score: Floats, yes: Floats) -> Frontier:
     """Accuracy and false positive rates at every threshold where one of them can change."""
     read = ~np.isnan(yes) & ~((yes == 1) & np.isnan(score))
-    cuts = np.unique(np.concatenate([[floor, top], score[read & (yes == 1)]]))
+    cuts = np.unique(np.concatenate([[0.0, 1.0], score[read & (yes == 1)]]))
     clean = read & samples.clean
     accurate = (
         _accuracies(cuts, score[clean], yes[clean], samples.right[clean])

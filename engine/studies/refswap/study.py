@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from engine.attacks.master_keys import KEY_TEXTS
 from engine.core.schema import Column, Table
 from engine.runs.folder import RunFolder
 from engine.studies.refswap.references import K_MAX
-from engine.studies.study import Context, Quick, Study, Summary
-
-if TYPE_CHECKING:
-    from engine.studies.figure import FigureSpec
-
+from engine.studies.study import Context, Quick, Study, StudyConfig, Summary
 
 SAMPLES = Table(
     "samples",
@@ -45,7 +41,7 @@ OWN_REFERENCES = "data"
 """Name of the pool made of the data's own references."""
 
 
-class RefSwapConfig(BaseModel):
+class RefSwapConfig(StudyConfig):
     """Settings of a run; its manifest holds them.
 
     Attributes:
@@ -64,8 +60,6 @@ class RefSwapConfig(BaseModel):
         limit: only the first so many responses, and their items.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     judge: str
     data: str
     keys: tuple[str, ...] = KEY_TEXTS
@@ -80,8 +74,6 @@ class RefSwapConfig(BaseModel):
     dev_share: float = Field(default=0.2, gt=0, lt=1)
     limit: int | None = Field(default=None, ge=1)
     budget_seconds: float | None = Field(default=None, gt=0)
-    run_id: str | None = None
-    level: float = Field(default=0.95, gt=0.5, lt=1)
 
     @model_validator(mode="before")
     @classmethod
@@ -139,12 +131,6 @@ class RefSwap(Study):
         from engine.studies.refswap.summary import summary_of
 
         return summary_of(config, folder)
-
-    def figures(self) -> tuple[FigureSpec, ...]:
-        """Its figures."""
-        from engine.studies.refswap.figures import ENTRIES
-
-        return ENTRIES
 
     def quick_jobs(self) -> dict[str, Quick]:
         """One response against one reference."""

@@ -26,8 +26,7 @@ from engine.judges.base import Checkpoint, Judge, Request, no_checkpoint
 from engine.judges.labelled import ask, ready
 from engine.runs.folder import RunFolder, now
 from engine.stats.intervals import cluster_rate
-from engine.studies.api_writing import api_writer
-from engine.studies.rewrites import make_rewriter
+from engine.studies.rewrites import api_writer, make_rewriter
 from engine.studies.running import about_judge, ending, keeping, within
 from engine.studies.transport_audit.metrics import (
     GEOMETRY,

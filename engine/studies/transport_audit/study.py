@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
 from engine.attacks.audit_styles import AUDIT_ATTACKS, EMOTIONS
 from engine.core.errors import InputError
@@ -14,12 +14,8 @@ from engine.core.files import read_file
 from engine.core.schema import NONE, Column, Table
 from engine.judges.base import Judge
 from engine.runs.folder import RunFolder
-from engine.studies.study import Context, Quick, Study, Summary
+from engine.studies.study import Context, Quick, Study, StudyConfig, Summary
 from engine.transport.encoders import encoder_spec
-
-if TYPE_CHECKING:
-    from engine.studies.figure import FigureSpec
-
 
 AUDIT = Table(
     "audit",
@@ -67,7 +63,7 @@ IN_DATA = "recorded:data"
 """The judge whose verdicts came with the pairs (columns verdict and verdict_ba)."""
 
 
-class AuditConfig(BaseModel):
+class AuditConfig(StudyConfig):
     """Settings of an audit; the run's manifest holds them.
 
     Attributes:
@@ -91,8 +87,6 @@ class AuditConfig(BaseModel):
         min_cell: pairs below which a question type takes no part in claims.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     judge: str = "bundled:judge"
     data: str
     attacks: tuple[str, ...] = ()
@@ -115,9 +109,7 @@ class AuditConfig(BaseModel):
     min_cell: int = Field(default=10, ge=1)
     limit: int | None = Field(default=None, ge=1)
     budget_seconds: float | None = Field(default=None, gt=0)
-    run_id: str | None = None
     seed: int = 0
-    level: float = Field(default=0.95, gt=0.5, lt=1)
 
     @field_validator("attacks")
     @classmethod
@@ -188,12 +180,6 @@ class TransportAudit(Study):
         from engine.studies.transport_audit.summary import summary_of
 
         return summary_of(folder)
-
-    def figures(self) -> tuple[FigureSpec, ...]:
-        """Its figures."""
-        from engine.studies.transport_audit.figures import ENTRIES
-
-        return ENTRIES
 
     def quick_jobs(self) -> dict[str, Quick]:
         """An audit of planted directions."""

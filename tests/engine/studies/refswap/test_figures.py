@@ -16,7 +16,6 @@ from engine.studies.refswap.drawings import (
     prepare_frontier,
     prepare_keys,
     prepare_passing,
-    prepare_swaps,
 )
 
 SCORES = [0.4, 0.02, 0.0, 0.3, 0.001, 0.0, float("nan")]
@@ -25,7 +24,7 @@ GROUPS = ["correct", "correct", "correct", "correct", "key", "key", "key"]
 
 def swaps(n=1):
     ids = [f"q{i}" for i in range(len(SCORES) * n)]
-    return prepare_swaps(SCORES * n, GROUPS * n, ids, ["<b>x</b>"] * len(ids))
+    return pd.DataFrame({"group": GROUPS * n, "item_id": ids, "name": "<b>x</b>", "max_p_cf": SCORES * n})
 
 
 def words(fig):
@@ -52,7 +51,7 @@ def test_many_samples_become_a_density_and_say_so():
 
 
 def test_nothing_accepted_is_said():
-    empty = prepare_swaps([], [], [], [])
+    empty = swaps(0)
     assert "no accepted sample" in words(plot_swaps(empty, gamma=0.01))
     passing = prepare_passing(empty)
     assert "must be accepted" in words(plot_passing(passing, gamma=0.01))
