@@ -180,20 +180,38 @@ def one_response(judge: str, dataset: Dataset) -> None:
         return
     params = {"judge": judge, "data": dataset.dataset_id, "response_id": response_id, "attack": attack}
     params |= {"own_text": own_text}
-    asks = _ask({name: params | {"defense": name} for name in dict.fromkeys((NONE, defense))})
+    defenses = list(dict.fromkeys((NONE, defense)))
+    silent = _only_recorded(judge)
+    asks = {} if silent else _ask({name: params | {"defense": name} for name in defenses})
+    live: dict[str, dict[str, Any]] = {}
     try:
         live = {name: ask.answer() for name, ask in asks.items() if ask.answered}
     except EngineError as error:
         st.session_state.pop(_ASKED, None)
         ui.show_error(error, "The judge could not be asked.")
-        _texts(dataset, response_id, None)
-        return
-    rows = _rows(judge, dataset, params, list(asks), live)
+        asks = {}
+    rows = _rows(judge, dataset, params, defenses, live)
     if rows:
         st.session_state[_SHOWN] = rows
-    _answer(dataset, response_id, attack, defense, rows or [r | {"waiting": True} for r in _before()])
+    before = [] if silent else [r | {"waiting": True} for r in _before()]
+    if rows or (before and asks):
+        _answer(dataset, response_id, attack, defense, rows or before)
+    else:
+        ui.headline("The judge is being asked for the first time." if asks else "There is no answer to this here.")
+        _texts(dataset, response_id, None)
     if len(live) < len(asks):
         st.fragment(_waiting, run_every=POLL_S)(asks)
+
+
+def _only_recorded(judge: str) -> bool:
+    """True for a model of the hub whose recorded answers are shown: nobody is contacted before the user says so."""
+    key = f"live_{judge}"
+    if not judge.startswith("hf:") or st.session_state.get(key):
+        return False
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        ui.note("This judge's answers are recorded; what was not recorded needs the model itself.")
+        st.button("Ask it live (downloads the model)", key=f"ask_{key}", on_click=state.put, args=(key, True))
+    return True
 
 
 def _before() -> list[Row]:
@@ -252,10 +270,6 @@ def _rows(judge: str, dataset: Dataset, params: dict[str, Any], defenses: list[s
 
 def _answer(dataset: Dataset, response_id: str, attack: str, defense: str, rows: list[Row]) -> None:
     """The headline, the markers, the text beside the bars, and the prompts."""
-    if not rows:
-        ui.headline("The judge is being asked for the first time.")
-        _texts(dataset, response_id, None)
-        return
     old = bool(rows[0].get("waiting"))
     off, on = rows[0]["result"], rows[1]["result"] if len(rows) > 1 else None
     if old:

@@ -23,15 +23,17 @@ def _use_naive() -> None:
     st.rerun()
 
 
+def _answers(judge: str, protocol: Protocol, what: str) -> bool:
+    """True where the judge answers this kind of question; else the page says so and offers one that does."""
+    protocols = catalog.describe_judge(judge).protocols
+    use = ui.Mend("Use the naive judge", _use_naive)
+    return (
+        ui.needs([ui.Need(what, False, mends=(use,))], key="lab") if protocols and protocol not in protocols else True
+    )
+
+
 def _scored(judge: str, dataset: Dataset) -> None:
     """Responses that get a score: one of them, the whole set, a phrase of one's own, a screen."""
-    protocols = catalog.describe_judge(judge).protocols
-    if protocols and Protocol.POINTWISE not in protocols:
-        ui.needs(
-            [ui.Need("a judge that scores one response", False, mends=(ui.Mend("Use the naive judge", _use_naive),))],
-            key="lab",
-        )
-        return
     names = [state.TAB_ONE, state.TAB_SET, state.TAB_SUFFIX, state.TAB_SCREEN]
     one, whole, learn, screen = st.tabs(names, key=state.TAB, bind="query-params", on_change="rerun")
     if one.open:
@@ -54,8 +56,10 @@ with frame.banner:
     dataset = chosen_dataset()
 if dataset:
     with frame.body:
-        if dataset.task == Task.VERIFICATION:
+        judge = state.text(state.JUDGE)
+        if dataset.task != Task.VERIFICATION:
+            if _answers(judge, Protocol.POINTWISE, "a judge that scores one response"):
+                _scored(judge, dataset)
+        elif _answers(judge, Protocol.VERIFIER, "a judge that checks an answer against a reference"):
             verify_one(dataset)
             ui.nothing_yet("All questions under all master keys:", "pages/reference_swap/page.py", "Reference swap")
-        else:
-            _scored(state.text(state.JUDGE), dataset)
