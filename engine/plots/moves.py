@@ -72,7 +72,7 @@ def plot_moves(
     Args:
         prepared: from `prepare_moves`.
         mode: light, dark or print.
-        scale: lowest and highest score.
+        scale: ends of the axis; those of the scale, or whole points around the data.
         title: the question on top.
         note: a last part of the small print; any text.
     """
@@ -85,6 +85,8 @@ def plot_moves(
         for which in ("clean", "attacked"):
             if math.isfinite(row[which]):
                 fig.add_trace(_marker(row, which, y, mode))
+        if math.isfinite(row["lower"]):
+            fig.add_trace(_interval(row, y, mode))
     pad = 0.04 * (scale[1] - scale[0])
     ticks = _ticks(scale)
     fig.update_xaxes(
@@ -113,19 +115,21 @@ def _colour(row: dict[str, Any], which: str, mode: Mode) -> str:
 
 
 def _marker(row: dict[str, Any], which: str, y: int, mode: Mode) -> go.Scatter:
-    colour, bounded = _colour(row, which, mode), which == "attacked" and math.isfinite(row["lower"])
+    colour = _colour(row, which, mode)
     fill = ROLES[mode]["background"] if which == "clean" else colour
     return go.Scatter(
         x=[row[which]], y=[y], mode="markers", name=label(row["name"], 60), opacity=0.4 if row["waiting"] else 1.0,
         marker={"symbol": "diamond", "size": 14, "color": fill, "line": {"color": colour, "width": 2.5}},
-        error_x={
-            "type": "data", "symmetric": False, "color": colour, "thickness": 2, "width": 5, "visible": bounded,
-            "array": [row["upper"] - row["shift"] if bounded else 0],
-            "arrayminus": [row["shift"] - row["lower"] if bounded else 0],
-        },
         customdata=[[label(row["name"], 60), "without" if which == "clean" else "with", fixed(row[which], 2)]],
         hovertemplate="%{customdata[0]}<br>%{customdata[1]} the attack: %{customdata[2]}<extra></extra>",
     )  # fmt: skip
+
+
+def _interval(row: dict[str, Any], y: int, mode: Mode) -> go.Scatter:
+    """The interval of the change below the solid marker, clear of the arrow."""
+    ends = [row["clean"] + row["lower"], row["clean"] + row["upper"]]
+    line = {"color": _colour(row, "attacked", mode), "width": 4}
+    return go.Scatter(x=ends, y=[y + 0.22] * 2, mode="lines", line=line, opacity=0.6, hoverinfo="skip")
 
 
 def _arrow(row: dict[str, Any], y: int, scale: tuple[float, float], mode: Mode) -> list[dict[str, Any]]:
@@ -144,7 +148,7 @@ def _arrow(row: dict[str, Any], y: int, scale: tuple[float, float], mode: Mode) 
 
 def _words(row: dict[str, Any], y: int, mode: Mode) -> list[dict[str, Any]]:
     colour = ROLES[mode]["muted" if row["waiting"] else "ink"]
-    base = {"y": y, "yshift": 22, "xref": "paper", "showarrow": False}
+    base = {"y": y, "yshift": 22, "xref": "paper", "showarrow": False, "bgcolor": ROLES[mode]["background"]}
     font = {"size": SMALL_SIZE + 1, "color": colour}
     return [
         {**base, "x": 0, "xanchor": "left", "text": label(row["name"], 44), "font": font},
@@ -155,7 +159,9 @@ def _words(row: dict[str, Any], y: int, mode: Mode) -> list[dict[str, Any]]:
 def _notes(prepared: pd.DataFrame, note: str) -> tuple[str, ...]:
     bounded = bool(prepared["lower"].notna().any())
     parts = ["hollow: without the attack, solid: with it"]
-    parts.append(f"bars: {level_text(0.95)} interval of the change" if bounded else "one response, so no interval")
+    parts.append(
+        f"line below: {level_text(0.95)} interval of the change" if bounded else "one response, so no interval"
+    )
     if waiting := int(prepared["waiting"].sum()):
         parts.append(f"grey: {count(waiting)} {plural(waiting, 'row').partition(' ')[2]} from before")
     return (*parts, label(note, 90) if note else "")

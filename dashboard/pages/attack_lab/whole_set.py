@@ -246,6 +246,7 @@ def results(view: GridRun, dataset: Dataset, *, live: bool) -> None:
         [
             f"{upper_first(findings.provenance(view.manifest, recorded=view.recorded))}.",
             rest,
+            findings.arm_details(view.metrics, *findings.strongest_arm(view.metrics)),
             "The gain of an attack is the score with it minus the score without it, under the same defense. Intervals "
             "treat all responses to one item as one observation.",
         ],
@@ -280,7 +281,6 @@ def _one_arm(view: GridRun, dataset: Dataset, *, live: bool) -> None:
     )
     attack, defense = arm.split("|", 1)
     ui.note(findings.arm_sentence(view.metrics, attack, defense))
-    ui.note(findings.arm_details(view.metrics, attack, defense))
     left, right = st.columns(2, gap="large")
     with left:
         dumbbells(view, attack, defense, key="set_dumbbells", most=MOST_MOVED)

@@ -150,13 +150,12 @@ def _facts(run: CheckupRun) -> dict[str, str]:
 def probe_table(decisions: Sequence[Decision], run: CheckupRun | None = None) -> None:
     """One row a probe, failures first; with a run each has a button for its details."""
     cells = "".join(f"<span>{word}</span>" for word in ("Probe", "Verdict", "Effect and what is allowed", "", "Items"))
-    st.html(f'<div class="js-row head">{cells}</div>')
+    st.columns([11, 1], gap="small")[0].html(f'<div class="js-row head">{cells}</div>')
     for decision in sorted(decisions, key=lambda d: ORDER.index(d.verdict)):
-        with st.container(
-            horizontal=True, vertical_alignment="center", gap="small", key=f"probe_row_{decision.card.name}"
-        ):
-            st.html(_row(decision))
-            if run and st.button("Details", key=f"probe_more_{decision.card.name}", type="tertiary"):
+        with st.container(key=f"probe_row_{decision.card.name}"):
+            row, more = st.columns([11, 1], vertical_alignment="center", gap="small")
+            row.html(_row(decision))
+            if run and more.button("Details", key=f"probe_more_{decision.card.name}", type="tertiary"):
                 st.dialog(ui.plain(decision.card.title), width="medium", position="right")(_details)(run, decision)
 
 
@@ -179,7 +178,7 @@ def _axis(decision: Decision, *numbers: float) -> tuple[float, float, list[float
     t, seen = decision.threshold, [x for x in numbers if math.isfinite(x)]
     if decision.card.side == "at least":
         return min(0.0, *seen), 1.0, [t]
-    most = max(2 * t, *(abs(x) for x in seen))
+    most = 1.1 * max(2 * t, *(abs(x) for x in seen))
     if decision.card.side == "within":
         return -most, most, [-t, t]
     return min(0.0, *seen), most, [t]

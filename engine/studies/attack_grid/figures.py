@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pandas as pd
@@ -101,7 +102,16 @@ def _moves(source: Source, at: Values) -> FigureData:
     made = prepare_set_moves(shown, short_titles(rows))
     sizes = rows.loc[rows["metric"] == "shift", ["n", "n_clusters", "n_unread"]].max()
     note = f"n = {int(sizes['n'])} of {int(sizes['n_clusters'])} items, {int(sizes['n_unread'])} without a verdict"
-    return FigureData(made, {"note": f"{note}; {source.origin}", "scale": list(scale(source))})
+    return FigureData(made, {"note": f"{note}; {source.origin}", "scale": _around(made, scale(source))})
+
+
+def _around(made: pd.DataFrame, whole: tuple[float, float]) -> list[float]:
+    """Whole points around the means and their intervals, within the scale; at least one point wide."""
+    seen = pd.concat([made["clean"], made["attacked"], made["clean"] + made["lower"], made["clean"] + made["upper"]])
+    if seen.dropna().empty:
+        return list(whole)
+    low = min(max(whole[0], math.floor(seen.min())), whole[1] - 1)
+    return [low, max(low + 1, min(whole[1], math.ceil(seen.max())))]
 
 
 def _draw_moves(prepared: pd.DataFrame, more: dict[str, Any], mode: Mode) -> Any:
