@@ -8,6 +8,7 @@ from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 
 from dashboard.linked_run import PAGES
+from dashboard.pages.attack_lab import one
 from engine.data.dataset import Dataset, build_dataset
 from engine.data.mapping import suggest_mapping
 from engine.data.reading import read_table
@@ -23,6 +24,7 @@ APP = Path(__file__).parents[2] / "dashboard" / "app.py"
 def fresh(settings, monkeypatch):
     """No worker, cache or choice of one test reaches the next."""
     monkeypatch.setattr(jobs, "_start", NearWorker)
+    monkeypatch.setattr(one, "PATIENCE_S", 240.0)  # AppTest has no polling: a page waits for its answer
     st.config.set_option("client.showErrorDetails", "full")
     st.cache_data.clear()
     st.cache_resource.clear()

@@ -177,16 +177,14 @@ def test_k_one_stands_beside_the_s_score_and_the_mean_is_of_the_keys(app):
 
 
 def test_other_data_point_to_the_demo(app):
-    at = go(app, PAGE, verifier=FOOLED, verifier_b="nobody")
-    assert "have no reference answers" in html_of(at)
-    at.button(key="swap_demo").click().run()
+    at = go(app, PAGE, data="demo-dialogue", verifier=FOOLED, verifier_b="nobody")
+    assert "You see the demo" in html_of(at)
+    at.button(key="mend_demo_demo-verification_0").click().run()
     assert at.session_state[state.DATA] == DEMO_VERIFICATION
 
 
 def test_the_verifier_view_checks_a_key(app):
-    at = go(
-        app, "pages/attack_lab/page.py", data=DEMO_VERIFICATION, verifier="planted:verifier?leak=1&ref_sensitivity=1"
-    )
+    at = go(app, "pages/attack_lab/page.py", data=DEMO_VERIFICATION, judge="planted:verifier?leak=1&ref_sensitivity=1")
     assert "The verifier" in html_of(at)
     at.selectbox(key="verify_text").select(" ").run()
     assert "accepts the master key (space)" in html_of(at)
@@ -210,7 +208,7 @@ def test_text_of_the_user_reaches_no_parser(app, settings):
     raw = read_table("mine.csv", file_bytes(rows))
     dataset = build_dataset(raw, suggest_mapping(raw.frame), task="verification", name=f"mine {MARKUP}")
     save_dataset(dataset, settings.datasets)
-    at = go(app, "pages/attack_lab/page.py", data=dataset.dataset_id, verifier=FOOLED)
+    at = go(app, "pages/attack_lab/page.py", data=dataset.dataset_id, judge=FOOLED)
     assert "<script" not in html_of(at)
     assert "&lt;script&gt;" in html_of(at)
     for element in (*at.markdown, *at.caption):

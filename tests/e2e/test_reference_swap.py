@@ -48,7 +48,7 @@ def test_run_read_and_reload(page, server):
 
 def test_a_key_in_the_attack_lab(page, server):
     leaking = "planted:verifier?leak=1&ref_sensitivity=1"
-    open_page(page, server.url, "attack-lab", data="demo-verification", verifier=leaking)
+    open_page(page, server.url, "attack-lab", data="demo-verification", judge=leaking)
     expect(finding(page).first).to_contain_text("The verifier", timeout=SETTLED)
     choose(page, "What is verified", "Master key: (space)")
     expect(finding(page).first).to_contain_text("accepts the master key (space)", timeout=SETTLED)
