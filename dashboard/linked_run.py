@@ -23,7 +23,7 @@ RUN, SELECTED = "run", "selected"
 PAGES = {
     "pages/start/page.py": ("Start", "home", ""),
     "pages/lessons/page.py": ("Lessons", "school", "lessons"),
-    "pages/judge_card/page.py": ("Judge card", "edit_note", "judge-card"),
+    "pages/judge_card/page.py": ("Judge", "gavel", "judge-card"),
     "pages/data/page.py": ("Data", "table", "data"),
     "pages/checkup/page.py": ("Check-up", "stethoscope", "check-up"),
     "pages/attack_lab/page.py": ("Attack lab", "bolt", "attack-lab"),

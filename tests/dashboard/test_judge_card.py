@@ -11,9 +11,16 @@ from engine.core.errors import InputError
 from engine.core.schema import Protocol
 from engine.judges.card_files import saved_cards
 from tests.dashboard.helpers import MARKUP
-from tests.dashboard.test_pages import go, html_of
+from tests.dashboard.test_pages import go as go_to
+from tests.dashboard.test_pages import html_of
 
 PAGE = "pages/judge_card/page.py"
+
+
+def go(app, page: str, **query: str):
+    """The page with the drawer of the own prompt open."""
+    app.session_state["own_card"] = True
+    return go_to(app, page, **query)
 
 
 def options(at, label: str) -> list[str]:

@@ -373,7 +373,7 @@ def review(name: str, content: bytes) -> None:
         ask_encoding(opened.raw, file_digest)
     columns.preset_line(opened, file_digest)
     mapping = columns.mapping(opened)
-    task, title = columns.task_and_title(name, file_digest, opened)
+    task, title = columns.task_and_title(name, file_digest, opened, mapping)
     if "response" in dict(mapping):
         save_as_preset(opened, mapping, task, file_digest)
     presets_panel(presets, opened, file_digest)
