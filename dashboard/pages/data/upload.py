@@ -406,7 +406,7 @@ def _checked(
         except EngineError as error:
             ui.show_error(error, f"The columns of “{name}” do not fit yet. File and choices are kept.")
             return None
-        ui.finding(_opening_sentence(name, dataset, is_guess=opened.raw.is_guess))
+        ui.headline(_opening_sentence(name, dataset, is_guess=opened.raw.is_guess))
     return dataset
 
 

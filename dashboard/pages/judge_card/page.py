@@ -26,7 +26,7 @@ def _own_prompt(dataset: Dataset) -> None:
 
 
 st.title("Judge", anchor=False)
-ui.finding("Choose a judge with one click, or bring your own model and prompt; every page then asks it.")
+ui.headline("Choose a judge with one click, or bring your own model and prompt; every page then asks it.")
 gallery()
 if dataset := chosen_dataset():
     begin(dataset.task)
