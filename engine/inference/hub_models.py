@@ -114,6 +114,8 @@ def look_up(name: str, *, endpoint: str | None = None) -> HubModel:
         for s in info.siblings or []
     ]
     files = [file for file in found if _FILES.fullmatch(file.path)]
+    if not any(file.path == "config.json" for file in files) and any(_is_weights(file.path) for file in files):
+        raise NamedModelError(f"hf:{name} has no config.json, so it is no whole model; an adapter needs its base.")
     if any(not file.path.startswith("consolidated") for file in files if _is_weights(file.path)):
         files = [file for file in files if not file.path.startswith("consolidated")]  # Mistral ships both
     if not any(_is_weights(file.path) for file in files):

@@ -118,7 +118,7 @@ def _fetching(name: str) -> None:
         st.button("Use as the judge", type="primary", key="hub_use", on_click=_use_own, args=(f"hf:{name}",))
     elif job and job.active:
         st.fragment(_progress, run_every=_POLL_S)(job.job_id)
-    else:
+    elif not _shared(f"judgescope doctor --fetch hf:{name}"):
         if job and job.state != "done":
             _broke_off(job)
         _look_up(name)
@@ -176,10 +176,17 @@ def _resume(job_id: str) -> None:
         state.say_after_rerun(str(error))
 
 
+def _shared(remedy: str) -> bool:
+    """True, and said, where other machines can reach this page: visitors set up nothing on the machine it runs on."""
+    if is_loopback(config.get_option("server.address") or ""):
+        return False
+    ui.finding("Other machines can reach this dashboard, so a page sets up no models on it.")
+    ui.note(f"Whoever runs it can: {remedy}.")
+    return True
+
+
 def _folder() -> None:
-    if not (is_loopback(config.get_option("server.address") or "") or get_settings().model_roots):
-        ui.finding("Other machines can reach this dashboard, so it opens no files by name.")
-        ui.note("Whoever runs it can allow folders with JUDGESCOPE_MODEL_ROOTS.")
+    if not get_settings().model_roots and _shared("JUDGESCOPE_MODEL_ROOTS allows folders"):
         return
     ui.finding("Name a folder saved by transformers, or a .gguf file with its tokenizer inside.")
     path = st.text_input("Path on this machine", key=PATH, placeholder="/models/qwen.gguf", max_chars=1000,
@@ -192,6 +199,8 @@ def _folder() -> None:
 
 
 def _servers() -> None:
+    if _shared("judgescope doctor --servers"):
+        return
     ui.finding("Look for model servers at their usual ports on this machine. Nothing is asked before you press.")
     if st.button("Look for servers", key="servers_look", icon=":material/search:"):
         with st.spinner("Asking three ports of this machine …"):
