@@ -196,10 +196,6 @@ class GalleryEntry:
     spec: str = ""
 
 
-_EVERYDAY_SIZE = 1_000_000_000
-"""Weights and tokenizer of the everyday model on the Hub [bytes], about."""
-
-
 def gallery() -> list[GalleryEntry]:
     """The judges to choose from: those that ship, an everyday model, and ways to bring one. Nothing is contacted."""
     settings = get_settings()
@@ -222,7 +218,7 @@ def gallery() -> list[GalleryEntry]:
     entries.append(
         GalleryEntry(
             "everyday", "Everyday model", "Qwen2.5-Coder-0.5B-Instruct, never trained to judge.",
-            f"about {megabytes(_EVERYDAY_SIZE)}", "Apache-2.0",
+            "about 1 GB", "Apache-2.0",
             "here" if here else "recorded" if recorded else "to download", EVERYDAY,
         )
     )  # fmt: skip

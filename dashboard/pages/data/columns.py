@@ -64,6 +64,9 @@ def mapping(opened: Opened) -> tuple[tuple[str, str], ...]:
 _SURE = {"sure": "Sure", "likely": "Likely", "unsure": "A guess, please check"}
 
 
+_ICONS = {"swap": ":material/swap_horiz:", "clear": ":material/ink_eraser:", "back": ":material/undo:"}
+
+
 def _corrections(chosen: dict[str, str], guess: Mapping[str, str], found: Guess, reading: str) -> None:
     """What is often wrong, each with one click."""
     unsure = [name for name, one in found.columns.items() if one.sure == "unsure" and chosen[name] == one.column]
@@ -78,7 +81,9 @@ def _corrections(chosen: dict[str, str], guess: Mapping[str, str], found: Guess,
         options["back"] = ("Back to the guess", wanted)
     with st.container(horizontal=True, gap="small"):
         for key, (label, values) in options.items():
-            st.button(label, type="tertiary", key=f"map_{key}", on_click=_choose, args=(values, reading))
+            st.button(
+                label, type="tertiary", icon=_ICONS[key], key=f"map_{key}", on_click=_choose, args=(values, reading)
+            )
 
 
 def _choose(values: Mapping[str, str], reading: str) -> None:

@@ -22,7 +22,6 @@ _ICONS = {
     "here": ":material/check_circle:",
     "recorded": ":material/history:",
     "to download": ":material/download:",
-    "yours": ":material/add_circle:",
 }
 
 
@@ -47,7 +46,8 @@ def _card(entry: catalog.GalleryEntry, *, chosen: bool) -> None:
         ui.note(entry.about)
         ui.note(" · ".join(filter(None, (entry.size, entry.licence))))
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            st.badge(entry.state, icon=_ICONS[entry.state], color="green" if entry.state == "here" else "gray")
+            if entry.spec:
+                st.badge(entry.state, icon=_ICONS[entry.state], color="green" if entry.state == "here" else "gray")
             if chosen:
                 st.badge("in use", icon=":material/gavel:", color="blue")
             elif entry.spec:
