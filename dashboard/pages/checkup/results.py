@@ -72,7 +72,7 @@ def link_of(probe: str, row: Mapping[str, object], judge: str, data_id: str) -> 
         )
     if probe == "agreement":
         return Preset("Look at the responses in the Attack lab", LAB, about | {state.TAB: state.TAB_SET})
-    return Preset("Look at the prompt on the page Judge", CARD, about)
+    return Preset("Look at the prompt on Judge", CARD, about)
 
 
 POLL_S = 4.0
