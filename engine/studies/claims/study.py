@@ -168,7 +168,7 @@ class ClaimsConfig(_Frozen):
         if isinstance(given, str):
             raise ValueError(
                 "name the data of each set, as in --set 'data={topicalchat = \"ID\"}'; the public sets are read from a "
-                "folder by judgescope bench full --only claims --data DIR"
+                "folder by judgescope bench claims --data DIR --out DIR"
             )
         return given
 
