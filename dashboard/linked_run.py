@@ -33,7 +33,7 @@ PAGES = {
     "pages/protocols/page.py": ("Protocols and leaderboard", "leaderboard", "protocols"),
     "pages/runs/page.py": ("Runs", "folder_open", "runs"),
     "pages/report/page.py": ("Report", "description", "report"),
-    "pages/methods/page.py": ("Methods", "functions", "methods"),
+    "pages/what_holds/page.py": ("What holds", "fact_check", "what-holds"),
 }
 """Every page's file, in the order of the navigation: title, icon, end of its address."""
 TITLES = {file: title for file, (title, *_) in PAGES.items()}

@@ -272,9 +272,12 @@ def _keep(run: RunFolder, config: ClaimsConfig, name: str, args: argparse.Namesp
         return
     judge = [name if j == config.judge else j for j in fresh["judge"]]
     rows = fresh.assign(
-        judge=judge, commit=args.commit or _commit(), date=f"{datetime.now(UTC):%Y-%m-%d}", command=_command(args, name),
+        judge=judge,
+        commit=args.commit or _commit(),
+        date=f"{datetime.now(UTC):%Y-%m-%d}",
+        command=_command(args, name),
         device=[_device(args.out / "runs", str(r), d) for r, d in zip(fresh["run"], fresh["device"], strict=True)],
-    )  # fmt: skip
+    )
     old = pd.read_csv(path) if path.is_file() else rows.iloc[:0]
     key = ["judge", "claim", "set"]
     both = pd.concat([old, rows], ignore_index=True).drop_duplicates(key, keep="last").reset_index(drop=True)
