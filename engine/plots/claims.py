@@ -27,7 +27,7 @@ COLUMNS = (
 )  # fmt: skip
 _LEAST, _MOST = -1.5, 2.5
 """Ends of the axis, in published effects; what lies beyond is drawn at the end, with an arrow."""
-_HEAD, _ROW, _GAP, _LINE = 20, 46, 12, 56
+_HEAD, _ROW, _GAP, _LINE = 20, 50, 12, 56
 
 
 def plot_claims(prepared: pd.DataFrame, *, mode: Mode = "light", title: str, note: str = "") -> go.Figure:
@@ -52,12 +52,12 @@ def plot_claims(prepared: pd.DataFrame, *, mode: Mode = "light", title: str, not
         paper = textwrap.shorten(f"Paper: {first['published']}", 2 * _LINE, placeholder=" …")
         small = textwrap.wrap(paper, _LINE + 6)
         text = "<b>" + "<br>".join(map(escape, lines)) + "</b><br>" + "<br>".join(map(escape, small))
-        annotations.append(_words(0, y, text, "left", ROLES[mode]["ink"], SMALL_SIZE + 1))
+        annotations.append(_words(0, y, text, "left", ROLES[mode]["ink"], SMALL_SIZE + 1, mode))
         y += _HEAD + 16 * (len(lines) + len(small))
         for row in block.to_dict("records"):
             said.append(f"{first['statement']} {row['where']}: {row['verdict']}")
             annotations += _line(row, y, mode)
-            _marks(fig, row, y + 22, mode)
+            _marks(fig, row, y + 29, mode)
             y += _ROW
         y += _GAP
     _axes(fig, y, mode)
@@ -67,7 +67,7 @@ def plot_claims(prepared: pd.DataFrame, *, mode: Mode = "light", title: str, not
     notes = (
         "95 % intervals, items as clusters",
         "0 no effect, 1 the paper's, ◇ paper, | least relevant",
-        label(note, 80),
+        label(note, 80) if note else "",
     )
     return frame(fig, mode, title=title, notes=notes, alt="; ".join(said) or title, body=int(y) + 30)
 
@@ -77,10 +77,11 @@ def _scale(row: dict[Any, Any]) -> float:
     return stated if math.isfinite(stated) and stated > 0 else float(row["least"])
 
 
-def _words(x: float, y: float, text: str, anchor: str, colour: str, size: int) -> dict[str, Any]:
+def _words(x: float, y: float, text: str, anchor: str, colour: str, size: int, mode: Mode) -> dict[str, Any]:
     return {
         "x": x, "xref": "paper", "y": y, "yref": "y", "xanchor": anchor, "yanchor": "top", "align": anchor,
-        "text": text, "showarrow": False, "font": {"size": size, "color": colour}, "bgcolor": "rgba(0,0,0,0)",
+        "text": text, "showarrow": False, "font": {"size": size, "color": colour},
+        "bgcolor": ROLES[mode]["background"], "borderpad": 1,
     }  # fmt: skip
 
 
@@ -94,8 +95,8 @@ def _line(row: dict[Any, Any], y: float, mode: Mode) -> list[dict[str, Any]]:
     right = interval_text(value, lower, upper, signed=True, unit="") if math.isfinite(value) else "no number"
     right += f"{THIN}{escape(unit)}" if unit and math.isfinite(value) else ""
     return [
-        _words(0, y, left, "left", MEANING[mode][meaning], SMALL_SIZE),
-        _words(1, y, f"<b>{right}</b>", "right", ROLES[mode]["ink"], SMALL_SIZE),
+        _words(0, y, left, "left", MEANING[mode][meaning], SMALL_SIZE, mode),
+        _words(1, y, f"<b>{right}</b>", "right", ROLES[mode]["ink"], SMALL_SIZE, mode),
     ]
 
 
