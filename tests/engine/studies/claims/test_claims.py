@@ -218,30 +218,34 @@ def test_a_wrong_setting_is_named(changes, said):
 
 # Planted judges, with and without an effect.
 
-SMALL = {"protocols": {"distractors": ["assertiveness"]}}
+SMALL = {"settings": {"protocols": {"distractors": ["assertiveness"]}}}
 
 
-def decided(settings, tmp_path, judge, claims, **changes):
+def decided(home, tmp_path, judge, claims, **changes):
     one = config(judge=judge, claims=claims, **changes)
     folder = STUDY.begin(one, tmp_path)
-    run_claims(one, Context(settings), folder)
+    run_claims(one, Context(home), folder)
     folder.release()
     return folder.table("claims").set_index("claim")
 
 
-@pytest.mark.parametrize(("strength", "verdict"), [(0.9, HOLDS), (0.0, None)])
-def test_a_judge_that_falls_for_assertiveness_in_pairs_alone_flips_as_published(settings, tmp_path, strength, verdict):
-    judge = f"planted:assertiveness?strength={strength}&points=0"
-    table = decided(settings, tmp_path, judge, ("flips-as-counted",), settings=SMALL)
-    found = table.loc["flips-as-counted"]
-    assert found["n_items"] == 12
-    if verdict:
-        assert found["verdict"] == verdict
-        assert found["value"] > 0.2
-    else:
-        assert found["verdict"] not in {HOLDS, WEAKER}
+@pytest.mark.slow
+def test_a_judge_that_falls_for_assertiveness_in_pairs_alone_flips_and_one_that_tosses_coins_does_not(
+    settings, tmp_path
+):
+    """A coin is tossed anew for every rewriting: as counted that looks like the published effect, net it does not."""
+    claims = ("flips", "flips-as-counted")
+    falls, tosses = (
+        decided(settings, tmp_path, f"planted:assertiveness?strength={strength}&points=0", claims, **SMALL)
+        for strength in (0.9, 0.0)
+    )
+    assert falls.loc["flips", "verdict"] == HOLDS
+    assert falls.loc["flips", "n_items"] == 12
+    assert tosses.loc["flips-as-counted", "verdict"] == HOLDS
+    assert tosses.loc["flips", "verdict"] not in {HOLDS, WEAKER}
 
 
+@pytest.mark.slow
 def test_a_verifier_that_solves_by_itself_is_separated_and_one_that_does_not_is_not(settings, tmp_path):
     claims = ("keys-accepted", "max-p-cf")
     good = decided(settings, tmp_path, "planted:verifier?leak=0.5&self_solve=0.9&ref_sensitivity=0.9", claims)
