@@ -21,6 +21,7 @@ BENCHES = {
     "page": ("page", "first page, sliders and a job in a real browser"),
     "formats": ("formats", "reading large files: known formats, recordings, data sets"),
     "results": ("results", "write docs/results.md from the stored results"),
+    "claims": ("claims", "the frozen claims of the four papers on the public data: claims.csv"),
     "full": ("full_size", "the studies of the four papers at full size: the tables of assets/results"),
 }
 """Each benchmark: its module in `engine.bench`, and what it measures."""

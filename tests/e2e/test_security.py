@@ -119,7 +119,7 @@ def hostile(browser, server) -> str:
 
 @pytest.mark.parametrize("path", pages())
 def test_markup_is_text_on_every_page(page, server, hostile, path):
-    own = {"methods_tab": "Formulas"} if path == "methods" else {}
+    own = {"holds_tab": "Formulas"} if path == "what-holds" else {}
     open_page(page, server.url, path, judge=PLANTED, data=hostile, **own)
     assert_inert(page, own_formulas=len(formulas(get_settings().assets)) if own else 0)
 

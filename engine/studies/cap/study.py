@@ -118,6 +118,9 @@ class CapConfig(StudyConfig):
 
     Attributes:
         defenses: arms; options as in `perplexity?threshold=84` are allowed, and a threshold named so is kept.
+        pool: how the tutor is asked for the candidates that standards are made of: `contrast` also for good and poor
+            texts, at several temperatures, with some degraded by a rule; `plain` only as the paper asks, without a word
+            on quality and with nothing degraded.
         fit_perplexity: the arm `perplexity` without a threshold takes those of best F1 on the training contexts, one
             fitted against learned phrases and one against prompt attacks; else the stock threshold.
         deflate: every attack that has a direction is also tried the other way, on a rival's response.
@@ -140,6 +143,7 @@ class CapConfig(StudyConfig):
     defenses: tuple[str, ...] = ARMS
     fit_perplexity: bool = True
     candidates: int = Field(default=12, ge=2, le=200)
+    pool: Literal["contrast", "plain"] = "contrast"
     high_percentile: float = Field(default=80, gt=0, le=100)
     low_percentile: float = Field(default=20, ge=0, lt=100)
     components: int = Field(default=2, ge=1, le=50)

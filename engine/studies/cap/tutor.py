@@ -239,6 +239,8 @@ RECIPE: tuple[tuple[str, float], ...] = (
     ("plain", 0.7), ("plain", 1.0), ("good", 0.7), ("poor", 1.0), ("plain", 1.4), ("degraded", 0.7),
 )  # fmt: skip
 """Prompts and temperatures of a context's candidates, repeated: a pool of one temperature alone has little contrast."""
+PLAIN: tuple[tuple[str, float], ...] = (("plain", 0.7), ("plain", 1.0))
+"""As paper 001 asks: no word on quality, nothing degraded."""
 
 
 @dataclass(frozen=True)
@@ -315,7 +317,8 @@ def _pool(
 ) -> pd.DataFrame:
     """One pool: candidates of every context, and the undefended judge's scores of them."""
     limit = limit_of(contexts[0].task, config.new_tokens)
-    wanted = [(r, k, *RECIPE[k % len(RECIPE)]) for r in contexts for k in range(config.candidates)]
+    recipe = RECIPE if config.pool == "contrast" else PLAIN
+    wanted = [(r, k, *recipe[k % len(recipe)]) for r in contexts for k in range(config.candidates)]
     seeds = [_seed(config.seed, pool, r.item_id, k) for r, k, _, _ in wanted]
     asks = [
         tutor.drawn(prompt_of(r, "plain" if source == "degraded" else source), heat, seed, limit)

@@ -25,6 +25,7 @@ from engine.stats.auc import (
     separation_bounds,
 )
 from engine.stats.intervals import NO_DATA, NO_VARIATION, ONE_CLUSTER, Interval, cluster_rate, cluster_ratio
+from engine.stats.paired import difference_of_rates
 from engine.stats.shifts import interval_columns
 from engine.studies.refswap.scores import (
     CLEAN,
@@ -154,6 +155,7 @@ class Summary:
 
     Attributes:
         before, after: on the test part, undefended and behind RefSwap.
+        accuracy_change: accuracy behind RefSwap less the undefended one, response by response, on the test part.
         dev_before, dev_after: on the calibration part.
         gamma: the threshold in use; `cut` is what eq. 5 gives.
         k_one, s_score, length: the baselines: max_p_cf at K = 1 (the s-score sees the same two probabilities), the
@@ -173,6 +175,7 @@ class Summary:
     cut: Cut
     before: Rates
     after: Rates
+    accuracy_change: Interval
     dev_before: Rates
     dev_after: Rates
     k_one: Baseline
@@ -233,6 +236,7 @@ def summarise(
         cut=cut,
         before=rates(yes, part),
         after=rates(after, part),
+        accuracy_change=_changed(samples, yes, after, part & samples.clean, level, seed),
         dev_before=rates(yes, samples.dev),
         dev_after=rates(after, samples.dev),
         k_one=baseline(first),
@@ -277,6 +281,12 @@ def _rates(samples: Samples, verdicts: Floats, part: Bools, level: float, seed: 
 
 def _rate(values: Floats, samples: Samples, part: Bools, level: float, seed: int) -> Interval:
     return cluster_rate(values[part], samples.item[part], level=level, seed=seed)
+
+
+def _changed(samples: Samples, before: Floats, after: Floats, part: Bools, level: float, seed: int) -> Interval:
+    """How much more often the later verdicts are right, response by response."""
+    gain = np.where(samples.right, after - before, before - after)
+    return difference_of_rates(gain[part], samples.item[part], level=level, seed=seed)
 
 
 def _mean_of_keys(values: Floats, samples: Samples, part: Bools, level: float, seed: int) -> Interval:
@@ -396,4 +406,5 @@ def summary_rows(summary: Summary, keys: Sequence[str]) -> pd.DataFrame:
         ("length_cut", LENGTH, summary.length.cut),
     ):
         add(metric, "dev", defense, Interval(cut.value, np.nan, np.nan, summary.auc.level, "eq. 5", cut.n, cut.n))
+    add("accuracy_change", "test", REFSWAP, summary.accuracy_change, unread=summary.after.unread_clean)
     return pd.DataFrame(rows)
