@@ -10,7 +10,7 @@ import streamlit as st
 from dashboard import state, ui
 from engine.core.errors import EngineError
 from engine.core.settings import get_settings
-from engine.data.comparisons import DEMO_PAIRS, Comparisons, list_comparisons, load_comparisons
+from engine.data.comparisons import DEMO_SETS, Comparisons, list_comparisons, load_comparisons
 from engine.data.dataset import Dataset, summarize
 from engine.data.store import DEMO_NAMES, list_datasets, load_dataset, save_dataset
 from engine.plots.text import plural
@@ -105,8 +105,8 @@ def suitable_dataset(suits: Callable[[Dataset], bool], demo: str, *, said: str, 
 
 
 def pair_sets() -> dict[str, str]:
-    """Id and title of every set of pairs, the bundled one first."""
-    return {DEMO_PAIRS: pairs(DEMO_PAIRS).name, **list_comparisons(get_settings().comparisons)}
+    """Id and title of every set of pairs, the bundled ones first."""
+    return {demo: pairs(demo).name for demo in DEMO_SETS} | list_comparisons(get_settings().comparisons)
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)

@@ -14,9 +14,8 @@ from engine.core.schema import Task
 from engine.core.settings import get_settings
 from engine.data.comparisons import (
     ALIASES,
-    DEMO_PAIRS,
     Comparisons,
-    list_comparisons,
+    is_pairs,
     load_comparisons,
     read_comparisons,
     save_comparisons,
@@ -256,7 +255,7 @@ class Files:
         if name in self._comparisons or name in self._datasets:
             return name in self._comparisons
         if not path.suffix and not name.startswith(HUB):
-            return name == DEMO_PAIRS or name in list_comparisons(get_settings().comparisons)
+            return is_pairs(name, get_settings().comparisons)
         if imported := self._known(name, self._args):
             return imported.has_texts and bool(len(imported.comparisons))
         columns = set(map(str, read_table(path.name, read_file(path), **reading_of(self._args)).frame.columns))

@@ -10,7 +10,7 @@ from engine.core.cache import call_cache
 from engine.core.errors import InputError, shown
 from engine.core.schema import Protocol
 from engine.core.settings import Settings, api_key, api_settings, get_settings
-from engine.data.recordings import SavedRecording, list_recordings
+from engine.data.recordings import SavedRecording, list_recordings, shipped_recordings
 from engine.judges.api_spec import known_models, parse_api
 from engine.judges.base import Judge
 from engine.judges.card_files import card_spec, chosen_card
@@ -63,14 +63,23 @@ JUDGES: dict[str, JudgeCard] = {card.spec: card for card in _LISTED if Protocol.
 
 
 def judges_for(protocol: Protocol) -> dict[str, JudgeCard]:
-    """The judges to list where this protocol is asked, by spec: everybody's, the API models, imported verdicts."""
+    """The judges to list where this protocol is asked, by spec: everybody's, the API models, imported verdicts.
+
+    The strong judges that ship as recordings are among everybody's; they answer for their own data alone.
+    """
     recordings = list_recordings(get_settings().recordings)
-    listed = (*_LISTED, *(api_card(spec) for spec in known_models()), *map(_recorded_card, recordings))
+    strong = map(_shipped_card, shipped_recordings())
+    listed = (*_LISTED, *strong, *(api_card(spec) for spec in known_models()), *map(_recorded_card, recordings))
     return {card.spec: card for card in listed if protocol in card.protocols}
 
 
 def _recorded_card(found: SavedRecording) -> JudgeCard:
     about = f"{found.n:,} verdicts from a file in the format {found.format}; it answers for the responses of that file."
+    return JudgeCard(found.spec, found.title, about, False, (found.protocol,))
+
+
+def _shipped_card(found: SavedRecording) -> JudgeCard:
+    about = f"{found.n:,} verdicts that were published with {found.format}; it answers for those pairs only."
     return JudgeCard(found.spec, found.title, about, False, (found.protocol,))
 
 
