@@ -15,10 +15,9 @@ from engine.core.schema import Task
 from engine.core.settings import get_settings
 from engine.data.comparisons import (
     ALIASES,
-    DEMO_PAIRS,
     Comparisons,
     comparisons_of,
-    list_comparisons,
+    is_pairs,
     load_comparisons,
     save_comparisons,
 )
@@ -207,7 +206,7 @@ class Files:
         if name in self._comparisons or name in self._datasets:
             return name in self._comparisons
         if _is_id(name):
-            return name == DEMO_PAIRS or name in list_comparisons(get_settings().comparisons)
+            return is_pairs(name, get_settings().comparisons)
         opened = self._open(name)
         if isinstance(opened, Imported):
             return opened.has_texts and bool(len(opened.comparisons))

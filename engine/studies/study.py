@@ -78,9 +78,9 @@ class SavedData:
 
     def holds_pairs(self, name: str) -> bool:
         """It is the id of a set of pairs."""
-        from engine.data.comparisons import DEMO_PAIRS, list_comparisons
+        from engine.data.comparisons import is_pairs
 
-        return name == DEMO_PAIRS or name in list_comparisons(self._settings.comparisons)
+        return is_pairs(name, self._settings.comparisons)
 
 
 @dataclass(frozen=True)
