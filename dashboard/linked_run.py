@@ -96,10 +96,12 @@ def _pages(judge: str, data: str) -> dict[str, Place]:
         "learned_suffix": Place("pages/attack_lab/page.py", both, {state.TAB: state.TAB_SUFFIX}),
         "perplexity_threshold": Place("pages/attack_lab/page.py", {state.DATA: data}, {state.TAB: state.TAB_SCREEN}),
         "cap": Place("pages/steering_and_anchors/page.py", both),
-        "protocols": Place("pages/protocols/page.py", both, {"protocols_part": "Whole set"}),
+        "protocols": Place("pages/protocols/page.py", both),
         "refswap": Place("pages/reference_swap/page.py", {**both, "verifier": judge}),
         "transport_audit": Place(
-            "pages/transport_audit/page.py", {state.DATA: data, "pairs": data, "audit_judge": judge}
+            "pages/transport_audit/page.py",
+            # verdicts that came with the pairs are no judge of the rail
+            {state.DATA: data, "audit_judge": judge} | ({} if judge == "recorded:data" else {state.JUDGE: judge}),
         ),
         "checkup": Place("pages/checkup/page.py", both),
     }
