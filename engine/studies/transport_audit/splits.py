@@ -27,8 +27,7 @@ from engine.studies.transport_audit.metrics import (
     per_pair,
     read_audit,
 )
-from engine.studies.transport_audit.study import AuditConfig
-from engine.studies.transport_audit.tables import AUDIT
+from engine.studies.transport_audit.study import AUDIT, AuditConfig
 from engine.studies.transport_audit.verdicts import STRICT, Judged
 from engine.transport.audit import Audited, Denoising, audit, differences, resampled_entries
 from engine.transport.encoders import Checkpoint, Encoded, Encoder, Text
