@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import pandas as pd
+from pydantic import ValidationError
 
 from engine.core.errors import EngineError
 from engine.core.schema import NONE
@@ -109,7 +110,21 @@ def _moved(source: Source) -> tuple[str, str]:
         rows = rows[rows["group"].isna()] if name == "gain" else rows
         if len(rows):
             return _told(source, effect, rows)
-    return "", ""
+    return _own_words(source), ""
+
+
+def _own_words(source: Source) -> str:
+    """The sentence that the study's own summary opens with; empty where it opens with a table."""
+    study = study_of_manifest(source.manifest)
+    if study is None:
+        return ""
+    try:
+        config = study.config.model_validate(source.config)
+        said = study.summary(config, source.folder).text.strip().splitlines()
+    except (EngineError, ValidationError):
+        return ""
+    judge = upper_first(judge_name(str(source.config.get("judge", ""))))
+    return f"{judge}: {said[0].strip().rstrip('.')}" if said and said[0].strip().endswith(".") else ""
 
 
 def _told(source: Source, effect: Effect, rows: pd.DataFrame) -> tuple[str, str]:

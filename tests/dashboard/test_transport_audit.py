@@ -73,7 +73,8 @@ def mass_slider(at):
 
 
 def html_of(at) -> str:
-    return "\n".join(e.proto.body for e in at.get("html"))
+    """The page's text; a word with its meaning beside it is that word."""
+    return re.sub(r"</?abbr[^>]*>", "", "\n".join(e.proto.body for e in at.get("html")))
 
 
 def test_the_page_opens_without_a_run_and_says_what_to_do(app, settings):

@@ -204,7 +204,11 @@ def _unlabelled(frame: ui.Frame, run: AuditRun) -> None:
     frame.measured(method(run, None), key="audit")
 
 
-_UNLABELLED = {"orders_disagree": "Orders disagree", "verdict_flips": "Verdicts turned by the attack"}
+_UNLABELLED = {
+    "decided": "Pairs it decides",
+    "orders_disagree": "Orders disagree",
+    "verdict_flips": "Verdicts turned by the attack",
+}
 
 
 def _with_settings(run: AuditRun, pairs: Comparisons) -> None:
@@ -452,7 +456,7 @@ def _read(run: AuditRun, pairs: Comparisons, pair: str, attack: str) -> None:
         ("Response B", texts[row["response_b"]]),
         ("The losing response as attacked", run.attacked_text(attack, [row["response_a"], row["response_b"]])),
     ):
-        if not text:
-            continue
+        if not text or pd.isna(text):
+            continue  # published verdicts may come without their texts
         ui.note(name)
         show_verbatim(str(text), label=name)

@@ -250,9 +250,11 @@ def _unlabelled(work: Work, run: RunFolder, settings: Settings, progress: _Progr
 
 
 def _turned(work: Work, verdicts: pd.DataFrame) -> list[dict[str, Any]]:
-    """orders_disagree of the clean verdicts; verdict_flips and verdict_undecided of each attacked arm."""
+    """Rows decided and orders_disagree of the clean verdicts; verdict_flips and verdict_undecided of each attack."""
     config, clean = work.config, work.arms[0]
-    rows = []
+    decided = np.array([float(pair in clean.side) for pair in work.requests])
+    items = np.array([work.pool.item[pair] for pair in work.requests])
+    rows = [_rate_row("decided", NONE, decided, items, config)]
     if verdicts["order"].nunique() > 1:
         both = combine_orders(clean.verdicts)
         apart = both["disagree"].to_numpy(dtype=np.float64)

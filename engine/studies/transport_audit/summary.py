@@ -22,7 +22,7 @@ from engine.studies.transport_audit.verdicts import clean_requests, plan_pairs
 SHOWN = (
     "cons_orig", "cons_adj", "gain", "cons_all", "cons_random", "cons_centroid", "cons_nearest", "cons_top10",
     "gain_over_best", "auc_entry_mass", "auc_centroid", "auc_nearest", "auc_top10", "verdict_flips",
-    "verdict_undecided", "orders_disagree", "mass_clean", "mass_attacked", "mass_oracle", "cons_adj_items",
+    "verdict_undecided", "decided", "orders_disagree", "mass_clean", "mass_attacked", "mass_oracle", "cons_adj_items",
     "gain_items",
 )  # fmt: skip
 """Metrics that the command line prints."""
