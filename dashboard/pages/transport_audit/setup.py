@@ -98,9 +98,9 @@ def choose() -> tuple[Comparisons, str] | None:
     if pairs is None:
         return None
     here = state.text(state.JUDGE)
-    options = [IN_DATA, here] if pairs.has_verdicts else [here]
+    options = list(dict.fromkeys([IN_DATA, here] if pairs.has_verdicts else [here]))
     if len(options) == 1:
-        return pairs, here
+        return pairs, options[0]
     state.seed(JUDGE, options, IN_DATA)
     judge = str(
         st.segmented_control(
@@ -116,22 +116,28 @@ def _pairs() -> Comparisons | None:
     chosen = state.text(state.DATA)
     if chosen in datasets.pair_sets() or chosen in datasets.DEMO_TITLES:
         return datasets.chosen_pairs()
+    why = "this page compares two responses to one question."
     try:
         held = datasets.dataset(chosen)
+        if same := [set_id for set_id, name in datasets.pair_sets().items() if name == held.name]:
+            mend = ui.Mend("Use the pairs of this file", lambda: _take(datasets.pairs(same[0]), saved=True))
+            datasets.demo_banner(DEMO_PAIRS, why, (mend,))
+            return datasets.pairs(DEMO_PAIRS)
         made = pairs_of(held)
     except EngineError as error:
-        datasets.demo_banner(DEMO_PAIRS, f"this page compares two responses to one question. {error}")
+        datasets.demo_banner(DEMO_PAIRS, f"{why} {error}")
     else:
         people = int(made.comparisons["human"].notna().sum())
         scored = f", {people} with people's scores" if people else ", none with people's scores"
         mend = ui.Mend(f"Use my {plural(len(made.comparisons), 'pair')}{scored}", lambda: _take(made))
-        datasets.demo_banner(DEMO_PAIRS, "this page compares two responses to one question.", (mend,))
+        datasets.demo_banner(DEMO_PAIRS, why, (mend,))
     return datasets.pairs(DEMO_PAIRS)
 
 
-def _take(pairs: Comparisons) -> None:
-    """Keep pairs and choose them on every page."""
-    save_comparisons(pairs, get_settings().comparisons)
+def _take(pairs: Comparisons, *, saved: bool = False) -> None:
+    """Keep pairs, where that was not done before, and choose them on every page."""
+    if not saved:
+        save_comparisons(pairs, get_settings().comparisons)
     state.after_rerun({state.DATA: pairs.set_id, JUDGE: IN_DATA if pairs.has_verdicts else state.text(state.JUDGE)})
     st.rerun()
 
@@ -183,7 +189,7 @@ def actions(pairs: Comparisons, judge: str) -> None:
     busy = bool(job and job.active)
     if st.button("Quick audit", type="primary", icon=":material/play_arrow:", key="quick_audit", disabled=busy,
                  help=QUICK_HELP):  # fmt: skip
-        encoder = "words" if judge == IN_DATA else "bundled:judge"
+        encoder = "bundled:judge" if judge.startswith("bundled:") else "words"  # no model that is not there anyway
         _start({"judge": judge, "data": pairs.set_id, "encoders": [encoder], "quick": True})
     with st.popover("Full audit", icon=":material/tune:", width="content", key="audit_full", on_change="rerun") as full:
         if full.open:
