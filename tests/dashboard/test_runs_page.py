@@ -47,7 +47,7 @@ def at(app, run_id: str):
 
 def test_without_runs_the_page_says_what_there_is(app):
     on_runs(app)
-    assert "None has been made here yet" in texts(app)
+    assert "0 runs made here" in texts(app)
     assert "recorded ones" in texts(app)
 
 

@@ -107,7 +107,7 @@ def _lab(label: str, judge: str, attack: str, tab: str = state.TAB_ONE) -> Prese
 
 
 def _protocols(label: str, judge: str, style: str) -> Preset:
-    query = {state.JUDGE: judge, state.DATA: DEMO_INSTRUCTION, "protocols_part": "Whole set", "protocols_style": style}
+    query = {state.JUDGE: judge, state.DATA: DEMO_INSTRUCTION, "protocols_style": style}
     return Preset(label, PROTOCOLS, query)
 
 
