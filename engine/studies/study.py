@@ -139,6 +139,12 @@ Quick = tuple[type[BaseModel], Callable[[Any, Settings, Checkpoint], dict[str, A
 """Parameters and function of a job that answers at once, for example one attacked response."""
 
 
+def quick_form(given: Mapping[str, Any], quick: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a study's quick form: its own in place of those given; only a lower `limit` is kept."""
+    limits = [one["limit"] for one in (given, quick) if isinstance(one.get("limit"), int)]
+    return {**given, **quick, "limit": min(limits, default=None)}
+
+
 class Study:
     """One study. A subclass sets the class attributes and writes `run` and `summary`.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from engine.core.errors import InputError
 from engine.data.dataset import Dataset
 from engine.judges.base import Checkpoint, Request
-from engine.studies.cap.study import EVALUATION, TRAINING, CapConfig
+from engine.studies.cap.study import EVALUATION, LEAST_POOL, TRAINING, CapConfig
 from engine.studies.running import build_requests
 
 
@@ -60,20 +60,53 @@ def divide(config: CapConfig, dataset: Dataset) -> Contexts:
             "each are needed. Use data with more items"
             + (f", or set the column group to {TRAINING} or {EVALUATION}." if config.split == "group" else ".")
         )
+    train = train[: config.contexts]
     chosen = set(evaluated)
     judged = tuple(r for r in requests if r.item_id in chosen)[: config.limit]
     kept = dict.fromkeys(r.item_id for r in judged)
     return Contexts(tuple(first[i] for i in train), tuple(first[i] for i in kept), judged)
 
 
+def least_candidates(training: int) -> int:
+    """Candidates that each of so many training contexts must have at least."""
+    return -(-LEAST_POOL // max(1, training))
+
+
+def check_pool(config: CapConfig, contexts: Contexts) -> None:
+    """Refuse pools that cannot hold enough texts of both standards.
+
+    Raises:
+        InputError: fewer than `LEAST_POOL` candidates.
+    """
+    n = len(contexts.training)
+    if n * config.candidates < LEAST_POOL:
+        raise InputError(
+            f"{config.candidates} candidates of each of {n} training contexts are {n * config.candidates}; at least "
+            f"{LEAST_POOL} are needed. Raise the candidates per context to {least_candidates(n)}, or use more contexts."
+        )
+
+
 class Progress:
-    """Counts texts written and responses judged over the whole study."""
+    """Counts texts written and responses judged over the whole study.
 
-    def __init__(self, checkpoint: Checkpoint, total: int) -> None:
-        self._checkpoint, self._total, self._done = checkpoint, total, 0
+    Args:
+        checkpoint: told how far the study is.
+        total: of all parts.
+        say: told the name of a step that begins.
+    """
 
-    def part(self, size: int) -> Checkpoint:
-        """A checkpoint for the next part; parts must be taken one after the other."""
+    def __init__(self, checkpoint: Checkpoint, total: int, say: Callable[[str], object] = lambda _: None) -> None:
+        self._checkpoint, self._total, self._done, self._say = checkpoint, total, 0, say
+
+    def part(self, size: int, step: str = "") -> Checkpoint:
+        """A checkpoint for the next part; parts must be taken one after the other.
+
+        Args:
+            size: of the part.
+            step: its name for a reader; empty where the step before goes on.
+        """
+        if step:
+            self._say(step)
         before = self._done
         self._done += size
 

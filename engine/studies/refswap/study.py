@@ -10,12 +10,17 @@ from engine.attacks.master_keys import KEY_TEXTS
 from engine.runs.folder import RunFolder
 from engine.studies.refswap.references import K_MAX
 from engine.studies.refswap.tables import REFERENCES, SAMPLES
-from engine.studies.study import Context, Quick, Study, Summary
+from engine.studies.study import Context, Quick, Study, Summary, quick_form
 
 if TYPE_CHECKING:
     from engine.studies.figure import FigureSpec
 
 Arm = Literal["other", "same"]
+QUICK: dict[str, Any] = {
+    "limit": 24, "keys": (" ", "Solution", "Thought process:"), "k_max": 5, "arms": ("other",), "dev_share": 0.34,
+    "variant": "reference last",
+}  # fmt: skip
+"""Settings of the quick form, which only a lower limit may change; the full form takes its answers from the cache."""
 OWN_REFERENCES = "data"
 """Name of the pool made of the data's own references."""
 
@@ -25,7 +30,9 @@ class RefSwapConfig(BaseModel):
 
     Attributes:
         judge: spec of a verifier.
-        data: items with a reference, and responses whose column quality says which are correct.
+        quick: the quick form: the settings of `QUICK` take the place of those given.
+        data: items with a reference, and responses whose column quality says which are correct; without that column
+            there is no accuracy and no AUC.
         keys: master keys, each tried in place of a response to every item.
         variant: form of the verifier's prompt; empty for the plain one. Reference last is the cheap one.
         pool: where counterfactual references come from: `data`, the id of another data set or of references that were
@@ -43,6 +50,7 @@ class RefSwapConfig(BaseModel):
 
     judge: str
     data: str
+    quick: bool = False
     keys: tuple[str, ...] = KEY_TEXTS
     variant: str = ""
     pool: str = OWN_REFERENCES
@@ -61,7 +69,9 @@ class RefSwapConfig(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _at_most_what_is_asked(cls, given: Any) -> Any:
-        """Where only k_max is given, K follows it down."""
+        """The quick form's settings; and where only k_max is given, K follows it down."""
+        if isinstance(given, dict) and given.get("quick") is True:
+            given = quick_form(given, QUICK)
         if isinstance(given, dict) and "k" not in given and isinstance(most := given.get("k_max"), int):
             return given | {"k": min(cls.model_fields["k"].default, max(most, 1))}
         return given
@@ -107,6 +117,8 @@ class RefSwap(Study):
         lines = [f"{plan.verdicts:,} verdicts: {plan.known:,} known, {plan.calls:,} calls of {plan.tokens:,} tokens."]
         lines += [plan.expense["sentence"]] if plan.expense else []
         lines += [f"Each YES among them takes {checks} further calls, which share most of their tokens."]
+        if plan.seconds == plan.seconds:  # no NaN
+            lines += [f"About {plan.seconds:,.0f} s without these, at a pace just measured."]
         return plan._asdict(), "\n".join(lines)
 
     def summary(self, config: RefSwapConfig, folder: RunFolder) -> Summary:
@@ -122,10 +134,10 @@ class RefSwap(Study):
         return ENTRIES
 
     def quick_jobs(self) -> dict[str, Quick]:
-        """One response against one reference."""
-        from engine.studies.refswap.run import VerifyOne, verify_one
+        """One response against one reference, and minutes before a run."""
+        from engine.studies.refswap.run import VerifyOne, plan_job, verify_one
 
-        return {"verify_one": (VerifyOne, verify_one)}
+        return {"verify_one": (VerifyOne, verify_one), "refswap_plan": (RefSwapConfig, plan_job)}
 
 
 STUDY = RefSwap()

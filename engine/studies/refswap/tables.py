@@ -10,7 +10,7 @@ SAMPLES = Table(
         Column("item_id", "str", "the item asked about"),
         Column("response_id", "str", "the response, or the item's id with -key where a master key stands for it"),
         Column("attack", "str", "the master key, or none"),
-        Column("right", "int", "1 where YES is the right verdict, else 0"),
+        Column("right", "int", "1 where YES is the right verdict, 0 where it is not, -1 where nobody says"),
         Column("length", "int", "characters of the response"),
         Column("dev", "int", "1 in the part that thresholds are calibrated on, else 0"),
     ),
