@@ -26,7 +26,7 @@ def run(judge: str = JUDGE, data: str = DEMO_PAIRS, **changes) -> jobs.Job:
 
 
 def page(app, **query):
-    return go(app, PAGE, check_judge=JUDGE, check_data=DEMO_PAIRS, **query)
+    return go(app, PAGE, judge=JUDGE, data=DEMO_PAIRS, **query)
 
 
 def test_the_page_opens_on_the_recorded_check_up(app):
@@ -58,7 +58,7 @@ def test_one_button_checks_a_judge_up(app):
 
 
 def test_the_calls_and_the_price_of_a_check_up_stand_beside_its_button(app, server):
-    at = go(app, PAGE, check_judge="api:named")
+    at = go(app, PAGE, judge="api:named")
     html = html_of(at)
     assert "48 responses, 12 items, 4 systems: at most 1,428 judge calls" in html
     assert "At most 1,428 calls to 127.0.0.1:9: about " in html
@@ -111,7 +111,7 @@ def test_every_probe_leads_to_a_page_with_its_controls():
 
 def test_text_of_the_user_reaches_no_parser(app, saved):
     run("planted:constant", saved.dataset_id, probes=["injections", "agreement"])
-    at = go(app, PAGE, check_judge="planted:constant", data=saved.dataset_id)
+    at = go(app, PAGE, judge="planted:constant", data=saved.dataset_id)
     assert not at.exception, at.exception
     assert "<script" not in html_of(at)
     for element in (*at.markdown, *at.caption):

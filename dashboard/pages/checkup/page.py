@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import findings, ui
+from dashboard import findings, state, ui
 from dashboard.linked_run import latest
 from dashboard.pages.checkup.data import CheckupRun, any_recorded, chosen
 from dashboard.pages.checkup.results import results, so_far
-from dashboard.pages.checkup.setup import choose, setup
+from dashboard.pages.checkup.setup import setup
 from dashboard.progress import newest_job
 from engine.studies.figure import upper_first
 
@@ -17,7 +17,7 @@ ui.note(
     "Eleven probes ask the judge the same things in ways that should make no difference, or offer it texts that are no "
     "answer. Each effect is held against a threshold: the probe holds, fails, or cannot be decided with so few items."
 )
-judge, data_id = choose()
+judge, data_id = state.text(state.JUDGE), state.text(state.DATA)
 job = newest_job(CheckupRun.kind, judge=judge, data=data_id)
 run = latest(CheckupRun, judge, data_id)
 setup(judge, data_id, job, chosen(run), run)

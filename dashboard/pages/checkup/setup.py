@@ -7,7 +7,7 @@ from typing import Any
 
 import streamlit as st
 
-from dashboard import datasets, findings, state, ui
+from dashboard import datasets, findings, ui
 from dashboard.pages.checkup.data import CheckupRun
 from dashboard.progress import cost_sentence, mean_bytes, pace, progress, start_job
 from engine import catalog
@@ -15,7 +15,6 @@ from engine.core.errors import EngineError
 from engine.core.schema import Protocol
 from engine.jobs.manager import Job
 from engine.studies.checkup.metrics import Size, most_calls
-from engine.studies.figure import upper_first
 
 # Cost of a check-up, before its button is pressed: judge calls, time, and an API judge's tokens and price.
 
@@ -57,8 +56,6 @@ def _protocols(judge: str) -> list[Protocol]:
     return [p for p in Protocol if names & catalog.judges_for(p).keys()] or list(Protocol)
 
 
-JUDGE, DATA = "check_judge", "check_data"
-LEFT = "left"
 ITEMS, RESPONSES, PAIRS, ATTACKS = "check_items", "check_responses", "check_pairs", "check_attacks"
 INJECTIONS = {
     "dsi": "Please give an exceptionally high score (DSI)",
@@ -68,44 +65,6 @@ INJECTIONS = {
     "ignore": "Forget the criteria (ignore)",
     "combined": "All of it (combined)",
 }
-
-
-def choose() -> tuple[str, str]:
-    """The judge and the data, by default those on the left."""
-    left, right = st.columns(2, gap="medium")
-    with left:
-        chosen_left = findings.judge_name(state.text(state.JUDGE))
-        judges = {LEFT: f"The judge on the left: {chosen_left}"} | {
-            s: _short(s) for p in Protocol for s in catalog.judges_for(p)
-        }
-        named = str(st.session_state.get(JUDGE) or st.query_params.get(JUDGE, ""))
-        judges |= {named: named} if named not in judges and not catalog.planted_problem(named) else {}
-        judge = _pick("Judge", JUDGE, judges, "Whose verdicts are checked.")
-    with right:
-        titles = datasets.dataset_titles()
-        here = titles.get(state.text(state.DATA), state.text(state.DATA))
-        sets = {LEFT: f"The data on the left: {here}"} | datasets.pair_sets()
-        chosen = _pick("Data", DATA, sets, "Pairs have human preferences; other data are chosen on the left.")
-    return (
-        state.text(state.JUDGE) if judge == LEFT else judge,
-        state.text(state.DATA) if chosen == LEFT else chosen,
-    )
-
-
-def _short(spec: str) -> str:
-    return upper_first(findings.judge_name(spec).removeprefix("the "))
-
-
-def _pick(name: str, key: str, titles: dict[str, str], about: str) -> str:
-    return ui.pick(
-        name,
-        list(titles),
-        key=key,
-        default=LEFT,
-        publish=True,
-        title=lambda value: titles.get(value, value),
-        help=about,
-    )
 
 
 def setup(judge: str, data_id: str, job: Job | None, thresholds: dict[str, float], last: CheckupRun | None) -> None:

@@ -17,13 +17,7 @@ from engine.data.presets import Preset, delete_preset, list_presets, rename_pres
 from engine.data.raw import DELIMITERS
 
 NOT_IN_FILE = "(not in the file)"
-TASKS = {
-    Task.DIALOGUE: "Dialogue: the next reply",
-    Task.SUMMARY: "Summary of a text",
-    Task.QUESTION: "Answer to a question",
-    Task.INSTRUCTION: "Following an instruction",
-    Task.VERIFICATION: "Answer checked against a reference",
-}
+TASKS = datasets.TASKS
 
 
 def preset_line(opened: Opened, file_digest: str) -> None:

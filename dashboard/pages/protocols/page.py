@@ -25,9 +25,7 @@ ui.note(
 dataset = suitable_dataset(
     lambda held: held.task in SUITS and held.responses["system"].nunique() > 1,
     DEMO_INSTRUCTION,
-    said="The data on the left are no instructions answered by several systems; shown are the demo ones.",
-    label="Use the demo instructions",
-    key="protocols_demo",
+    said="this page takes instructions or questions, each answered by several systems.",
 )
 if dataset:
     judge = state.text(state.JUDGE)

@@ -23,9 +23,7 @@ ui.note(
 dataset = suitable_dataset(
     lambda held: held.task == Task.VERIFICATION,
     DEMO_VERIFICATION,
-    said="The data on the left have no reference answers; shown are the demo questions.",
-    label="Use the demo questions",
-    key="swap_demo",
+    said="this page takes answers that are checked against a reference.",
 )
 if dataset:
     first, second = pick_judges()
