@@ -10,7 +10,7 @@ import numpy as np
 from engine.core.errors import InputError
 from engine.data.dataset import Dataset
 from engine.judges.base import Checkpoint, Request
-from engine.studies.cap.study import EVALUATION, LEAST_POOL, TRAINING, CapConfig
+from engine.studies.cap.study import EVALUATION, LEAST_POOL, TRAINING, CapConfig, least_candidates, steps_of
 from engine.studies.running import build_requests
 
 
@@ -67,11 +67,6 @@ def divide(config: CapConfig, dataset: Dataset) -> Contexts:
     return Contexts(tuple(first[i] for i in train), tuple(first[i] for i in kept), judged)
 
 
-def least_candidates(training: int) -> int:
-    """Candidates that each of so many training contexts must have at least."""
-    return -(-LEAST_POOL // max(1, training))
-
-
 def check_pool(config: CapConfig, contexts: Contexts) -> None:
     """Refuse pools that cannot hold enough texts of both standards.
 
@@ -118,14 +113,7 @@ class Progress:
 
 def expected_work(config: CapConfig, contexts: Contexts) -> int:
     """Texts written and judge calls, roughly; the unit of `Progress`."""
-    pools = 2 * 2 * config.candidates * len(contexts.training)
-    sweep = 2 * 2 * (len(config.reach) + len(config.alphas)) * len(contexts.training)
-    anchors = 4 * 3 * len(contexts.every)
-    arms = len(config.defenses) + config.fits_perplexity  # two thresholds stand in for one arm
-    arms *= (1 + len(config.attacks)) * len(contexts.responses)
-    pairs = 2 * (1 + len(config.attacks)) * len(contexts.responses)
-    lengths = len(config.suffix_words) * 2 * len(contexts.responses)
-    return pools + sweep + anchors + arms + lengths + pairs
+    return steps_of(config, len(contexts.training), len(contexts.every), len(contexts.responses))
 
 
 def with_text(requests: Sequence[Request], texts: Sequence[str]) -> list[Request]:

@@ -36,6 +36,11 @@ QUICK: dict[str, Any] = {
 """Settings of the quick form, which only a lower limit may change; the full form uses its texts again."""
 
 
+def least_candidates(training: int) -> int:
+    """Candidates that each of so many training contexts must have at least."""
+    return -(-LEAST_POOL // max(1, training))
+
+
 def base_of(defense: str) -> str:
     """An arm's name without its options: `perplexity?threshold=84` is of `perplexity`."""
     return defense.partition("?")[0]
@@ -132,6 +137,25 @@ class CapConfig(BaseModel):
     def fits_perplexity(self) -> bool:
         """Thresholds are fitted: it is asked for, and there is an arm that names none."""
         return self.fit_perplexity and PERPLEXITY in self.defenses
+
+
+def steps_of(config: CapConfig, training: int, contexts: int, responses: int) -> int:
+    """Texts written and judge calls of a run, roughly.
+
+    Args:
+        config: the study.
+        training: contexts that train.
+        contexts: all contexts.
+        responses: those judged.
+    """
+    pools = 2 * 2 * config.candidates * training
+    sweep = 2 * 2 * (len(config.reach) + len(config.alphas)) * training
+    anchors = 4 * 3 * contexts
+    arms = len(config.defenses) + config.fits_perplexity  # two thresholds stand in for one arm
+    arms *= (1 + len(config.attacks)) * responses
+    pairs = 2 * (1 + len(config.attacks)) * responses
+    lengths = len(config.suffix_words) * 2 * responses
+    return pools + sweep + anchors + arms + lengths + pairs
 
 
 class Cap(Study):
