@@ -15,8 +15,7 @@ from engine.core.errors import EngineError
 from engine.data.dataset import Dataset, build_dataset
 from engine.data.formats.base import Imported
 from engine.data.formats.conversion import Written, write_as
-from engine.data.formats.opening import File, open_source
-from engine.data.formats.registry import FORMATS, Recognition, read_known, recognise
+from engine.data.formats.registry import FORMATS, File, Recognition, open_source, read_known, recognise
 from engine.data.presets import Preset, best_preset
 from engine.data.raw import RawTable
 from engine.data.reading import read_table

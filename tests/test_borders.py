@@ -49,7 +49,7 @@ COMPOSERS = {"engine.jobs", "engine.cli", "engine.bench", "engine.studies.regist
 # Nothing but themselves and the command that starts a benchmark imports these.
 OUTSIDE = {"engine.bench": {"engine.cli"}, "engine.training": {"engine.bench"}}
 # Parts of a study that read stored tables: no model, so the dashboard may use them.
-READING = {"study", "tables", "metrics", "figures", "steering_figures", "drawings", "scores", "leaderboard", "rows",
+READING = {"study", "metrics", "figures", "steering_figures", "drawings", "scores", "leaderboard", "rows",
            "advice", "references"}  # fmt: skip
 DASHBOARD_MAY = {
     "engine.core", "engine.stats", "engine.plots", "engine.data", "engine.runs", "engine.report", "engine.catalog",

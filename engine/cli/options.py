@@ -25,8 +25,7 @@ from engine.data.dataset import Dataset, build_dataset
 from engine.data.encodings import CHOICES
 from engine.data.formats.base import Imported
 from engine.data.formats.hub import HUB, fetch
-from engine.data.formats.opening import open_source
-from engine.data.formats.registry import FORMATS, TABLE, read_known, read_source, recognise
+from engine.data.formats.registry import FORMATS, TABLE, open_source, read_known, read_source, recognise
 from engine.data.formats.use import as_comparisons, as_dataset
 from engine.data.mapping import suggest_mapping
 from engine.data.raw import DELIMITERS, group_problems

@@ -15,8 +15,7 @@ from engine.core.errors import InputError, listed, shown
 from engine.core.files import read_file, user_path
 from engine.core.schema import VERDICTS, Protocol
 from engine.data.formats.base import Imported, Source, records_of
-from engine.data.formats.opening import open_source
-from engine.data.formats.registry import FORMATS, TABLE, read_source, recognise
+from engine.data.formats.registry import FORMATS, TABLE, open_source, read_source, recognise
 from engine.data.formats.use import as_recording
 from engine.data.raw import Problem, cells_of
 from engine.data.reading import read_table

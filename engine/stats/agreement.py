@@ -13,8 +13,18 @@ from scipy.stats import rankdata
 
 from engine.core.errors import InputError
 from engine.core.schema import PAIRS, Order, Outcome, Protocol
-from engine.stats.bootstrap import BOOTSTRAP, RESAMPLES, draw_counts, percentiles
-from engine.stats.intervals import NO_DATA, NO_VARIATION, ONE_CLUSTER, Interval, cluster_codes, cluster_rate
+from engine.stats.intervals import (
+    BOOTSTRAP,
+    NO_DATA,
+    NO_VARIATION,
+    ONE_CLUSTER,
+    RESAMPLES,
+    Interval,
+    cluster_codes,
+    cluster_rate,
+    draw_counts,
+    percentiles,
+)
 
 Floats = npt.NDArray[np.float64]
 _NAN = float("nan")
@@ -39,7 +49,7 @@ def cluster_spearman(
     """Spearman's correlation over all rows with a cluster bootstrap interval.
 
     Whole clusters are resampled 2000 times and ranks are taken anew. The percentiles are widened for few clusters
-    as `engine.stats.bootstrap.tails` says, with G - 1 degrees of freedom.
+    as `engine.stats.intervals.tails` says, with G - 1 degrees of freedom.
 
     Args:
         scores: the judge's scores, shape [n]; rows where either number is NaN are left out.
@@ -110,7 +120,7 @@ def cluster_kappa(
     """Cohen's kappa (1960) over all rows with a cluster bootstrap interval.
 
     kappa = (observed - expected) / (1 - expected). Whole clusters are resampled 2000 times; percentiles are widened
-    for few clusters as in `engine.stats.bootstrap`. Resamples without a kappa (one label on both sides) are left out.
+    for few clusters as in `engine.stats.intervals`. Resamples without a kappa (one label on both sides) are left out.
 
     Args:
         judged: the judge's label of each row, shape [n].

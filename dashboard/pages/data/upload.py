@@ -21,8 +21,7 @@ from engine.data.dataset import MAX_NAME, Dataset
 from engine.data.formats.base import Imported
 from engine.data.formats.conversion import writers
 from engine.data.formats.hub import HUB, fetch, known_sets
-from engine.data.formats.opening import LOG_ENDING, File
-from engine.data.formats.registry import FORMATS, TABLE
+from engine.data.formats.registry import FORMATS, LOG_ENDING, TABLE, File
 from engine.data.formats.use import as_comparisons, as_dataset
 from engine.data.raw import RawTable
 from engine.data.reading import EXTENSIONS

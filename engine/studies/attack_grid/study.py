@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
+import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field
 
 from engine.core.schema import NONE
@@ -14,6 +16,7 @@ from engine.studies.study import Context, Quick, Study, Summary
 if TYPE_CHECKING:
     from engine.studies.figure import FigureSpec
     from engine.studies.running import Plan
+
 
 MAX_ARMS = 64
 """Most attacks, and most defenses, of one run."""
@@ -75,8 +78,6 @@ class AttackGrid(Study):
 
     def summary(self, config: ScoreConfig, folder: RunFolder) -> Summary:  # noqa: ARG002 - the tables say it all
         """A row per arm: n, unread, mean and shift."""
-        from engine.studies.attack_grid.summary import arm_table, arms_of
-
         arms = arms_of(folder.table("metrics"))
         return Summary(arm_table(arms), {"arms": arms})
 
@@ -91,6 +92,42 @@ class AttackGrid(Study):
         from engine.studies.attack_grid.run import AttackOne, attack_one
 
         return {"attack_one": (AttackOne, attack_one)}
+
+
+def arms_of(metrics: pd.DataFrame) -> list[dict[str, Any]]:
+    """Every arm of a metrics table, in its order."""
+    pairs = dict.fromkeys(zip(metrics["attack"], metrics["defense"], strict=True))
+    return [_arm(metrics, attack, defense) for attack, defense in pairs]
+
+
+def _arm(metrics: pd.DataFrame, attack: str, defense: str) -> dict[str, Any]:
+    """One arm as the JSON names it; numbers that it does not have are null."""
+    rows = metrics[(metrics["attack"] == attack) & (metrics["defense"] == defense)].set_index("metric")
+
+    def read(metric: str, column: str) -> Any:
+        return rows.loc[metric, column] if metric in rows.index else None
+
+    return {
+        "attack": attack,
+        "defense": defense,
+        "n": read("mean" if attack == NONE else "shift", "n"),
+        "n_unread": read("mean" if attack == NONE else "shift", "n_unread"),
+        "mean": read("mean", "value"),
+        "shift": read("shift", "value"),
+        "shift_lower": read("shift", "lower"),
+        "shift_upper": read("shift", "upper"),
+        "relative_shift": read("relative_shift", "value"),
+    }
+
+
+def arm_table(arms: Sequence[dict[str, Any]]) -> str:
+    """A table to read."""
+    head = f"{'attack':<12} {'defense':<22} {'n':>5} {'unread':>6} {'mean':>6}  shift [95 % interval]"
+    lines = [head, "-" * len(head)]
+    for a in arms:
+        shift = "" if a["shift"] is None else f"{a['shift']:+.3f} [{a['shift_lower']:+.3f}, {a['shift_upper']:+.3f}]"
+        lines.append(f"{a['attack']:<12} {a['defense']:<22} {a['n']:>5} {a['n_unread']:>6} {a['mean']:>6.2f}  {shift}")
+    return "\n".join(lines)
 
 
 STUDY = AttackGrid()

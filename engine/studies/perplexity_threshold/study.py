@@ -6,12 +6,27 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from engine.core.schema import Column, Table
 from engine.runs.folder import RunFolder
-from engine.studies.perplexity_threshold.tables import READINGS
 from engine.studies.study import Context, Study, Summary
 
 if TYPE_CHECKING:
     from engine.studies.figure import FigureSpec
+
+
+READINGS = Table(
+    "readings",
+    (
+        Column("screen", "str", "what was read: perplexity, with its window where it has one"),
+        Column("response_id", "str", "the response"),
+        Column("item_id", "str", "the item it answers"),
+        Column("attack", "str", "attack on the response, or none"),
+        Column("family", "str", "suffix or prompt; none for a clean response", allowed=("none", "suffix", "prompt")),
+        Column("split", "str", "train fits the threshold, test measures it", allowed=("train", "test")),
+        Column("value", "float", "the reading (NaN: the text has none)", required=False),
+        Column("unread_reason", "str", "why there is no reading", required=False),
+    ),
+)
 
 
 class DetectionConfig(BaseModel):

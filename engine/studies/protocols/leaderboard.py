@@ -16,8 +16,7 @@ import numpy.typing as npt
 
 from engine.core.schema import NONE, Protocol
 from engine.stats.arena import Arena
-from engine.stats.bootstrap import tails
-from engine.stats.intervals import Interval, cluster_rate
+from engine.stats.intervals import Interval, cluster_rate, tails
 from engine.stats.ratings import (
     Elo,
     Ratings,

@@ -46,8 +46,7 @@ from engine.runs.folder import RunFolder, now
 from engine.studies.refswap.metrics import sample_table, summarise, summary_rows
 from engine.studies.refswap.references import K_MAX, ReferencePool, answer_type, load_pool, make_pool, pool_of_lines
 from engine.studies.refswap.scores import dev_items
-from engine.studies.refswap.study import OWN_REFERENCES, RefSwapConfig
-from engine.studies.refswap.tables import REFERENCES, SAMPLES
+from engine.studies.refswap.study import OWN_REFERENCES, REFERENCES, SAMPLES, RefSwapConfig
 from engine.studies.running import (
     Plan,
     about_data,

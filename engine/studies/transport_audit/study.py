@@ -11,15 +11,57 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from engine.attacks.audit_styles import AUDIT_ATTACKS, EMOTIONS
 from engine.core.errors import InputError
 from engine.core.files import read_file
-from engine.core.schema import NONE
+from engine.core.schema import NONE, Column, Table
 from engine.judges.base import Judge
 from engine.runs.folder import RunFolder
 from engine.studies.study import Context, Quick, Study, Summary
-from engine.studies.transport_audit.tables import AUDIT, TRANSPORT
 from engine.transport.encoders import encoder_spec
 
 if TYPE_CHECKING:
     from engine.studies.figure import FigureSpec
+
+
+AUDIT = Table(
+    "audit",
+    (
+        Column("split", "int", "-1: every labelled pair is a positive; from 0: seeded split of the labelled pairs"),
+        Column("attack", "str", "attack on the losing response, or none"),
+        Column("part", "str", "question type that has a transport of its own; missing where all share one", False),
+        Column("comparison_id", "str", "the pair"),
+        Column("item_id", "str", "the item both answer"),
+        Column("type", "str", "question type"),
+        Column("role", "str", "side of the transport", True, ("positive", "denoised", "unlabelled")),
+        Column("place", "int", "place among the positives that stayed, or among the unlabelled; -1: denoised away"),
+        Column("verdict", "str", "side the judge prefers; of an unlabelled pair, under the attack", False, ("a", "b")),
+        Column("human", "str", "human preference; of an unlabelled pair, hidden from the audit", False, ("a", "b")),
+        Column("agrees_clean", "float", "1 where the clean verdict is the human's, else 0 (NaN: unknown)", False),
+        Column("agrees", "float", "the same of the verdict under this attack", False),
+        Column("entry_mass", "float", "transported mass at which the pair enters, in [0, 1]", False),
+        Column("entry_price", "float", "cost of a unit of mass there, 1 - cos", False),
+        Column("centroid", "float", "cosine to the mean positive, in [-1, 1]", False),
+        Column("nearest", "float", "cosine to the nearest positive, in [-1, 1]", False),
+        Column("top10", "float", "mean cosine to the ten nearest positives, in [-1, 1]", False),
+        Column("pca_x", "float", "first principal component of the difference embeddings", False),
+        Column("pca_y", "float", "second principal component", False),
+        Column("umap_x", "float", "UMAP of the difference embeddings, first axis", False),
+        Column("umap_y", "float", "UMAP, second axis", False),
+        Column("resampled", "list", "entry mass under each bootstrap of the positives", False),
+    ),
+)
+
+TRANSPORT = Table(
+    "transport",
+    (
+        Column("split", "int", "as in the table audit"),
+        Column("attack", "str", "as in the table audit"),
+        Column("part", "str", "as in the table audit", False),
+        Column("sent", "int", "units of mass moved after this event; all are lcm(n_P, n_U)"),
+        Column("unlabelled", "int", "place of the unlabelled pair it adds to"),
+        Column("positive", "int", "place of the positive it draws from"),
+        Column("price", "float", "cost of a unit of its mass, never falling"),
+    ),
+)
+
 
 IN_DATA = "recorded:data"
 """The judge whose verdicts came with the pairs (columns verdict and verdict_ba)."""

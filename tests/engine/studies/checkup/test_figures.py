@@ -10,7 +10,7 @@ from engine.core.errors import InputError
 from engine.plots.theme import MEANING
 from engine.studies.checkup.figures import LIMIT, plot_checkup, prepare_checkup
 from engine.studies.checkup.metrics import decide, forest_rows
-from engine.studies.checkup.tables import CHECKUP
+from engine.studies.checkup.study import CHECKUP
 
 ROWS = [
     {"probe": "order", "value": 0.2, "lower": 0.12, "upper": 0.28, "protocol": "pairwise"},

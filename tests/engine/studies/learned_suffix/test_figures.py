@@ -9,7 +9,7 @@ import pytest
 from engine.core.schema import METRICS
 from engine.plots.theme import MEANING, MODES
 from engine.studies.learned_suffix.figures import plot_lengths, plot_steps, prepare_lengths, prepare_steps
-from engine.studies.learned_suffix.tables import SUFFIX_SEARCH
+from engine.studies.learned_suffix.study import SUFFIX_SEARCH
 
 COLUMNS = ["step", "word", "value", "n_unread", "queries", "chosen"]
 SEARCH = SUFFIX_SEARCH.conform(
