@@ -13,6 +13,7 @@ from engine.core.settings import Settings, get_settings
 from engine.inference import loading as loader
 from engine.inference.weights import base_record
 
+os.environ.setdefault("JUDGESCOPE_WARM", "0")  # a server of a test loads no judge before it is asked
 REAL = get_settings()
 # The same examples in every run, and no limit of time: a busy machine is slow, not wrong.
 hypothesis.settings.register_profile(

@@ -35,6 +35,7 @@ class Settings:
             empty allows any.
         token: what visitors of the dashboard must know, where other machines can reach it (`JUDGESCOPE_TOKEN`).
         runs_in: a folder of runs other than the data folder's, such as a study's `--out`.
+        warm: the dashboard loads its first judge when it starts (`JUDGESCOPE_WARM=0` waits for a question).
     """
 
     data_dir: Path
@@ -46,6 +47,7 @@ class Settings:
     model_roots: tuple[Path, ...] = ()
     token: str = field(default="", repr=False)
     runs_in: Path | None = None
+    warm: bool = True
 
     @property
     def datasets(self) -> Path:
@@ -117,6 +119,8 @@ def child_environment(**changes: str) -> dict[str, str]:
 def get_settings() -> Settings:
     """Read the environment: `JUDGESCOPE_HOME`, `_CACHE`, `_GGUF`, `_DEVICE`, `_THREADS`, `_MODEL_ROOTS`, `_TOKEN`.
 
+    And `_WARM`: 0 lets the dashboard load no judge before somebody asks.
+
     Raises:
         InputError: `JUDGESCOPE_THREADS` is no number of threads.
     """
@@ -135,6 +139,7 @@ def get_settings() -> Settings:
         model_roots=tuple(
             Path(root).expanduser() for root in env.get("JUDGESCOPE_MODEL_ROOTS", "").split(os.pathsep) if root
         ),
+        warm=env.get("JUDGESCOPE_WARM", "1").strip() != "0",
         token=token.strip() or token,  # blanks alone are refused where somebody is to be asked, not lost
     )
 

@@ -22,7 +22,7 @@ from pydantic import BaseModel, ValidationError
 from engine.core.errors import Cancelled, EngineError, InputError, JobError, OutOfCalls
 from engine.core.json import dumps
 from engine.core.settings import Settings, get_settings
-from engine.jobs.judge_preview import ApiTest, CardPreview, api_test, card_preview
+from engine.jobs.judge_preview import ApiTest, CardPreview, WarmConfig, api_test, card_preview, warm
 from engine.judges.base import Checkpoint
 from engine.runs.folder import broke_off
 from engine.studies.registry import all_studies
@@ -34,6 +34,7 @@ OWN_JOBS: dict[str, tuple[type[BaseModel], Run]] = {
     "api_test": (ApiTest, api_test),
     "card_preview": (CardPreview, card_preview),
     "retry": (RetryConfig, retry_job),
+    "warm": (WarmConfig, warm),
 }
 """Jobs that belong to no study."""
 
