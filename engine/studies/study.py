@@ -140,9 +140,9 @@ Quick = tuple[type[BaseModel], Callable[[Any, Settings, Checkpoint], dict[str, A
 
 
 def quick_form(given: Mapping[str, Any], quick: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a study's quick form: its own in place of those given; only a lower `limit` is kept."""
-    limits = [one["limit"] for one in (given, quick) if isinstance(one.get("limit"), int)]
-    return {**given, **quick, "limit": min(limits, default=None)}
+    """The settings of a study's quick form: its own in place of those given; of `limit` and `k_max` the lower one."""
+    lower = {k: min(quick[k], given[k]) for k in ("limit", "k_max") if k in quick and isinstance(given.get(k), int)}
+    return {**given, **quick, **lower}
 
 
 class Study:

@@ -7,7 +7,6 @@ from typing import Any
 
 import pandas as pd
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from dashboard import findings, state, ui
 from dashboard.linked_run import runs_of, shown
@@ -28,13 +27,13 @@ from dashboard.pages.steering_and_anchors.setup import (
     step_of,
     watched,
 )
-from dashboard.progress import progress, start_job, watched_job
+from dashboard.progress import POLL_S, progress, start_job, watched_job
 from dashboard.run_view import load
 from dashboard.ui import show_verbatim
 from engine.core.errors import EngineError
 from engine.core.schema import NONE
 from engine.data.dataset import Dataset
-from engine.jobs.manager import Job, manager
+from engine.jobs.manager import Ask, Job, manager
 from engine.plots.dots import plot_dots, prepare_dots
 from engine.plots.text import interval_text, label, plural, three_digits
 from engine.studies.cap.figures import UNITS, prepare_lengths, row_figure, units_of
@@ -57,7 +56,8 @@ EXTEND, LIVE = "cap_sweep", "cap_alpha"
 ALPHA = "alpha"
 CONTEXTS = 3
 """Contexts that a new alpha is tried on."""
-_ANSWER_S = 300.0
+_PATIENCE_S = 0.3
+"""A kept answer comes within this time, and needs no second drawing."""
 _STEPS = 200
 
 
@@ -75,11 +75,16 @@ def hero(view: CapView, dataset: Dataset, busy: bool) -> None:
         _curve(view, rows, live, chosen)
     with right:
         ui.facts({f"steered {side}": _score(rows, live, side, at[side], new) for side in SIDES})
-        waits = st.empty()
+        if new and view.imported:
+            ui.note("This run was imported, so its judge is not asked. Run the study here to try any alpha.")
         _texts(view, dataset, live, at, new)
-    if new and not len(live):
-        _ask(view, chosen, waits)
-    elif new and not view.recorded and not view.imported:
+    ask = _ask(view, chosen) if new and not len(live) else None
+    if ask and ask.error:
+        with right:
+            ui.show_error(ask.error, "This alpha could not be tried.")
+    elif ask:
+        st.fragment(_waiting, run_every=POLL_S)(ask)
+    elif new and view.editable and not view.imported:
         with right:
             _keep(view, chosen, new, busy=busy)
 
@@ -101,15 +106,49 @@ def _slider(view: CapView, most: float) -> tuple[float, float]:
     return value, step
 
 
+def _asked() -> dict[tuple[str, float], tuple[str, Ask]]:
+    """What was asked live in this session, by run and alpha."""
+    held: dict[tuple[str, float], tuple[str, Ask]] = st.session_state.setdefault(LIVE, {})
+    return held
+
+
 def _live_rows(view: CapView, alpha: float) -> pd.DataFrame:
-    """Texts and scores that were asked live at this alpha; empty where it was not asked."""
-    return pd.DataFrame(st.session_state.get(LIVE, {}).get((view.run_id, alpha), []))
+    """Texts and scores that were asked live at this alpha; empty where there are none (yet)."""
+    _, ask = _asked().get((view.run_id, alpha), ("", None))
+    return pd.DataFrame(ask.result.get("rows", [])) if ask and ask.answered else pd.DataFrame()
 
 
 def _all_live(view: CapView) -> pd.DataFrame:
-    held = [pd.DataFrame(rows) for (run, _), rows in st.session_state.get(LIVE, {}).items() if run == view.run_id]
+    held = [_live_rows(view, alpha) for run, alpha in _asked() if run == view.run_id]
     texts = [t.assign(perplexity=math.nan, repetition=math.nan) for t in held if len(t)]
     return by_alpha(pd.concat(texts).astype({"score": float})) if texts else pd.DataFrame()
+
+
+def _ask(view: CapView, alpha: float) -> Ask | None:
+    """The ask for this alpha, a new one or one under way; those that nobody waits for any more are stopped.
+
+    None for an imported run: its judge is only a name that somebody wrote.
+    """
+    if view.imported:
+        return None
+    known, key = _asked(), (view.run_id, alpha)
+    for other, (ask_id, ask) in list(known.items()):
+        if other != key and not ask.answered:
+            manager().give_up(ask_id)
+            del known[other]
+    if key not in known:
+        known[key] = manager().begin(LIVE, {"study_id": view.run_id, "alpha": alpha, "contexts": CONTEXTS})
+    ask = known[key][1]
+    if ask.event.wait(_PATIENCE_S):
+        st.rerun(scope="fragment") if not ask.error else known.pop(key)
+    return ask
+
+
+def _waiting(ask: Ask) -> None:
+    """What the worker is doing; when the answer is there the hero is drawn with it."""
+    if ask.answered:
+        st.rerun()
+    ui.note(f"{ask.step} … {2 * CONTEXTS} texts are written and judged; until then the nearest known alpha stands.")
 
 
 def _curve(view: CapView, rows: pd.DataFrame, live: pd.DataFrame, alpha: float) -> None:
@@ -131,25 +170,6 @@ def _score(rows: pd.DataFrame, live: pd.DataFrame, side: str, near: float, new: 
     row = rows[(rows["side"] == side) & (rows["alpha"] == near)].iloc[0]
     said = interval_text(float(row["mean"]), float(row["lower"]), float(row["upper"]))
     return f"{said} at {three_digits(near)}, the nearest known" if side in new else said
-
-
-def _ask(view: CapView, alpha: float, waits: DeltaGenerator) -> None:
-    """Write and judge at this alpha in the interactive lane, keep the answer, and draw the hero anew."""
-    if view.imported:
-        waits.caption("This run was imported, so its judge is not asked. Run the study here to try any alpha.")
-        return
-    params = {"study_id": view.run_id, "alpha": alpha, "contexts": CONTEXTS}
-    try:
-        with waits, st.spinner(f"Writing and judging {2 * CONTEXTS} texts at alpha {three_digits(alpha)}"):
-            found = manager().ask(LIVE, params, timeout_s=_ANSWER_S)
-    except EngineError as error:
-        with waits:
-            ui.show_error(error, "This alpha could not be tried.")
-        return
-    held = dict(st.session_state.get(LIVE, {}))
-    held[view.run_id, alpha] = found["rows"]
-    state.put(LIVE, held)
-    st.rerun(scope="fragment")
 
 
 def _keep(view: CapView, alpha: float, new: list[str], *, busy: bool) -> None:

@@ -8,22 +8,21 @@ import streamlit as st
 
 from dashboard import findings, state, ui
 from dashboard.datasets import demo_mend, label_mend, map_mend
+from dashboard.minutes import measure
 from dashboard.pages.attack_lab.whole_set import DEFAULT_ATTACKS
 from dashboard.pages.steering_and_anchors.findings import CapView
 from dashboard.progress import BUSY, api_cost, start_job, watched_job
 from dashboard.run_view import RunView, load_or_none
 from engine import catalog
-from engine.core.errors import EngineError
 from engine.core.schema import NONE, Protocol
 from engine.data.dataset import Dataset
 from engine.data.store import DEMO_DIALOGUE
-from engine.jobs.manager import Job, manager
+from engine.jobs.manager import Job
 from engine.plots.text import plural
 from engine.studies.cap.figures import ROWS, row_figure
 from engine.studies.cap.study import CAP, LEAST_CONTEXTS, CapConfig, least_candidates, steps_of
 
 JOB, OPEN = "cap_job", "cap_open"
-_PLAN_S = 300.0
 ATTACKS = (*DEFAULT_ATTACKS, "adaptive", "suffix")
 TUTOR = "bundled:base"
 DEFENSES, ANCHORED, LENGTHS = 8, 4, 4
@@ -91,28 +90,11 @@ def setup(judge: str, dataset: Dataset, job: Job | None) -> None:
                 "cores. Every part of the page is there; intervals are wide.",
             )  # fmt: skip
             if ready:
-                minutes(CAP, {"quick form": {**base, "quick": True}, "full run": {**base, "limit": _most(dataset)}})
+                measure(CAP, {"quick form": {**base, "quick": True}, "full run": {**base, "limit": _most(dataset)}})
         if pressed:
             _start({**base, "quick": True})
         if ready:
             _all_settings(judge, dataset, base, busy=busy)
-
-
-def minutes(kind: str, forms: dict[str, dict[str, object]]) -> None:
-    """What each form takes, measured on a few of its own texts at a click; what was measured stays."""
-    key = f"minutes_{kind}_{sorted(forms.items())!r}"
-    if key not in st.session_state and st.button("Measure the minutes", key=f"minutes_{kind}", type="tertiary"):
-        try:
-            with st.spinner("Writing and judging a few texts"):
-                st.session_state[key] = {
-                    name: manager().ask(f"{kind}_plan", params, timeout_s=_PLAN_S)["seconds"]
-                    for name, params in forms.items()
-                }
-        except EngineError as error:
-            ui.show_error(error, "The pace could not be measured.")
-    if found := st.session_state.get(key):
-        said = [f"{name} about {findings.duration(s)}" if s else f"{name}: not known" for name, s in found.items()]
-        ui.note(f"Measured here: {', '.join(said)}.")
 
 
 def _needs(judge: str, dataset: Dataset) -> list[ui.Need]:

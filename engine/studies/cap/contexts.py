@@ -68,13 +68,13 @@ def divide(config: CapConfig, dataset: Dataset) -> Contexts:
 
 
 def check_pool(config: CapConfig, contexts: Contexts) -> None:
-    """Refuse pools that cannot hold enough texts of both standards.
+    """Refuse pools that cannot hold enough texts of both standards; the quick form fits its own.
 
     Raises:
         InputError: fewer than `LEAST_POOL` candidates.
     """
     n = len(contexts.training)
-    if n * config.candidates < LEAST_POOL:
+    if not config.quick and n * config.candidates < LEAST_POOL:
         raise InputError(
             f"{config.candidates} candidates of each of {n} training contexts are {n * config.candidates}; at least "
             f"{LEAST_POOL} are needed. Raise the candidates per context to {least_candidates(n)}, or use more contexts."

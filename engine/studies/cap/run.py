@@ -53,7 +53,7 @@ from engine.studies.cap.arms import (
 )
 from engine.studies.cap.contexts import Contexts, Progress, check_pool, divide, expected_work, with_text
 from engine.studies.cap.metrics import arm_metrics
-from engine.studies.cap.study import ANCHORED, CAP, HUMAN, CapConfig
+from engine.studies.cap.study import ANCHORED, CAP, HUMAN, CapConfig, least_candidates
 from engine.studies.cap.tutor import (
     Trained,
     Tutor,
@@ -217,7 +217,13 @@ def _search(
 
 
 def to_the_data(config: CapConfig, dataset: Dataset, settings: Settings) -> tuple[CapConfig, dict[str, str]]:
-    """The settings without what the data cannot give, and the reason for each part that is left out, by its name."""
+    """The settings without what the data cannot give, and the reason for each part that is left out, by its name.
+
+    The quick form gets as many candidates as few contexts need.
+    """
+    if config.quick:
+        least = least_candidates(len(divide(config, dataset).training))
+        config = config.model_copy(update={"candidates": max(config.candidates, least)})
     if HUMAN not in config.defenses:
         return config, {}
     try:

@@ -118,7 +118,7 @@ QUICK: dict[str, Any] = {
     "contexts": 4, "candidates": 6, "reach": (0, 0.15, 0.45), "alphas": (), "suffix_words": (), "limit": 12,
     "attacks": ("dsi", "bed"), "defenses": (NONE, CAP),
 }  # fmt: skip
-"""Settings of the quick form, which only a lower limit may change; the full form uses its texts again."""
+"""Settings of the quick form, which only lower limits may change; the full form uses its texts again."""
 
 
 def least_candidates(training: int) -> int:

@@ -45,7 +45,7 @@ QUICK: dict[str, Any] = {
     "limit": 24, "keys": (" ", "Solution", "Thought process:"), "k_max": 5, "arms": ("other",), "dev_share": 0.34,
     "variant": "reference last",
 }  # fmt: skip
-"""Settings of the quick form, which only a lower limit may change; the full form takes its answers from the cache."""
+"""Settings of the quick form, which only lower limits may change; the full form takes its answers from the cache."""
 OWN_REFERENCES = "data"
 """Name of the pool made of the data's own references."""
 

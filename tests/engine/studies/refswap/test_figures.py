@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -17,6 +19,7 @@ from engine.studies.refswap.drawings import (
     prepare_keys,
     prepare_passing,
     prepare_swaps,
+    scale_of,
 )
 
 SCORES = [0.4, 0.02, 0.0, 0.3, 0.001, 0.0, float("nan")]
@@ -42,6 +45,24 @@ def test_the_strip_has_every_read_sample_and_the_zeros_as_a_rug():
     assert fig.layout.shapes[0].x0 == pytest.approx(-2)
     assert "1 unread" in fig.layout.title.subtitle.text
     assert "correct responses: n 4, 75 % reach gamma" in fig.layout.meta["alt"]
+
+
+@pytest.mark.parametrize("scores", [[0.2, 0.5, 0.7], [0.001, 0.02, 0.4], [0.0, 0.3, 0.9]])
+def test_the_axis_goes_to_the_data_and_what_lies_below_gamma_is_dimmed(scores):
+    own = prepare_swaps([*scores, *scores], ["correct"] * 3 + ["key"] * 3, ["q"] * 6, ["x"] * 6)
+    scale = scale_of(scores, 0.3)
+    fig = plot_swaps(own, gamma=0.3)
+    low, high = fig.layout.xaxis.range
+    for trace in (t for t in fig.data if t.type == "scatter"):
+        assert all(low < x < high for x in trace.x)
+        assert [a < 0.5 for a in trace.marker.opacity] == [s < 0.3 for s in scores]
+    assert scale.log == (min(scores) < 0.01)
+    shown = high - low
+    assert scale.at(max(scores)) - scale.at(min(scores)) > 0.35 * shown
+    steps = [scale.at(g) for g in scale.gammas if g >= scale.low]
+    assert scale.gammas[0] == 0
+    assert scale.gammas[-1] == 1
+    assert max(b - a for a, b in pairwise(steps)) < 0.05 * max(1.0, shown)
 
 
 def test_many_samples_become_a_density_and_say_so():
