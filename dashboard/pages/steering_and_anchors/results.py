@@ -66,7 +66,7 @@ def hero(view: CapView, dataset: Dataset, busy: bool) -> None:
     """The slider, the figure, and beside it both texts; a new alpha is decoded and judged while the rest stays."""
     rows = alpha_rows(view.source)
     known = {side: [float(a) for a in rows.loc[rows["side"] == side, "alpha"]] for side in SIDES}
-    chosen, step = _slider(view, max(map(max, known.values())))
+    chosen, start, step = _slider(view, max(map(max, known.values())))
     at = {side: min(known[side], key=lambda a: abs(a - chosen)) for side in SIDES}
     new = [side for side in SIDES if abs(at[side] - chosen) > step / 2]
     live = _live_rows(view, chosen)
@@ -78,19 +78,22 @@ def hero(view: CapView, dataset: Dataset, busy: bool) -> None:
         if new and view.imported:
             ui.note("This run was imported, so its judge is not asked. Run the study here to try any alpha.")
         _texts(view, dataset, live, at, new)
-    ask = _ask(view, chosen) if new and not len(live) else None
+    ask = _ask(view, chosen) if new and chosen != start and not len(live) else None
     if ask and ask.error:
         with right:
             ui.show_error(ask.error, "This alpha could not be tried.")
     elif ask:
         st.fragment(_waiting, run_every=POLL_S)(ask)
-    elif new and view.editable and not view.imported:
+    elif len(live) and view.editable and not view.imported:
         with right:
             _keep(view, chosen, new, busy=busy)
 
 
-def _slider(view: CapView, most: float) -> tuple[float, float]:
-    """Alpha and the step of its slider; it starts where the high anchors were written, and takes any value."""
+def _slider(view: CapView, most: float) -> tuple[float, float, float]:
+    """Alpha, where its slider starts (at that of the high anchors) and its step; it takes any value.
+
+    At the start nobody is asked: the page opens on what the run holds.
+    """
     top = float(f"{1.25 * most:.2g}") or 1.0
     step = float(f"{top / _STEPS:.1g}")
     start = round(float(view.cap.get("alpha_high") or most) / step) * step
@@ -103,7 +106,7 @@ def _slider(view: CapView, most: float) -> tuple[float, float]:
         )
     )  # fmt: skip
     state.publish(ALPHA, f"{value:g}", f"{start:g}")
-    return value, step
+    return value, start, step
 
 
 def _asked() -> dict[tuple[str, float], tuple[str, Ask]]:

@@ -24,7 +24,7 @@ correct."""
 LEAST = 1e-5
 """Probabilities below this are drawn as a rug at the left end of the log axis, with their number."""
 LINEAR_FROM = 0.01
-"""The axis is linear where no score lies below this."""
+"""The axis is linear where no score but 0 lies below this."""
 REMOVED = 0.22
 """Opacity of what loses its YES."""
 MOST_DOTS = 400
@@ -54,6 +54,7 @@ class Scale:
     Attributes:
         log: logarithmic.
         low, high: ends, in max_p_cf; of a logarithmic axis the rug of what lies below `LEAST` is left of `low`.
+        rug: where that rug is, on a logarithmic axis.
     """
 
     log: bool
@@ -64,15 +65,21 @@ class Scale:
         """Place on the axis."""
         if not self.log:
             return value
-        return math.log10(value) if value >= LEAST else math.log10(LEAST) - 0.3
+        return math.log10(value) if value >= LEAST else self.rug
+
+    @property
+    def rug(self) -> float:
+        """Place of what lies below `LEAST`."""
+        return math.log10(self.low) - 0.35
 
     @property
     def gammas(self) -> list[float]:
         """Thresholds in even steps over this axis, 0 and 1 among them."""
         if not self.log:
             return [round(0.01 * k, 2) for k in range(101)]
-        decades = round(-math.log10(self.low))
-        return [0.0, *(float(f"{10 ** (k / 10 - decades):.3g}") for k in range(10 * decades + 1))]
+        decades = -math.log10(self.low)
+        n = max(60, round(12 * decades))
+        return [0.0, *(float(f"{10 ** (decades * (k / n - 1)):.3g}") for k in range(n + 1))]
 
 
 def scale_of(scores: Any, gamma: float = 0.0) -> Scale:
@@ -80,10 +87,10 @@ def scale_of(scores: Any, gamma: float = 0.0) -> Scale:
     read = np.asarray(scores, dtype=float)
     read = read[~np.isnan(read)]
     shown = [*read.tolist(), *([gamma] if gamma > 0 else [])]
-    if not len(read) or read.min() >= LINEAR_FROM:
+    if (read[read > 0] >= LINEAR_FROM).all():
         low, high = (min(shown), max(shown)) if shown else (0.0, 1.0)
         pad = max(0.02, 0.06 * (high - low))
-        return Scale(False, max(0.0, low - pad), min(1.02, high + pad))
+        return Scale(False, max(-0.03, low - pad), min(1.03, high + pad))
     smallest = max(LEAST, min(v for v in [*shown, 1.0] if v > 0))
     return Scale(True, 10.0 ** math.floor(math.log10(smallest)), 10 ** min(0.05, math.log10(max(shown)) + 0.1))
 
@@ -118,9 +125,9 @@ def plot_swaps(
         own = read.loc[read["group"] == group, "max_p_cf"].to_numpy(dtype=float)
         _row(fig, own, row, group, scale, gamma, mode)
         words.append(_heading(own, row, group, gamma, mode))
-        low = int((own < LEAST).sum())
+        low = int((own < LEAST).sum()) if scale.log else 0
         if low:
-            words.append(_rug_words(low, row, mode))
+            words.append(_rug_words(low, row, scale, mode))
     if read.empty:
         say(fig, "no accepted sample has been checked yet", mode)
     else:
@@ -138,7 +145,7 @@ def _score_axis(fig: go.Figure, scale: Scale, *, rug: bool) -> None:
         fig.update_xaxes(range=[scale.low, scale.high], title=title, fixedrange=True)
         return
     ticks = [k for k in range(-5, 1) if 10.0**k >= scale.low * 0.99]
-    left = math.log10(LEAST) - 0.55 if rug else math.log10(scale.low) - 0.1
+    left = scale.rug - 0.25 if rug else math.log10(scale.low) - 0.1
     fig.update_xaxes(
         range=[left, math.log10(scale.high) + 0.07], tickmode="array", tickvals=ticks,
         ticktext=[f"{10.0**k:.{max(0, -k)}f}" for k in ticks], title=f"{title} (log)", fixedrange=True,
@@ -194,9 +201,9 @@ def _heading(own: Any, row: int, group: str, gamma: float, mode: Mode) -> dict[s
     }
 
 
-def _rug_words(low: int, row: int, mode: Mode) -> dict[str, Any]:
+def _rug_words(low: int, row: int, scale: Scale, mode: Mode) -> dict[str, Any]:
     return {
-        "x": math.log10(LEAST) - 0.3,
+        "x": scale.rug,
         "y": row + 0.02,
         "text": f"{count(low)} below<br>0.00001",
         "showarrow": False,
@@ -206,7 +213,7 @@ def _rug_words(low: int, row: int, mode: Mode) -> dict[str, Any]:
 
 def _gamma(fig: go.Figure, gamma: float, scale: Scale, mode: Mode) -> dict[str, Any]:
     """The dashed line, and its word above the plot on the side with room."""
-    at = scale.at(gamma) if gamma > 0 or not scale.log else math.log10(LEAST) - 0.5
+    at = scale.at(gamma) if gamma > 0 or not scale.log else scale.rug - 0.15
     ink = ROLES[mode]["ink"]
     fig.add_shape(type="line", x0=at, x1=at, y0=0, y1=1, yref="paper", line={"color": ink, "width": 2, "dash": "dash"})
     right = at > (scale.at(max(scale.low, LEAST)) + scale.at(scale.high)) / 2

@@ -39,7 +39,7 @@ def test_the_strip_has_every_read_sample_and_the_zeros_as_a_rug():
     fig = plot_swaps(swaps(), gamma=0.01)
     dots = [t for t in fig.data if t.type == "scatter"]
     assert [len(t.x) for t in dots] == [4, 2]
-    assert (dots[0].x < -5).sum() == 1
+    assert sum(x < -3 for x in dots[0].x) == 1  # left of the smallest one that is drawn, 0.001
     assert "1 below" in words(fig)
     assert "γ = 0.0100" in words(fig)
     assert fig.layout.shapes[0].x0 == pytest.approx(-2)
@@ -56,7 +56,7 @@ def test_the_axis_goes_to_the_data_and_what_lies_below_gamma_is_dimmed(scores):
     for trace in (t for t in fig.data if t.type == "scatter"):
         assert all(low < x < high for x in trace.x)
         assert [a < 0.5 for a in trace.marker.opacity] == [s < 0.3 for s in scores]
-    assert scale.log == (min(scores) < 0.01)
+    assert scale.log == any(0 < s < 0.01 for s in scores)
     shown = high - low
     assert scale.at(max(scores)) - scale.at(min(scores)) > 0.35 * shown
     steps = [scale.at(g) for g in scale.gammas if g >= scale.low]
