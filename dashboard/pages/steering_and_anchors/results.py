@@ -78,7 +78,7 @@ def hero(view: CapView, dataset: Dataset, busy: bool) -> None:
         if new and view.imported:
             ui.note("This run was imported, so its judge is not asked. Run the study here to try any alpha.")
         _texts(view, dataset, live, at, new)
-    ask = _ask(view, chosen) if new and chosen != start and not len(live) else None
+    ask = _ask(view, chosen) if new and abs(chosen - start) > step / 2 and not len(live) else None
     if ask and ask.error:
         with right:
             ui.show_error(ask.error, "This alpha could not be tried.")
