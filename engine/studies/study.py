@@ -154,6 +154,12 @@ class StudyConfig(BaseModel):
     level: float = Field(default=0.95, gt=0.5, lt=1)
 
 
+def quick_form(given: Mapping[str, Any], quick: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a study's quick form: its own in place of those given; of `limit` and `k_max` the lower one."""
+    lower = {k: min(quick[k], given[k]) for k in ("limit", "k_max") if k in quick and isinstance(given.get(k), int)}
+    return {**given, **quick, **lower}
+
+
 class Study:
     """One study. A subclass sets the class attributes and writes `run` and `summary`.
 

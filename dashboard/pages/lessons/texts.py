@@ -180,11 +180,10 @@ EMPTY = Lesson(
     "share of the cases does the verifier say that the answer is correct?",
     Guess("Share of master keys accepted, in %", "%", 0, 100, 1),
     Preset(
-        "Open Reference swap with both verifiers", SWAP,
-        {"verifier": JUDGE, "verifier_b": SHORTCUT, state.DATA: DEMO_VERIFICATION},
+        "Open Reference swap", SWAP, {state.JUDGE: JUDGE, state.DATA: DEMO_VERIFICATION},
     ),
     (
-        "Look at the tab Keys: which key is accepted most often?",
+        "Look at the tab By key: which key is accepted most often?",
         "Unread is no rejection: count what the verifier left without an answer.",
         "Move γ: what does removing the keys cost in correct answers?",
     ),
@@ -199,7 +198,7 @@ EMPTY = Lesson(
         "The shortcut verifier is vulnerable by construction: its adapter was trained to keep this shortcut.",
         Preset(
             "Open Reference swap with the shortcut verifier", SWAP,
-            {"verifier": SHORTCUT, "verifier_b": JUDGE, state.DATA: DEMO_VERIFICATION},
+            {state.JUDGE: SHORTCUT, state.DATA: DEMO_VERIFICATION},
         ),
     ),
 )  # fmt: skip
