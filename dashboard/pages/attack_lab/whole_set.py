@@ -232,6 +232,8 @@ def results(view: GridRun, dataset: Dataset, *, live: bool) -> None:
     """Results so far; while the run is going the records do not open, since the table is redrawn."""
     headline, rest = findings.run_sentences(view.metrics, findings.judge_name(view.judge))
     ui.headline(headline)
+    if view.manifest.get("state") != "done":
+        ui.note(f"{upper_first(findings.origin(view.manifest, recorded=view.recorded))}.")
     if warning := findings.unread_warning(view.metrics):
         ui.warn(warning)
     attacks = list(dict.fromkeys(view.shifts["attack"]))

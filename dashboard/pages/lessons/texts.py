@@ -79,7 +79,9 @@ class Lesson:
         sign: on which side of the null the effect lies, 1 or -1.
         effect, none: sentences on its judge where the effect is clear, and where it is not.
         paper, why: the paper's finding, and reasons for this judge to differ.
+        other: the turn.
         judge: the judge that answers.
+        known: a planted judge, whose number is known beforehand.
     """
 
     key: str
@@ -97,6 +99,7 @@ class Lesson:
     other: Other | None = None
     sign: int = 1
     judge: str = JUDGE
+    known: Other | None = None
 
 
 def _lab(label: str, judge: str, attack: str, tab: str = state.TAB_ONE) -> Preset:
@@ -327,22 +330,35 @@ TWO = Lesson(
     sign=-1,
 )
 
-CAREFUL_TURN = "Now the careful judge: the same base model, another training."
+CAREFUL_TURN = "Now the careful judge: another training of the small model."
 
 
 def retold(lesson: Lesson) -> Lesson:
-    """The lesson on the naive judge with the careful one as its turn, where a recorded run of the naive one answers."""
-    if lesson.judge != JUDGE or lesson is TWO or not find(lesson.measures[0], NAIVE, lesson.data, recorded_only=True):
+    """The lesson on the recorded judge that shows its effect most, with the careful judge as the turn.
+
+    It stays as it is where the careful judge alone is recorded.
+    """
+    if lesson.judge != JUDGE or lesson is TWO:
         return lesson
-    query = {key: NAIVE if value == JUDGE else value for key, value in lesson.preset.query.items()}
+    named = [NAIVE, SHORTCUT, *dict.fromkeys(judge for _, judge, _ in recorded_runs() if judge.startswith("hf:"))]
+    found = [(find(lesson.measures[0], judge, lesson.data, recorded_only=True), judge) for judge in named]
+    shown = [(one, judge) for one, judge in found if one]
+    clear = [(abs(one.row.value - one.row.null), judge) for one, judge in shown if one.side * lesson.sign > 0]
+    if not shown:
+        return lesson
+    judge = max(clear)[1] if clear else shown[0][1]
+    query = {key: judge if value == JUDGE else value for key, value in lesson.preset.query.items()}
     turn = Other(
         JUDGE,
-        "It has the same base model and the same prompts. Its training also showed it broken and foreign texts with "
-        "low scores.",
+        "It has the base model of the naive judge; its training also showed it broken and foreign texts with low "
+        "scores.",
         replace(lesson.preset, label="Open the page with the careful judge"),
         turn=CAREFUL_TURN,
     )
-    return replace(lesson, judge=NAIVE, preset=replace(lesson.preset, query=query), other=turn)
+    known = lesson.other if lesson.other and lesson.other.job else None
+    preset = replace(lesson.preset, query={state.JUDGE: judge, **query})
+    why = "The judges are small, ours follow recipes of our own, and the items are few."
+    return replace(lesson, judge=judge, preset=preset, other=turn, known=known, why=why)
 
 
 STRONG_MEASURES = (FIRST_SLOT, replace(FIRST_SLOT, studies=("recorded", "protocols"), pick={"metric": "first_slot"}))
