@@ -30,8 +30,10 @@ DEFAULT_DEFENSES = (NONE, "delimiters", "sandwich")
 
 
 def setup(judge: str, dataset: Dataset, *, busy: bool, seen: bool) -> None:
-    """The choices and the Run button, folded where a run is shown; while one is going the button says why it is off."""
-    with st.expander("Choose attacks and defenses, and run", expanded=not seen, key="setup", icon=":material/tune:"):
+    """The Run button with what it costs, and the choices, folded where a run is shown."""
+    row = st.container(horizontal=True, vertical_alignment="center", gap="small", key="run_row")
+    price = st.container()
+    with st.expander("Which attacks and defenses", expanded=not seen, key="setup", icon=":material/tune:"):
         left, right = st.columns(2, gap="medium")
         with left:
             attacks = _attacks()
@@ -39,13 +41,12 @@ def setup(judge: str, dataset: Dataset, *, busy: bool, seen: bool) -> None:
             limit = _limit(len(dataset.responses))
         with right:
             defenses = _defenses()
-        calls = limit * (1 + len(attacks)) * len(defenses)
-        missing = _missing(attacks, defenses, own_text)
-        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            run = st.button(
-                "Run", type="primary", icon=":material/play_arrow:", key="run", disabled=busy or bool(missing)
-            )
-            ui.note(missing or _cost(judge, dataset.dataset_id, limit, attacks, defenses, calls, busy=busy))
+    calls = limit * (1 + len(attacks)) * len(defenses)
+    missing = _missing(attacks, defenses, own_text)
+    with row:
+        run = st.button("Run", type="primary", icon=":material/play_arrow:", key="run", disabled=busy or bool(missing))
+        ui.note(missing or _cost(judge, dataset.dataset_id, limit, attacks, defenses, calls, busy=busy))
+    with price:
         ui.note(api_cost(judge, dataset, calls))
     if run:
         params = {
