@@ -1,4 +1,4 @@
-"""Markers without and with an attack: what is drawn is what the run measured, and nothing is drawn of what is missing."""
+"""Markers without and with an attack: drawn is what the run measured, and nothing of what is missing."""
 
 import math
 
