@@ -349,6 +349,7 @@ class JobManager:
         for ask in self._asks.values():
             ask.error = text
             ask.event.set()
+        self._asks.clear()
         if self._running:
             stopped = self._jobs[self._running].state == "cancelling"
             self._set(
