@@ -16,7 +16,6 @@ from collections import deque
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
-from pathlib import Path
 from typing import IO, Any, Literal
 
 from pydantic import TypeAdapter
@@ -409,8 +408,3 @@ def _manager_of(settings: Settings) -> JobManager:
 def manager() -> JobManager:
     """The process's manager; it outlives sessions and Streamlit's caches."""
     return _manager_of(get_settings())
-
-
-def worker_log(settings: Settings | None = None) -> Path:
-    """Where the worker's own messages go, for a bug report."""
-    return (settings or get_settings()).jobs / "worker.log"

@@ -20,9 +20,7 @@ def html_of(at) -> str:
 def go(app, page: str, **query: str):
     for key, value in query.items():
         app.query_params[key] = value
-    app.run()
-    if page != PAGES[0]:
-        app.switch_page(page).run()
+    app.switch_page(page).run()
     assert not app.exception, app.exception
     return app
 

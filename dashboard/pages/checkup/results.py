@@ -58,7 +58,7 @@ def link_of(probe: str, row: Mapping[str, object], judge: str, data_id: str) -> 
     about = {state.JUDGE: judge} | ({} if data_id in pair_sets() else {state.DATA: data_id})
     if probe in ("order", "ties", *_STYLES):
         style = arm.partition(":")[0] if isinstance(arm, str) else _STYLES.get(probe, "assertiveness")
-        query = about | {"protocols_part": "Whole set", STYLE: style}
+        query = about | {STYLE: style}
         return Preset("Open in Protocols and leaderboard", PROTOCOLS, query)
     if probe == "keys" and row.get("protocol") != Protocol.POINTWISE.value:
         return Preset("Open in Reference swap", SWAP, {FIRST: judge} | about)
@@ -72,7 +72,7 @@ def link_of(probe: str, row: Mapping[str, object], judge: str, data_id: str) -> 
         )
     if probe == "agreement":
         return Preset("Look at the responses in the Attack lab", LAB, about | {state.TAB: state.TAB_SET})
-    return Preset("Look at the prompt on the page Judge", CARD, about)
+    return Preset("Look at the prompt on Judge", CARD, about)
 
 
 POLL_S = 4.0

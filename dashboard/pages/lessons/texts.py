@@ -110,7 +110,7 @@ def _lab(label: str, judge: str, attack: str, tab: str = state.TAB_ONE) -> Prese
 
 
 def _protocols(label: str, judge: str, style: str) -> Preset:
-    query = {state.JUDGE: judge, state.DATA: DEMO_INSTRUCTION, "protocols_part": "Whole set", "protocols_style": style}
+    query = {state.JUDGE: judge, state.DATA: DEMO_INSTRUCTION, "protocols_style": style}
     return Preset(label, PROTOCOLS, query)
 
 
@@ -183,11 +183,10 @@ EMPTY = Lesson(
     "share of the cases does the verifier say that the answer is correct?",
     Guess("Share of master keys accepted, in %", "%", 0, 100, 1),
     Preset(
-        "Open Reference swap with both verifiers", SWAP,
-        {"verifier": JUDGE, "verifier_b": SHORTCUT, state.DATA: DEMO_VERIFICATION},
+        "Open Reference swap", SWAP, {state.JUDGE: JUDGE, state.DATA: DEMO_VERIFICATION},
     ),
     (
-        "Look at the tab Keys: which key is accepted most often?",
+        "Look at the tab By key: which key is accepted most often?",
         "Unread is no rejection: count what the verifier left without an answer.",
         "Move γ: what does removing the keys cost in correct answers?",
     ),
@@ -202,7 +201,7 @@ EMPTY = Lesson(
         "The shortcut verifier is vulnerable by construction: its adapter was trained to keep this shortcut.",
         Preset(
             "Open Reference swap with the shortcut verifier", SWAP,
-            {"verifier": SHORTCUT, "verifier_b": JUDGE, state.DATA: DEMO_VERIFICATION},
+            {state.JUDGE: SHORTCUT, state.DATA: DEMO_VERIFICATION},
         ),
     ),
 )  # fmt: skip
@@ -385,7 +384,7 @@ def _strong(judge: str, data: str, measure: Measure) -> Lesson:
         Guess("Share of verdicts for the first slot, in %", "%", 0, 100, 1),
         Preset(
             "Open Protocols and leaderboard with its verdicts", PROTOCOLS,
-            {state.JUDGE: judge, state.DATA: data, "protocols_part": "Whole set"},
+            {state.JUDGE: judge, state.DATA: data},
         ),
         (
             "Is a large model above such things? Write down what you expect before you look.",
