@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from dashboard import state
-from dashboard.linked_run import recorded_runs
+from dashboard.linked_run import RUN, RUNS_PAGE, recorded_runs, runs_of
 from dashboard.measured import FIRST_SLOT, GAIN, KEYS, LEARNED, Measure, behind, find, flips, shift
 from engine.data.comparisons import DEMO_PAIRS
 from engine.data.store import DEMO_DIALOGUE, DEMO_INSTRUCTION, DEMO_VERIFICATION
@@ -360,39 +360,45 @@ def retold(lesson: Lesson) -> Lesson:
     return replace(lesson, judge=judge, preset=preset, other=turn, known=known, why=why)
 
 
-STRONG_MEASURES = (FIRST_SLOT, replace(FIRST_SLOT, studies=("recorded", "protocols"), pick={"metric": "first_slot"}))
+STRONG_MEASURES = (FIRST_SLOT, replace(FIRST_SLOT, studies=("recorded",), pick={"metric": "first_slot"}))
+TURNS = Measure(
+    "Pairs with the same winner in both orders", ("recorded",), {"metric": "order_agreement"}, "%", 0, 100, 100,
+    "all of them", PROTOCOLS,
+)  # fmt: skip
 BUNDLED = ("bundled:", "planted:", "hf:", "path:")
 
 
 def strong() -> Lesson | None:
     """The lesson on a strong judge's order of answers; None while the library holds no recorded verdicts of one."""
-    for kind, judge, data in recorded_runs():
-        if kind not in ("protocols", "recorded") or not judge or judge.startswith(BUNDLED):
-            continue
+    known = [one for one in recorded_runs() if one[0] in ("protocols", "recorded") and one[1]]
+    known = [one for one in known if not one[1].startswith(BUNDLED)]
+    for kind, judge, data in sorted(known, key=lambda one: GPT4 not in one[1].casefold()):
         for measure in STRONG_MEASURES:
             if find(measure, judge, data, recorded_only=True):
-                return _strong(judge, data, measure)
+                return _strong(kind, judge, data, measure)
     return None
 
 
-def _strong(judge: str, data: str, measure: Measure) -> Lesson:
+GPT4 = "gpt-4"
+
+
+def _strong(kind: str, judge: str, data: str, measure: Measure) -> Lesson:
+    run = next(runs_of(kind, judge, data), "")
+    named = "GPT-4" if GPT4 in judge.casefold() else "A strong judge"
     return Lesson(
         "strong",
-        "GPT-4 and the order of answers",
-        "A strong judge that everybody knows compared pairs of answers, each pair in both orders; its verdicts are "
-        "recorded. In what share of them does the answer shown first win?",
+        f"{named} and the order of answers",
+        f"{named} compared pairs of answers, each pair in both orders; its verdicts are published. In what share of "
+        "them does the answer shown first win?",
         Guess("Share of verdicts for the first slot, in %", "%", 0, 100, 1),
-        Preset(
-            "Open Protocols and leaderboard with its verdicts", PROTOCOLS,
-            {state.JUDGE: judge, state.DATA: data},
-        ),
+        Preset("Open the run of its verdicts", RUNS_PAGE, {RUN: run}),
         (
             "Is a large model above such things? Write down what you expect before you look.",
-            "A share near 50 % can hide verdicts that turn with the order: look at how many pairs do.",
+            "A share near 50 % can hide verdicts that turn with the order: look at how many pairs keep their winner.",
             "Its verdicts are facts of the record; nothing is asked here.",
         ),
         data,
-        (measure,),
+        (measure, TURNS),
         "even a strong judge prefers a slot",
         "a preference for a slot is not seen on average, which does not say that no verdict turns with the order",
         "Tripathi, Wadhwa, Durrett and Niekum 2025 leave GPT judges out for their bias of position.",
@@ -405,7 +411,7 @@ def _strong(judge: str, data: str, measure: Measure) -> Lesson:
             turn="Now the smallest judge of this project.",
         ),
         judge=judge,
-    )  # fmt: skip
+    )
 
 
 FIXED: tuple[Lesson, ...] = (FOOL, TWO, SLOT, EMPTY, SUFFIX, LOUDER, AUDITED)
