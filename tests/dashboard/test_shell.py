@@ -104,7 +104,7 @@ def test_the_recorded_answer_stands_until_the_live_one_is_there(app, monkeypatch
 
     ask = Ask(step="Loading the judge")
     monkeypatch.setattr(one, "PATIENCE_S", 0.0)
-    monkeypatch.setattr(JobManager, "begin", lambda *_: ("x", ask))
+    monkeypatch.setattr(JobManager, "begin", lambda *_: ask)
     at = go(app, LAB, attack="bed", response="d01-off-topic", defense="delimiters")
     verdicts = runs.open_run(get_settings().assets / "demo" / "dialogue", "naive").table("verdicts")
     own = verdicts[verdicts["response_id"] == "d01-off-topic"].set_index(["attack", "defense"])["score"]

@@ -197,15 +197,10 @@ def _body(view: GridRun, dataset: Dataset, response_id: str, attack: str, defens
         show_verbatim(context, label="The context")
     if st.button("Open in the live view", icon=":material/bolt:", key="open_live"):
         own_text = str(view.manifest.get("config", {}).get("own_text") or "")
-        state.after_rerun(
-            {
-                state.RESPONSE: response_id,
-                state.ATTACK: attack,
-                state.DEFENSE: defense,
-                state.OWN_TEXT: own_text,
-                state.TAB: state.TAB_ONE,
-            }
-        )
+        for key, arm in ((state.ATTACK, attack), (state.DEFENSE, defense)):
+            st.session_state.pop(key, None)  # read from the address anew, with all their options
+            st.query_params[key] = arm
+        state.after_rerun({state.RESPONSE: response_id, state.OWN_TEXT: own_text, state.TAB: state.TAB_ONE})
         state.close_record()
         st.rerun()
 
