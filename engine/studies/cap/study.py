@@ -39,6 +39,8 @@ class CapConfig(BaseModel):
         defenses: arms; options as in `perplexity?threshold=84` are allowed, and a threshold named so is kept.
         fit_perplexity: the arm `perplexity` without a threshold takes those of best F1 on the training contexts, one
             fitted against learned phrases and one against prompt attacks; else the stock threshold.
+        pool: how candidates are asked for: `mixed` takes plain, good and poor prompts at several temperatures and
+            drafts degraded by rule; `plain` the plain prompt alone, as in the paper (temperatures: `tutor.PLAIN`).
         deflate: every attack that has a direction is also tried the other way, on a rival's response.
         learned_words: length of a suffix learned on this judge, on responses of the training contexts; 0 learns none.
         learned_candidates: words tried at each step of that search, chosen by gradient.
@@ -60,6 +62,7 @@ class CapConfig(BaseModel):
     learned_through_cap: bool = False
     defenses: tuple[str, ...] = ARMS
     fit_perplexity: bool = True
+    pool: Literal["mixed", "plain"] = "mixed"
     candidates: int = Field(default=12, ge=2, le=200)
     high_percentile: float = Field(default=80, gt=0, le=100)
     low_percentile: float = Field(default=20, ge=0, lt=100)

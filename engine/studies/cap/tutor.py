@@ -7,9 +7,11 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from engine.core.cache import CallCache, reply_key
 from engine.core.errors import InputError
@@ -30,7 +32,7 @@ from engine.stats.projection import pca, umap_map
 from engine.steering.activations import blocks, last_activations
 from engine.steering.decode import decode, prompt_ids, repetition, text_perplexities
 from engine.steering.references import Thresholds, anchor_key, degraded, retained, thresholds_of
-from engine.steering.separability import LayerSeparability, by_layer, halves
+from engine.steering.separability import Bools, LayerSeparability, by_layer, halves
 from engine.steering.vectors import (
     LEAST_TEXTS,
     SIDES,
@@ -239,6 +241,12 @@ RECIPE: tuple[tuple[str, float], ...] = (
     ("plain", 0.7), ("plain", 1.0), ("good", 0.7), ("poor", 1.0), ("plain", 1.4), ("degraded", 0.7),
 )  # fmt: skip
 """Prompts and temperatures of a context's candidates, repeated: a pool of one temperature alone has little contrast."""
+PLAIN: tuple[tuple[str, float], ...] = (("plain", 0.7), ("plain", 1.0))
+"""The paper's way: the tutor is asked plainly, and its texts differ by chance alone. It states no temperature."""
+RECIPES = {"mixed": RECIPE, "plain": PLAIN}
+DEGRADED = "degraded"
+WRITTEN = "pca-written"
+"""Space of the separability after PCA of the texts that the tutor wrote, those degraded by a rule left out."""
 
 
 @dataclass(frozen=True)
@@ -291,6 +299,7 @@ def find_standards(
     is_high, groups = (kept["side"] == "high").to_numpy(), kept["item_id"].to_numpy()
     spaces = by_layer(activations, is_high, groups, components=config.components, seed=config.seed, level=config.level)
     best = int(np.nanargmax(spaces["pca"].fitted)) + 1
+    written = _written_only(config, activations, is_high, groups, (kept["source"] != DEGRADED).to_numpy())
     layer = config.layer or best
     standards = standards_of(activations[layer - 1], is_high, layer)
     fit = halves(groups, is_high, config.seed)
@@ -301,7 +310,7 @@ def find_standards(
     return Trained(
         texts=texts,
         thresholds=thresholds,
-        layers=_layer_table(list(spaces.values())),
+        layers=_layer_table([*spaces.values(), *written]),
         points=_points(kept, activations),
         standards=standards,
         prompts_end=ends[layer - 1].astype(np.float64),
@@ -310,20 +319,40 @@ def find_standards(
     )
 
 
+def _written_only(
+    config: CapConfig, activations: Floats, is_high: Bools, groups: NDArray[Any], written: Bools
+) -> list[LayerSeparability]:
+    """Separability without the degraded texts, which differ from the others by corruption and not by standard.
+
+    Empty where no text was degraded, or where too few are left for two halves with both sides.
+    """
+    if written.all():
+        return []
+    try:
+        found = by_layer(
+            activations[:, written], is_high[written], groups[written],
+            components=config.components, seed=config.seed, level=config.level,
+        )  # fmt: skip
+    except InputError:
+        return []
+    return [replace(found["pca"], space=WRITTEN)]
+
+
 def _pool(
     config: CapConfig, contexts: Sequence[Request], pool: int, tutor: Tutor, judge: Judge, progress: Progress
 ) -> pd.DataFrame:
     """One pool: candidates of every context, and the undefended judge's scores of them."""
     limit = limit_of(contexts[0].task, config.new_tokens)
-    wanted = [(r, k, *RECIPE[k % len(RECIPE)]) for r in contexts for k in range(config.candidates)]
+    recipe = RECIPES[config.pool]
+    wanted = [(r, k, *recipe[k % len(recipe)]) for r in contexts for k in range(config.candidates)]
     seeds = [_seed(config.seed, pool, r.item_id, k) for r, k, _, _ in wanted]
     asks = [
-        tutor.drawn(prompt_of(r, "plain" if source == "degraded" else source), heat, seed, limit)
+        tutor.drawn(prompt_of(r, "plain" if source == DEGRADED else source), heat, seed, limit)
         for (r, _, source, heat), seed in zip(wanted, seeds, strict=True)
     ]
     drafts = [d.text for d in tutor.write(asks, limit, None, progress.part(len(asks)))]
     texts = [
-        degraded(text, drafts[(i + config.candidates) % len(drafts)], seed) if source == "degraded" else text
+        degraded(text, drafts[(i + config.candidates) % len(drafts)], seed) if source == DEGRADED else text
         for i, (text, seed, (_, _, source, _)) in enumerate(zip(drafts, seeds, wanted, strict=True))
     ]
     requests = [replace(q, defense="none") for q in with_text([r for r, *_ in wanted], texts)]

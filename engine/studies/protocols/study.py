@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from engine.attacks.distractors import DISTRACTORS, PLACEBO
+from engine.attacks.distractors import DISTRACTORS, MORE_PLACEBOS, PLACEBO
 from engine.runs.folder import RunFolder
 from engine.studies.protocols.metrics import TieRule, View
 from engine.studies.study import Context, Quick, Study, Summary
@@ -20,7 +20,8 @@ class ProtocolsConfig(BaseModel):
 
     Attributes:
         distractors: styles, each with its strength where that is not 1, for example `assertiveness:0.5`.
-        placebo: judge the neutral paraphrase too.
+        placebo: judge the neutral paraphrase too, which flips are netted by.
+        placebos: further ones (`MORE_PLACEBOS`): their own flips, and the distractors' less theirs.
         rewriter: `rules`, or the spec of a model.
         boards: distractors that the leaderboard is measured with.
         lowest: number of systems, from the lowest, that are rewritten for it.
@@ -41,6 +42,7 @@ class ProtocolsConfig(BaseModel):
     data: str
     distractors: tuple[str, ...] = DISTRACTORS
     placebo: bool = True
+    placebos: tuple[str, ...] = ()
     rewriter: str = "rules"
     boards: tuple[str, ...] = ("assertiveness",)
     lowest: int = Field(default=3, ge=1)
@@ -58,11 +60,18 @@ class ProtocolsConfig(BaseModel):
     seed: int = 0
     level: float = Field(default=0.95, gt=0.5, lt=1)
 
+    @field_validator("placebos")
+    @classmethod
+    def _known(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        if wrong := [name for name in names if name not in MORE_PLACEBOS]:
+            raise ValueError(f"{wrong[0]!r} is no further placebo; allowed: {', '.join(MORE_PLACEBOS)}")
+        return tuple(dict.fromkeys(names))
+
     @property
     def arms(self) -> list[str]:
-        """Every arm with rewritten texts, the placebo last."""
+        """Every arm with rewritten texts, the placebos last."""
         placebo = (PLACEBO,) if self.placebo else ()
-        return list(dict.fromkeys((*self.distractors, *self.boards, *placebo)))
+        return list(dict.fromkeys((*self.distractors, *self.boards, *placebo, *self.placebos)))
 
     @property
     def view(self) -> View:
