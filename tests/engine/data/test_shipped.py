@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,9 +13,9 @@ from engine.core.schema import Protocol
 from engine.core.settings import get_settings
 from engine.data.comparisons import DEMO_LLMBAR, DEMO_PAIRS, load_comparisons, require_texts
 from engine.data.embeddings import SPEC, _unpacked, list_embeddings, load_embeddings, packed
-from engine.data.recordings import shipped_recordings
+from engine.data.recordings import recording_file, shipped_recordings
 from engine.judges.base import no_checkpoint
-from engine.judges.recorded import make_recorded
+from engine.judges.recorded import make_recorded, read_spec
 from engine.judges.registry import judges_for, make_judge
 from engine.runs.folder import create_run
 from engine.stats.agreement import first_slot_rate, order_agreement
@@ -41,13 +43,23 @@ def test_llmbar_has_its_pairs_types_and_labels_and_none_of_its_texts(pairs):
     )
 
 
-@pytest.mark.parametrize("found", shipped_recordings(), ids=lambda f: f.title)
-def test_a_listed_judge_opens_and_holds_as_many_verdicts_as_it_says(found, settings):
-    assert judges_for(Protocol.PAIRWISE)[found.spec].title == found.title
-    assert found.spec not in judges_for(Protocol.POINTWISE)
-    recording = make_judge(found.spec, settings).recording
-    assert recording.n_calls == found.n
-    assert recording.layout.protocol is Protocol.PAIRWISE
+@lru_cache
+def verdicts_of(spec):
+    """Read once: the file has the verdicts of all judges."""
+    return make_recorded(spec).recording.verdicts
+
+
+def test_the_listed_judges_are_in_the_files_with_as_many_verdicts_as_they_say():
+    listed = judges_for(Protocol.PAIRWISE)
+    for found in shipped_recordings():
+        assert listed[found.spec].title == found.title
+        assert found.spec not in judges_for(Protocol.POINTWISE)
+        name, chosen = read_spec(found.spec)
+        table = pd.read_parquet(recording_file(name))
+        for column, value in chosen.where.items():
+            table = table[table[column] == value]
+        assert len(table) * (2 if "outcome_ba" in table else 1) == found.n
+    assert len(verdicts_of(GPT4)) == next(f.n for f in shipped_recordings() if f.spec == GPT4)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +73,7 @@ def test_a_listed_judge_opens_and_holds_as_many_verdicts_as_it_says(found, setti
 )  # fmt: skip
 def test_accuracy_and_agreement_of_orders_are_those_that_the_authors_counted(judge, kind, right, agree):
     """Their statistics.json of each evaluator beside the data (correct_average, equal), prompt Vanilla."""
-    verdicts = make_recorded(f"recorded:{DEMO_LLMBAR}?judge={judge}&prompt=Vanilla").recording.verdicts
+    verdicts = verdicts_of(f"recorded:{DEMO_LLMBAR}?judge={judge}&prompt=Vanilla")
     table = pd.read_parquet(get_settings().assets / "demo" / "llmbar" / "pairs.parquet").set_index("comparison_id")
     pair = verdicts["response_id"].str.removesuffix(":a")
     own = verdicts[(pair.map(table["type"]) == kind).to_numpy()]
