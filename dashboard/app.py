@@ -14,14 +14,17 @@ st.logo(Path(__file__).with_name("logo.svg"), size="large")
 ui.apply_style()
 require_login()
 page = st.navigation(
-    [
-        st.Page(file, title=title, icon=f":material/{icon}:", url_path=url, default=not url)
-        for file, (title, icon, url) in linked_run.PAGES.items()
-    ],
+    {
+        group: [
+            st.Page(file, title=title, icon=f":material/{icon}:", url_path=url, default=not url)
+            for file, (title, icon, url) in pages.items()
+        ]
+        for group, pages in linked_run.GROUPS.items()
+    },
     expanded=True,  # thirteen pages: none hides behind "view more"
 )
 linked_run.arrive(page.title)
-rail()
+rail(page.title)
 pinned_bar(page.title)
 page.run()
 machine()  # after the page, which may have woken the judge

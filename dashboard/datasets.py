@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from operator import attrgetter
+from pathlib import Path
+from types import FunctionType
+from typing import TypeVar
 
 import streamlit as st
 
 from dashboard import state, ui
 from engine.core.errors import EngineError
+from engine.core.schema import Task
 from engine.core.settings import get_settings
-from engine.data.comparisons import DEMO_SETS, Comparisons, list_comparisons, load_comparisons
-from engine.data.dataset import Dataset, summarize
-from engine.data.store import DEMO_NAMES, list_datasets, load_dataset, save_dataset
+from engine.data.comparisons import DEMO_PAIRS, DEMO_SETS, Comparisons, list_comparisons, load_comparisons
+from engine.data.dataset import Dataset, content_digest, summarize
+from engine.data.raw import Problem
+from engine.data.store import DEMO_DIALOGUE, DEMO_NAMES, list_datasets, load_dataset, save_dataset
 from engine.plots.text import plural
+
+DEMO_TITLES = frozenset({*DEMO_NAMES, *DEMO_SETS})
+"""Ids of the data that ship with the project."""
 
 
 def digest(content: bytes) -> str:
@@ -26,10 +36,12 @@ def save(dataset: Dataset) -> None:
     save_dataset(dataset, get_settings().datasets)
 
 
-@st.cache_resource(max_entries=4, show_spinner=False)
-def _dataset(dataset_id: str, root: str) -> Dataset:
-    del root  # part of the cache key only
-    return load_dataset(dataset_id, get_settings().datasets)
+Opened = TypeVar("Opened", Dataset, Comparisons)
+
+
+@st.cache_resource(max_entries=8, show_spinner=False, hash_funcs={FunctionType: attrgetter("__name__")})
+def _opened(load: Callable[[str, Path], Opened], data_id: str, root: Path) -> Opened:
+    return load(data_id, root)
 
 
 def dataset(dataset_id: str) -> Dataset:
@@ -38,7 +50,7 @@ def dataset(dataset_id: str) -> Dataset:
     Raises:
         InputError: there is none of that id, or it is damaged.
     """
-    return _dataset(dataset_id, str(get_settings().datasets))
+    return _opened(load_dataset, dataset_id, get_settings().datasets)
 
 
 def dataset_titles() -> dict[str, str]:
@@ -52,11 +64,20 @@ def dataset_titles() -> dict[str, str]:
     return titles
 
 
+def titles() -> dict[str, str]:
+    """Id and title of everything the rail offers: sets of responses, then sets of pairs."""
+    return dataset_titles() | pair_sets()
+
+
+def count_line(data_id: str) -> str:
+    """The data in one line for the rail; empty where they cannot be opened, which the page itself reports."""
+    return _count_line(data_id, data_id in pair_sets())
+
+
 @st.cache_data(max_entries=64, show_spinner=False)
-def count_line(dataset_id: str) -> str:
-    """The data set in one line for the rail; empty where it cannot be opened, which the page itself reports."""
+def _count_line(data_id: str, paired: bool) -> str:
     try:
-        return counts(dataset(dataset_id))
+        return pairs(data_id).counts() if paired else counts(dataset(data_id))
     except EngineError:
         return ""
 
@@ -76,43 +97,182 @@ def counts(dataset: Dataset) -> str:
 
 
 def chosen_dataset() -> Dataset | None:
-    """The data set of the rail; None, with the reason on the page, where it cannot be opened."""
+    """The data set of the rail; the demo under a banner where pairs are chosen.
+
+    None, with the reason on the page, where it cannot be opened.
+    """
+    chosen = state.text(state.DATA)
+    if chosen in pair_sets():
+        demo_banner(DEMO_DIALOGUE, "these are pairs, and this page takes single responses.")
+        return dataset(DEMO_DIALOGUE)
     try:
-        return dataset(state.text(state.DATA))
+        return dataset(chosen)
     except EngineError as error:
         ui.show_error(error, "The chosen data cannot be opened.")
         ui.nothing_yet("Choose other data on the left, or upload the file again.", "pages/data/page.py", "Data")
         return None
 
 
-def suitable_dataset(suits: Callable[[Dataset], bool], demo: str, *, said: str, label: str, key: str) -> Dataset | None:
-    """The data set of the rail where it suits the page, else a demo set with a button to choose it; None as above.
+def chosen_pairs() -> Comparisons | None:
+    """The pairs of the rail; the demo pairs, said in a banner, where responses are chosen; None as above."""
+    chosen = state.text(state.DATA)
+    if chosen not in pair_sets():
+        demo_banner(DEMO_PAIRS, "this page takes pairs of responses, some with a person's choice.")
+        chosen = DEMO_PAIRS
+    try:
+        return pairs(chosen)
+    except EngineError as error:
+        ui.show_error(error, "These pairs cannot be opened.")
+        return None
+
+
+def suitable_dataset(
+    suits: Callable[[Dataset], bool], demo: str, *, said: str, mends: Sequence[ui.Mend] = ()
+) -> Dataset | None:
+    """The data set of the rail where it suits the page, else a demo set under a banner; None as above.
 
     Args:
         suits: true for data that the page can use.
         demo: id of the demo set.
-        said: why the demo set is shown.
-        label: of the button.
-        key: of the button.
+        said: why the chosen data do not suit: the end of a sentence.
+        mends: what makes them suit; by default the page Data.
     """
-    chosen = chosen_dataset()
-    if chosen is None or suits(chosen):
-        return chosen
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        ui.note(said)
-        st.button(label, key=key, on_click=state.choose_data, args=(demo,))
+    chosen = state.text(state.DATA)
+    if chosen not in pair_sets():
+        held = chosen_dataset()
+        if held is None or suits(held):
+            return held
+    demo_banner(demo, said, mends)
     return dataset(demo)
+
+
+def demo_banner(demo: str, reason: str, mends: Sequence[ui.Mend] = ()) -> None:
+    """The banner of a page that shows a demo set in place of the data chosen on the left.
+
+    Args:
+        demo: id of the set that is shown.
+        reason: why: the end of a sentence.
+        mends: ways to the user's own data; by default the page Data.
+    """
+    chosen = state.text(state.DATA)
+    name = titles().get(chosen, chosen)
+    use_demo = ui.Mend("Use the demo", lambda: _use(demo))
+    own = () if chosen in DEMO_TITLES else (*mends, *(() if mends else (ui.Mend("Use my data", open_data_page),)))
+    ui.banner(f"You see the demo, not “{name}”: {reason}", (*own, use_demo), key=f"demo_{demo}")
+
+
+def _use(data_id: str) -> None:
+    state.choose_data(data_id)
+    st.rerun()
+
+
+def open_data_page() -> None:
+    """Go to the page Data."""
+    st.switch_page("pages/data/page.py")
+
+
+# What a data set lacks for a page, and the buttons that mend it.
+
+TASKS = {
+    Task.DIALOGUE: "Dialogue: the next reply",
+    Task.SUMMARY: "Summary of a text",
+    Task.QUESTION: "Answer to a question",
+    Task.INSTRUCTION: "Following an instruction",
+    Task.VERIFICATION: "Answer checked against a reference",
+}
+"""What the responses were asked to be."""
+LABELLED = 10
+"""Responses that a person scores before a page with human anchors can use them."""
+
+
+def map_mend(field: str) -> ui.Mend:
+    """A button to the page Data, where the column that holds a field is chosen."""
+    return ui.Mend(f"Choose the column: {field}", open_data_page)
+
+
+def task_mend(held: Dataset, task: Task) -> ui.Mend:
+    """A button that makes the data's task another one."""
+    return ui.Mend(f"Take it as: {TASKS[task].lower()}", lambda: _use(change_task(held, task)))
+
+
+def demo_mend(demo: str, label: str = "Use the demo") -> ui.Mend:
+    """A button that chooses a demo set."""
+    return ui.Mend(label, lambda: _use(demo))
+
+
+def label_mend(held: Dataset) -> ui.Mend:
+    """A button that lets the user score ten responses here."""
+    return ui.Mend(f"Score {min(LABELLED, len(held.responses))} responses now", lambda: _labelling(held.dataset_id))
+
+
+def change_task(held: Dataset, task: Task) -> str:
+    """Save the data under another task; returns the id, which is another one since verdicts differ by task."""
+    items = held.items.assign(task=str(task))
+    made = replace(
+        held, items=items, task=str(task), dataset_id=content_digest(items, held.responses), problems=_no_errors(held)
+    )
+    save(made)
+    return made.dataset_id
+
+
+def _no_errors(held: Dataset) -> list[Problem]:
+    return [problem for problem in held.problems if problem.severity != "error"]
+
+
+def task_box(dataset_id: str) -> None:
+    """Choice of the task of the user's own data, for the rail."""
+    try:
+        held = dataset(dataset_id)
+    except EngineError:
+        return
+    key = f"task_of_{dataset_id}"
+    state.seed(key, list(TASKS), held.task)
+    chosen = Task(ui.pick("The responses are", list(TASKS), key=key, title=lambda task: TASKS[Task(task)]))
+    if chosen != held.task:
+        _use(change_task(held, chosen))
+
+
+@st.dialog("Score some responses", width="medium")
+def _labelling(dataset_id: str) -> None:
+    """One response after the other; the last one saves them as human scores of a data set of its own."""
+    held, key = dataset(dataset_id), f"labels_{dataset_id}"
+    given: dict[str, float] = st.session_state.setdefault(key, {})
+    wanted = spread(held, LABELLED)
+    open_ones = [r for r in wanted if r not in given]
+    if open_ones:
+        row = held.responses.set_index("response_id").loc[open_ones[0]]
+        context = held.items.set_index("item_id").loc[row["item_id"], "context"]
+        ui.note(f"{len(given) + 1} of {len(wanted)}: how good is this response?")
+        if isinstance(context, str) and context:
+            ui.show_verbatim(context, label="The context")
+        ui.show_verbatim(str(row["text"]), label="The response")
+        score = st.segmented_control("Score, 1 is worst", [1, 2, 3, 4, 5], key=f"{key}_{open_ones[0]}")
+        if score is not None:
+            given[open_ones[0]] = float(score)
+            st.rerun(scope="fragment")
+        return
+    responses = held.responses.copy()
+    own = responses["response_id"].map(given)
+    responses["human_score"] = own.fillna(responses["human_score"])
+    made = replace(
+        held, responses=responses, dataset_id=content_digest(held.items, responses), problems=_no_errors(held)
+    )
+    save(made)
+    st.session_state.pop(key, None)
+    _use(made.dataset_id)
+
+
+def spread(held: Dataset, most: int) -> list[str]:
+    """Ids of responses that are spread evenly over the file, at most so many, unlabelled ones first."""
+    rows = held.responses[held.responses["human_score"].isna()]
+    ids = (rows if len(rows) >= most else held.responses)["response_id"].tolist()
+    step = max(1, len(ids) // most)
+    return [str(one) for one in ids[::step][:most]]
 
 
 def pair_sets() -> dict[str, str]:
     """Id and title of every set of pairs, the bundled ones first."""
     return {demo: pairs(demo).name for demo in DEMO_SETS} | list_comparisons(get_settings().comparisons)
-
-
-@st.cache_resource(max_entries=4, show_spinner=False)
-def _pairs(set_id: str, root: str) -> Comparisons:
-    del root  # part of the cache key only
-    return load_comparisons(set_id, get_settings().comparisons)
 
 
 def pairs(set_id: str) -> Comparisons:
@@ -121,4 +281,4 @@ def pairs(set_id: str) -> Comparisons:
     Raises:
         InputError: there is none of that id, or it is damaged.
     """
-    return _pairs(set_id, str(get_settings().comparisons))
+    return _opened(load_comparisons, set_id, get_settings().comparisons)

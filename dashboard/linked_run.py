@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import streamlit as st
@@ -20,22 +21,31 @@ from engine.runs.library import RECORDED
 from engine.studies.registry import find_study, study_named, study_of_manifest
 
 RUN, SELECTED = "run", "selected"
-PAGES = {
-    "pages/start/page.py": ("Start", "home", ""),
-    "pages/lessons/page.py": ("Lessons", "school", "lessons"),
-    "pages/judge_card/page.py": ("Judge card", "edit_note", "judge-card"),
-    "pages/data/page.py": ("Data", "table", "data"),
-    "pages/checkup/page.py": ("Check-up", "stethoscope", "check-up"),
-    "pages/attack_lab/page.py": ("Attack lab", "bolt", "attack-lab"),
-    "pages/steering_and_anchors/page.py": ("Steering and anchors", "explore", "steering-and-anchors"),
-    "pages/reference_swap/page.py": ("Reference swap", "swap_horiz", "reference-swap"),
-    "pages/transport_audit/page.py": ("Transport audit", "balance", "transport-audit"),
-    "pages/protocols/page.py": ("Protocols and leaderboard", "leaderboard", "protocols"),
-    "pages/runs/page.py": ("Runs", "folder_open", "runs"),
-    "pages/report/page.py": ("Report", "description", "report"),
-    "pages/methods/page.py": ("Methods", "functions", "methods"),
+GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
+    "Set up": {
+        "pages/start/page.py": ("Start", "home", ""),
+        "pages/data/page.py": ("Data", "table", "data"),
+        "pages/judge_card/page.py": ("Judge", "gavel", "judge-card"),
+    },
+    "Try": {
+        "pages/attack_lab/page.py": ("Attack lab", "bolt", "attack-lab"),
+        "pages/checkup/page.py": ("Check-up", "stethoscope", "check-up"),
+    },
+    "Papers": {
+        "pages/steering_and_anchors/page.py": ("Steering and anchors", "explore", "steering-and-anchors"),
+        "pages/reference_swap/page.py": ("Reference swap", "swap_horiz", "reference-swap"),
+        "pages/transport_audit/page.py": ("Transport audit", "balance", "transport-audit"),
+        "pages/protocols/page.py": ("Protocols and leaderboard", "leaderboard", "protocols"),
+    },
+    "Results": {
+        "pages/runs/page.py": ("Runs", "folder_open", "runs"),
+        "pages/report/page.py": ("Report", "description", "report"),
+        "pages/what_holds/page.py": ("What holds", "fact_check", "what-holds"),
+        "pages/lessons/page.py": ("Lessons", "school", "lessons"),
+    },
 }
-"""Every page's file, in the order of the navigation: title, icon, end of its address."""
+"""The menu: each group's pages by file, with title, icon and end of the address."""
+PAGES = {file: named for group in GROUPS.values() for file, named in group.items()}
 TITLES = {file: title for file, (title, *_) in PAGES.items()}
 RUNS_PAGE = "pages/runs/page.py"
 _PIN, _HANDLED, _MISSING, _SINCE = "run_pinned", "run_handled", "run_missing", "run_since"
@@ -81,16 +91,19 @@ def place_of(run: RunView) -> Place:
 def _pages(judge: str, data: str) -> dict[str, Place]:
     """Kinds of studies that have a page, and what shows a run of this judge on these data there."""
     both = {state.JUDGE: judge, state.DATA: data}
-    checked = {"check_data": data} if data in pair_sets() else {"check_data": "left", state.DATA: data}
     return {
         "attack_grid": Place("pages/attack_lab/page.py", both, {state.TAB: state.TAB_SET}),
         "learned_suffix": Place("pages/attack_lab/page.py", both, {state.TAB: state.TAB_SUFFIX}),
         "perplexity_threshold": Place("pages/attack_lab/page.py", {state.DATA: data}, {state.TAB: state.TAB_SCREEN}),
         "cap": Place("pages/steering_and_anchors/page.py", both),
-        "protocols": Place("pages/protocols/page.py", both, {"protocols_part": "Whole set"}),
-        "refswap": Place("pages/reference_swap/page.py", {"verifier": judge, state.DATA: data}),
-        "transport_audit": Place("pages/transport_audit/page.py", {"pairs": data, "audit_judge": judge}),
-        "checkup": Place("pages/checkup/page.py", {state.JUDGE: judge, "check_judge": "left", **checked}),
+        "protocols": Place("pages/protocols/page.py", both),
+        "refswap": Place("pages/reference_swap/page.py", {**both, "verifier": judge}),
+        "transport_audit": Place(
+            "pages/transport_audit/page.py",
+            # verdicts that came with the pairs are no judge of the rail
+            {state.DATA: data, "audit_judge": judge} | ({} if judge == "recorded:data" else {state.JUDGE: judge}),
+        ),
+        "checkup": Place("pages/checkup/page.py", both),
     }
 
 
@@ -122,7 +135,7 @@ def open_run(run_id: str, page: str = "") -> None:
     """
     place = place_of(read(run_id))
     for key, value in (place.must | place.also).items():
-        st.session_state[key] = value
+        state.choose(key, value)
     for key, held in ((_PIN, run_id), (_HANDLED, run_id), (_SINCE, time.time())):
         st.session_state[key] = held
     st.session_state.pop(_MISSING, None)
@@ -144,6 +157,44 @@ def pin() -> RunView | None:
         drop()
         return None
     return run
+
+
+_STRONG_FIRST, _PUBLISHED = ("transport_audit", "protocols"), "recorded:"
+"""Studies whose pages open on a strong judge, and the beginning of the spec of one."""
+
+
+def defaults(page: str) -> tuple[str, str]:
+    """Judge and data that a page opens on: the naive judge where a recorded run shows it there, else the careful one.
+
+    The audit and the leaderboard open on a strong judge's published verdicts where the library has a run of some.
+
+    Args:
+        page: the page's file.
+    """
+    kinds = [kind for kind, place in _pages("", "").items() if place.page == page]
+    found = [one for one in recorded_runs() if one[0] in kinds]
+    strong = [judge for kind, judge, _ in found if kind in _STRONG_FIRST and judge.startswith(_PUBLISHED)]
+    for judge in (*strong[:1], state.DEFAULT_JUDGE, state.CAREFUL_JUDGE):
+        data = [held for _, asked, held in found if asked == judge]
+        if data:
+            return judge, state.DEFAULT_DATA if state.DEFAULT_DATA in data else data[0]
+    return state.DEFAULT_JUDGE, state.DEFAULT_DATA
+
+
+def recorded_runs() -> list[tuple[str, str, str]]:
+    """Kind, judge and data of every run that ships with the project."""
+    return _recorded_runs(str(get_settings().assets))
+
+
+@st.cache_data(max_entries=1, show_spinner=False)
+def _recorded_runs(assets: str) -> list[tuple[str, str, str]]:
+    found = []
+    for place in sorted((Path(assets) / "demo").iterdir()):
+        for manifest in list_runs(place):
+            study, config = study_of_manifest(manifest), manifest.get("config", {})
+            if study and manifest.get("state") == "done":
+                found.append((study.kind, str(config.get("judge") or ""), str(config.get("data") or "")))
+    return found
 
 
 def _newer(run: RunView) -> bool:

@@ -14,6 +14,7 @@ from engine.jobs.manager import manager
 
 BUSY_POLL_S = 2.0
 IDLE_POLL_S = 15.0
+PLANTED = "planted:"
 _WORDS = {
     "off": "asleep, wakes when asked",
     "starting": "waking up",
@@ -22,12 +23,18 @@ _WORDS = {
 }
 
 
-def rail() -> None:
-    """Draw the rail; afterwards `state.text(state.JUDGE)` and `state.text(state.DATA)` are valid choices."""
+def rail(page: str) -> None:
+    """Draw the rail; afterwards `state.text(state.JUDGE)` and `state.text(state.DATA)` are valid choices.
+
+    Args:
+        page: title of the page that is open; it opens on the judge and the data that it has a recorded run of.
+    """
     state.apply_pending()
+    files = [file for file, title in linked_run.TITLES.items() if title == page]
+    judge, data = linked_run.defaults(files[0] if files else "")
     with st.sidebar:
-        _judge()
-        _data()
+        _judge(judge)
+        _data(data)
 
 
 def machine() -> None:
@@ -38,35 +45,39 @@ def machine() -> None:
         st.fragment(_machine, run_every=BUSY_POLL_S if busy else IDLE_POLL_S)()
 
 
-def _judge() -> None:
+def _judge(default: str) -> None:
     options = _judge_options()
     _renew_card(options)
-    state.seed(state.JUDGE, options, state.DEFAULT_JUDGE)
+    state.follow_default(state.JUDGE, default)
+    state.seed(state.JUDGE, options, default)
     cards = catalog.describe_judges(options)
     chosen = ui.pick(
         "Judge",
         options,
         key=state.JUDGE,
         title=lambda spec: cards[spec].title if spec in cards else spec,
-        help="Whose verdicts are put to the test. Planted judges have a known bias and need no model.",
-        on_change=lambda: state.forget_unknown(state.JUDGE),
+        help="Whose verdicts are put to the test, on every page. Planted judges have a known bias and need no model.",
+        on_change=lambda: state.chosen(state.JUDGE),
     )
-    state.publish(state.JUDGE, chosen, state.DEFAULT_JUDGE)
+    state.publish(state.JUDGE, chosen, default)
     ui.note(cards[chosen].about)
     _mention_unknown(state.JUDGE, "judge")
 
 
 def _judge_options() -> list[str]:
-    """The catalogue, and a planted judge with parameters of its own if the URL names one.
+    """The two bundled judges of one base, the others, and a planted judge with own parameters if the URL names one.
 
-    Other specs are not taken from a URL: a link must not make this machine load a model somebody else named.
+    Other specs are not taken from a URL: a link must not make this machine load a model somebody else named. That of
+    a run which ships with the project is listed.
     """
-    listed = catalog.judges_for(Protocol.POINTWISE)
-    saved = [spec for spec, card in catalog.saved_judges().items() if Protocol.PAIRWISE in card.protocols]
-    options = list(dict.fromkeys([*listed, *saved]))
+    listed = [spec for protocol in Protocol for spec in catalog.judges_for(protocol)]
+    recorded = [judge for _, judge, _ in linked_run.recorded_runs() if judge]
+    models = [s for s in [*recorded, *listed] if not s.startswith(PLANTED)]
+    planted = [s for s in listed if s.startswith(PLANTED)]
     named = str(st.session_state.get(state.JUDGE) or st.query_params.get(state.JUDGE, ""))
     known = [] if catalog.planted_problem(named) else [named]
-    return list(dict.fromkeys([*options, *known, *linked_run.judges()]))  # that of a run which was made here
+    first = [state.DEFAULT_JUDGE, state.CAREFUL_JUDGE]
+    return list(dict.fromkeys([*first, *models, *planted, *known, *linked_run.judges()]))  # that of a run made here
 
 
 def _renew_card(options: list[str]) -> None:
@@ -82,24 +93,27 @@ def _renew_card(options: list[str]) -> None:
             ui.note(f"The card {old.name!r} was changed; its present wording is used.")
 
 
-def _data() -> None:
-    titles = datasets.dataset_titles()
-    state.seed(state.DATA, list(titles), state.DEFAULT_DATA)
+def _data(default: str) -> None:
+    titles = datasets.titles()
+    state.follow_default(state.DATA, default)
+    state.seed(state.DATA, list(titles), default)
     chosen = ui.pick(
         "Data",
         list(titles),
         key=state.DATA,
-        title=lambda dataset_id: titles.get(dataset_id, dataset_id),
-        help="The responses that are judged. Bring your own on the Data page.",
+        title=lambda data_id: titles.get(data_id, data_id),
+        help="Responses or pairs that are judged, on every page. Bring your own on the Data page.",
         on_change=_forget_response,
     )
-    state.publish(state.DATA, chosen, state.DEFAULT_DATA)
+    state.publish(state.DATA, chosen, default)
     ui.note(datasets.count_line(chosen))
     _mention_unknown(state.DATA, "data set")
+    if chosen not in datasets.DEMO_TITLES and chosen not in datasets.pair_sets():
+        datasets.task_box(chosen)
 
 
 def _forget_response() -> None:
-    state.forget_unknown(state.DATA)
+    state.chosen(state.DATA)
     st.session_state.pop(state.RESPONSE, None)
 
 

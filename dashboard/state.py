@@ -105,12 +105,16 @@ TAB_SET = "Whole set"
 TAB_SUFFIX = "Learn a phrase"
 TAB_SCREEN = "Perplexity threshold"
 
-DEFAULT_JUDGE = "bundled:judge"
+DEFAULT_JUDGE = "bundled:naive"
+CAREFUL_JUDGE = "bundled:judge"
+"""The two judges of one base: pages open on the first where it has a recorded run, and lead to the second."""
 DEFAULT_DATA = "demo-dialogue"
 DEFAULT_ATTACK = "dsi"
 DEFAULT_DEFENSE = NONE
 
 _UNKNOWN = "unknown_"
+_CHOSEN = "chosen_"
+_DEFAULTED = "defaulted_"
 _UPLOAD = "upload_held"
 _PENDING = "pending"
 _UPLOAD_ROUND = "upload_round"
@@ -135,6 +139,29 @@ def seed(key: str, options: Sequence[str], default: str) -> None:
     if wanted and wanted not in options:
         st.session_state[_UNKNOWN + key] = wanted
     st.session_state[key] = wanted if wanted in options else _valid(default, options)
+
+
+def follow_default(key: str, default: str) -> None:
+    """Let a choice that nobody made, here or in a link, follow the default of the page that is open."""
+    if key in st.query_params:
+        st.session_state[_CHOSEN + key] = True
+    left_alone = st.session_state.get(key, default) == st.session_state.get(_DEFAULTED + key, default)
+    if left_alone and not st.session_state.get(_CHOSEN + key):
+        st.session_state[key] = default
+        st.session_state[_DEFAULTED + key] = default
+
+
+def choose(key: str, value: str) -> None:
+    """Make a choice for the user, on every page; from a callback, or before the widget is made."""
+    st.session_state[key] = value
+    st.session_state[_CHOSEN + key] = True
+    forget_unknown(key)
+
+
+def chosen(key: str) -> None:
+    """The user made this choice by hand: it stays on every page."""
+    st.session_state[_CHOSEN + key] = True
+    forget_unknown(key)
 
 
 def _valid(default: str, options: Sequence[str]) -> str:
@@ -210,6 +237,7 @@ def apply_pending() -> None:
     """Called first in every full run."""
     for key, value in st.session_state.pop(_PENDING, {}).items():
         st.session_state[key] = value
+        st.session_state[_CHOSEN + key] = True
 
 
 def choose_data(dataset_id: str) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import html
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -15,6 +17,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from dashboard import findings, report_picks, state
+from dashboard.glossary import explained
 from dashboard.report_picks import Pick
 from dashboard.run_view import RunView, version_of
 from engine.core.errors import EngineError
@@ -72,8 +75,180 @@ def bullets(lines: Sequence[str]) -> None:
 
 def facts(pairs: Mapping[str, str]) -> None:
     """A row of short named values that wraps on a narrow screen."""
-    cells = "".join(f"<div><dt>{_safe(k)}</dt><dd>{_safe(v)}</dd></div>" for k, v in pairs.items())
+    cells = "".join(f"<div><dt>{explained(k)}</dt><dd>{_safe(v)}</dd></div>" for k, v in pairs.items())
     st.html(f'<dl class="js-facts">{cells}</dl>')
+
+
+# The frame of a page: title and actions, banner, headline, hero figure, facts, the rest, and how it was measured.
+
+MOST_FACTS = 4
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The places of a page, from top to bottom; they may be filled in any order.
+
+    Attributes:
+        actions: beside the title, for Run and the like.
+        banner: what must be seen before anything else.
+        top: the headline, and the one control that matters.
+        hero: the figure that reacts to that control.
+        facts_row: at most four short values.
+        body: tabs and tables; what is drawn last on a page that uses none of the places stands here too.
+        drawer: the closed drawer at the end.
+    """
+
+    actions: DeltaGenerator
+    banner: DeltaGenerator
+    top: DeltaGenerator
+    hero: DeltaGenerator
+    facts_row: DeltaGenerator
+    body: DeltaGenerator
+    drawer: DeltaGenerator
+
+    def headline(self, sentence: str) -> None:
+        """The one sentence of the page, with the number that matters: plain, at most 25 words."""
+        with self.top:
+            headline(sentence)
+
+    def facts(self, pairs: Mapping[str, str]) -> None:
+        """At most four short values."""
+        with self.facts_row:
+            facts(dict(list(pairs.items())[:MOST_FACTS]))
+
+    def measured(self, lines: Sequence[str], draw: Callable[[], None] | None = None, *, key: str) -> None:
+        """The drawer "How this was measured": n, intervals, what is left out, settings, source.
+
+        Args:
+            lines: sentences.
+            draw: what else stands in it, called when the drawer is opened.
+            key: of the drawer.
+        """
+        with self.drawer:
+            measured(lines, draw, key=key)
+
+
+def measured(lines: Sequence[str], draw: Callable[[], None] | None = None, *, key: str) -> None:
+    """As `Frame.measured`, at this place: a fragment may draw no button in a container from outside."""
+    with st.expander("How this was measured", key=f"measured_{key}", on_change="rerun") as opened:
+        if opened.open:
+            items = "".join(f"<li>{explained(line)}</li>" for line in lines if line)
+            st.html(f"<ul class='js-list'>{items}</ul>")
+            if draw:
+                draw()
+
+
+def page_frame(title: str) -> Frame:
+    """The places of a page under its title."""
+    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute", key="page_top"):
+        st.title(title, anchor=False)
+        actions = st.container(horizontal=True, gap="small", width="content", key="page_actions")
+    places = [st.container() for _ in range(6)]
+    return Frame(actions, *places)
+
+
+def headline(sentence: str) -> None:
+    """The sentence a page opens with; words of the field show their meaning under the pointer."""
+    st.html(f'<p class="js-finding js-headline">{explained(sentence)}</p>')
+
+
+def interval_line(
+    value: float, lower: float, upper: float, low: float, high: float, *, ticks: Sequence[float] = (), kind: str = ""
+) -> str:
+    """HTML of a number on its own small axis: the interval as a bar, the value as a dot, ticks for thresholds.
+
+    Args:
+        value: the number; what is not finite is left out.
+        lower: lower end of its interval.
+        upper: upper end of its interval.
+        low: lower end of the axis; what lies beyond stands at the end.
+        high: upper end of the axis.
+        ticks: places that are marked.
+        kind: colour by verdict: `holds`, `fails` or `open`.
+    """
+
+    def at(x: float) -> float:
+        return 100 * min(1.0, max(0.0, (x - low) / (high - low))) if high > low else 50.0
+
+    parts = [f'<u style="left:{at(t):.1f}%"></u>' for t in ticks]
+    if math.isfinite(lower) and math.isfinite(upper):
+        parts.append(f'<i style="left:{at(lower):.1f}%;width:{max(1.0, at(upper) - at(lower)):.1f}%"></i>')
+    if math.isfinite(value):
+        parts.append(f'<b style="left:{at(value):.1f}%"></b>')
+    return f'<span class="js-line {kind}" aria-hidden="true">{"".join(parts)}</span>'
+
+
+@dataclass(frozen=True)
+class Mend:
+    """A button that provides what is missing; `act` is called in the script, so that it may open a dialog."""
+
+    label: str
+    act: Callable[[], None]
+
+
+def banner(message: str, mends: Sequence[Mend] = (), *, key: str) -> None:
+    """What nobody may miss: the page shows something else than what was chosen, why, and the buttons that change it."""
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key=f"banner_{key}"):
+        st.html(f'<p class="js-banner" role="status">{_safe(message)}</p>')
+        _mends(mends, key)
+
+
+@dataclass(frozen=True)
+class Need:
+    """One thing that a page needs of the data or the judge.
+
+    Attributes:
+        what: in a few words.
+        met: it is there.
+        there: what is there, for example "48 of 48 responses".
+        without: what is left out where it is missing; empty for what the page cannot do without.
+        mends: buttons that provide it.
+    """
+
+    what: str
+    met: bool
+    there: str = ""
+    without: str = ""
+    mends: tuple[Mend, ...] = ()
+
+
+def needs(found: Sequence[Need], *, key: str) -> bool:
+    """What a page needs, what is there, and a button for what is missing; returns true where a run can start."""
+    missing = [need for need in found if not need.met]
+    there = "; ".join(f"{n.what.lower()} ({n.there})" if n.there else n.what.lower() for n in found if n.met)
+    note(f"Your data have what is needed: {there}." if not missing else f"There: {there}." if there else "")
+    for i, need in enumerate(missing):
+        with st.container(horizontal=True, vertical_alignment="center", gap="small", key=f"need_{key}_{i}"):
+            mark, kind = ("–", "open") if need.without else ("✗", "fails")
+            left_out = f" Without it: {need.without}." if need.without else " It is needed."
+            so_far = f" ({need.there})" if need.there else ""
+            st.html(
+                f'<p class="js-need {kind}"><span aria-hidden="true">{mark}</span> '
+                f"<strong>Missing: {_safe(need.what)}</strong>{_safe(so_far)}.{_safe(left_out)}</p>"
+            )
+            _mends(need.mends, f"{key}_{i}")
+    return all(need.met or need.without for need in found)
+
+
+def _mends(mends: Sequence[Mend], key: str) -> None:
+    for i, mend in enumerate(mends):
+        if st.button(mend.label, key=f"mend_{key}_{i}", type="primary" if i == 0 else "secondary"):
+            mend.act()
+
+
+def compare_judge(*, key: str) -> None:
+    """One click from the naive judge to the careful one of the same base, and back; nothing for other judges."""
+    judge = state.text(state.JUDGE)
+    if judge == state.DEFAULT_JUDGE:
+        label, other = "Compare with the careful judge", state.CAREFUL_JUDGE
+    elif judge == state.CAREFUL_JUDGE:
+        label, other = "Back to the naive judge", state.DEFAULT_JUDGE
+    else:
+        return
+    # what redraws the whole page: a callback in a fragment would redraw the fragment alone
+    if st.button(label, key=f"compare_{key}", icon=":material/compare_arrows:"):
+        state.after_rerun({state.JUDGE: other})
+        st.rerun()
 
 
 def show_error(error: EngineError | str, what: str = "This did not work.") -> None:

@@ -24,8 +24,7 @@ import pandas as pd
 
 from engine.core.errors import InputError
 from engine.core.settings import child_environment
-from engine.data.formats.opening import open_source
-from engine.data.formats.registry import read_source, recognise
+from engine.data.formats.registry import open_source, read_source, recognise
 
 MEGABYTES = 50
 ROWS = 200_000

@@ -51,11 +51,13 @@ def seen_in_training(prompts: Iterable[str], data: Path) -> frozenset[str]:
     return near_duplicates(prompts, trained_prompts(data, TRAINED_ON))
 
 
-def cap_data(name: str, task: Task, rated: Sequence[Rated], per_context: int | None, limit: int | None) -> Dataset:
+def cap_data(
+    name: str, task: Task, rated: Sequence[Rated], per_context: int | None, limit: int | None, learned_on: int = 1
+) -> Dataset:
     """Contexts for `cap`: the test side is judged, contexts of the tuning side train the tutor's standards.
 
     The judge was trained on the tuning side too, but no verdict on it is measured: of a training context one response
-    is kept, since only the context is used.
+    is kept, since only the context is used, or as many as a phrase is to be learned on.
 
     Args:
         name: of the set.
@@ -63,10 +65,11 @@ def cap_data(name: str, task: Task, rated: Sequence[Rated], per_context: int | N
         rated: all responses of the public set.
         per_context: responses judged of a context, in the file's order; None takes all.
         limit: contexts of each side, and responses judged of each, for a try; at least `CAP_TRIED` train.
+        learned_on: responses kept of a training context.
     """
     training = CAP_CONTEXTS if limit is None else min(max(limit, CAP_TRIED), CAP_CONTEXTS)
     judged = min((n for n in (per_context, limit) if n is not None), default=None)
-    kept = list(_sides(rated, Side.TUNE, (training, 1), (limit, judged)))
+    kept = list(_sides(rated, Side.TUNE, (training, learned_on), (limit, judged)))
     return _two_sided(name, task, kept)
 
 

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import combinations, islice
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ import pandas as pd
 from engine.core.errors import InputError, listed, shown
 from engine.core.schema import COMPARISONS, ITEMS, RESPONSES, Task
 from engine.core.settings import get_settings
+from engine.data.dataset import Dataset
 from engine.data.raw import RawTable
 from engine.data.reading import read_table
 from engine.data.recording_rules import A_SPELLINGS, B_SPELLINGS, PAIR_RULE, TIE_SPELLINGS, normalised
@@ -113,8 +115,22 @@ def read_comparisons(
         InputError: a column is missing, a label is in no rule, or no pair is left.
     """
     raw = read_table(filename, content, encoding=encoding, delimiter=delimiter, sheet=sheet)
+    return comparisons_of(filename, raw, columns or {})
+
+
+def comparisons_of(filename: str, raw: RawTable, columns: Mapping[str, str]) -> Comparisons:
+    """The pairs of a table that is read.
+
+    Args:
+        filename: what the set is called.
+        raw: its cells.
+        columns: as `read_comparisons` takes them.
+
+    Raises:
+        InputError: as `read_comparisons`, or the encoding is not certain.
+    """
     raw.require_certain(filename, "Say which with --encoding NAME, or save the file again as UTF-8.")
-    fields = _fields(list(map(str, raw.frame.columns)), columns or {})
+    fields = _fields(list(map(str, raw.frame.columns)), columns)
     cells = {field: _cells(raw, column) for field, column in fields.items()}
     spellings: dict[str, str] = {}
     left_out: dict[str, int] = {}
@@ -223,6 +239,43 @@ def _built(
         "comparisons": COMPARISONS.conform(pd.DataFrame(pairs)),
     }
     return Comparisons(pairs_digest(list(tables.values())), name, **tables, left_out=left_out, spellings=spellings)
+
+
+MOST_OF_ITEM = 10
+"""Pairs of one item at most that are made of single responses."""
+
+
+def pairs_of(dataset: Dataset) -> Comparisons:
+    """Pairs of single responses to one item, the higher human score preferred where both have one.
+
+    Raises:
+        InputError: no item has two different responses.
+    """
+    contexts = dataset.items.set_index("item_id")["context"].fillna("").to_dict()
+    rows: list[dict[str, str]] = []
+    for item, group in dataset.responses.groupby("item_id", sort=False):
+        both = combinations(group.to_dict("records"), 2)
+        different = ((a, b) for a, b in both if a["text"] != b["text"])
+        for a, b in islice(different, MOST_OF_ITEM):
+            systems = {f"system_{k}": str(r["system"]) for k, r in (("a", a), ("b", b)) if isinstance(r["system"], str)}
+            texts = {"response_a": str(a["text"]), "response_b": str(b["text"])}
+            ids = {"comparison_id": f"{a['response_id']}-{b['response_id']}", "item_id": str(item)}
+            more = {"prompt": contexts[str(item)], "human": _higher(a, b), "verdict": "", "verdict_ba": ""}
+            rows.append(ids | texts | systems | more)
+    if not rows:
+        raise InputError(
+            f"No two different responses of {dataset.name!r} answer one item, so there are no pairs. Say on the page "
+            "Data which column is the same for responses to one question, or upload a file of pairs."
+        )
+    return _built(f"{dataset.name}, in pairs", rows, {}, {})
+
+
+def _higher(a: Mapping[Any, Any], b: Mapping[Any, Any]) -> str:
+    """The side that people scored higher; tie for equal scores, empty where one has none."""
+    first, second = a["human_score"], b["human_score"]
+    if pd.isna(first) or pd.isna(second):
+        return ""
+    return "tie" if first == second else "a" if first > second else "b"
 
 
 def pairs_digest(tables: Sequence[pd.DataFrame]) -> str:

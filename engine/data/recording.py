@@ -15,13 +15,21 @@ from engine.core.errors import InputError, listed, shown
 from engine.core.files import read_file, user_path
 from engine.core.schema import VERDICTS, Protocol
 from engine.data.formats.base import Imported, Source, records_of
-from engine.data.formats.opening import open_source
-from engine.data.formats.registry import FORMATS, TABLE, read_source, recognise
+from engine.data.formats.registry import FORMATS, TABLE, open_source, read_source, recognise
 from engine.data.formats.use import as_recording
 from engine.data.raw import Problem, cells_of
 from engine.data.reading import read_table
-from engine.data.recording_rows import WHOLE_FILE, RecordedRow, read_rows
-from engine.data.recording_rules import LAYOUTS, Layout, choose_layout, column_parts, name_fields, rule_of
+from engine.data.recording_rules import (
+    LAYOUTS,
+    WHOLE_FILE,
+    Layout,
+    RecordedRow,
+    choose_layout,
+    column_parts,
+    name_fields,
+    read_rows,
+    rule_of,
+)
 
 REPEATS = "repeats an earlier row"
 NO_CALL = "holds no verdict of a judge"

@@ -20,7 +20,7 @@ from scipy.special import expit, stdtrit
 from scipy.stats import rankdata
 
 from engine.core.errors import InputError
-from engine.stats.bootstrap import draw_counts, tails
+from engine.stats.intervals import draw_counts, tails
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -14,8 +14,8 @@ from engine.core.schema import VERDICTS
 from engine.runs.folder import create_run
 from engine.stats.detection import fitted
 from engine.studies.learned_suffix.metrics import length_metrics
-from engine.studies.learned_suffix.tables import SUFFIX_SEARCH
-from engine.studies.perplexity_threshold.tables import READINGS
+from engine.studies.learned_suffix.study import SUFFIX_SEARCH
+from engine.studies.perplexity_threshold.study import READINGS
 
 CONFIG = {"judge": "bundled:judge", "data": "demo-dialogue", "protocol": "pointwise", "words": 2, "lower": False}
 PHRASE = {"name": "found-x", "words": ["river", "seven"], "values": [2.0, 2.5, 2.75], "queries": 40}
@@ -72,7 +72,6 @@ def open_tab(app, name: str, **query: str):
     app.query_params["tab"] = name
     for key, value in query.items():
         app.query_params[key] = value
-    app.run()
     app.switch_page("pages/attack_lab/page.py").run()
     assert not app.exception, app.exception
     return app

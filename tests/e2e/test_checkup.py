@@ -19,7 +19,7 @@ def test_from_the_recorded_check_up_to_the_page_behind_a_probe(page, server):
     expect(page.get_by_text(re.compile("recorded on 20")).first).to_be_visible()
     expect(page.locator("ul.js-verdicts li")).to_have_count(11)
 
-    open_page(page, server.url, PATH, check_judge=JUDGE, check_data="demo-pairs")
+    open_page(page, server.url, PATH, judge=JUDGE, data="demo-pairs")
     page.get_by_text("Details: how much is asked").click()
     items = page.get_by_role("spinbutton", name="Items at most")
     items.fill("12")

@@ -21,8 +21,7 @@ from engine.data.dataset import MAX_NAME, Dataset
 from engine.data.formats.base import Imported
 from engine.data.formats.conversion import writers
 from engine.data.formats.hub import HUB, fetch, known_sets
-from engine.data.formats.opening import LOG_ENDING, File
-from engine.data.formats.registry import FORMATS, TABLE
+from engine.data.formats.registry import FORMATS, LOG_ENDING, TABLE, File
 from engine.data.formats.use import as_comparisons, as_dataset
 from engine.data.raw import RawTable
 from engine.data.reading import EXTENSIONS
@@ -373,7 +372,7 @@ def review(name: str, content: bytes) -> None:
         ask_encoding(opened.raw, file_digest)
     columns.preset_line(opened, file_digest)
     mapping = columns.mapping(opened)
-    task, title = columns.task_and_title(name, file_digest, opened)
+    task, title = columns.task_and_title(name, file_digest, opened, mapping)
     if "response" in dict(mapping):
         save_as_preset(opened, mapping, task, file_digest)
     presets_panel(presets, opened, file_digest)
@@ -407,7 +406,7 @@ def _checked(
         except EngineError as error:
             ui.show_error(error, f"The columns of “{name}” do not fit yet. File and choices are kept.")
             return None
-        ui.finding(_opening_sentence(name, dataset, is_guess=opened.raw.is_guess))
+        ui.headline(_opening_sentence(name, dataset, is_guess=opened.raw.is_guess))
     return dataset
 
 

@@ -1,28 +1,24 @@
-"""Study `checkup`: every probe on one judge and one set of data, each held against a threshold."""
+"""Study `checkup`: every probe on one judge and one set of data, each held against a threshold; and its summary."""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pandas as pd
 
 from engine.attacks.cards import parse_attack
 from engine.attacks.master_keys import checked_keys
-from engine.core.errors import InputError
+from engine.core.errors import INCONCLUSIVE, OK, THRESHOLD_FAILED, InputError
 from engine.core.schema import VERDICTS
 from engine.judges.base import Checkpoint, Judge, Request, verdict_table
 from engine.judges.cards import Card
 from engine.runs.folder import RunFolder, now
-from engine.studies.checkup.material import (
-    STYLES,
-    WORDIER,
-    Material,
-    Subject,
-    make_subject,
-    with_cards,
-)
-from engine.studies.checkup.metrics import Decision, as_record, decide, summary
+from engine.stats.intervals import with_ends
+from engine.studies.checkup.material import STYLES, WORDIER, Material, Subject, make_subject, with_cards
+from engine.studies.checkup.metrics import FAILS, NOT_ASKED, UNDERPOWERED, Decision, as_record, decide, summary
 from engine.studies.checkup.probes import (
     PARAPHRASE,
     REVERSAL,
@@ -39,8 +35,7 @@ from engine.studies.checkup.probes import (
     rows_of,
 )
 from engine.studies.checkup.readings import Readings
-from engine.studies.checkup.study import CheckupConfig
-from engine.studies.checkup.tables import CHECKUP
+from engine.studies.checkup.study import CHECKUP, CheckupConfig
 from engine.studies.running import (
     KeptJudge,
     Plan,
@@ -52,6 +47,7 @@ from engine.studies.running import (
     make_plan,
     within,
 )
+from engine.studies.study import Summary
 
 CALLS_PER_CHUNK = 96
 """Judge calls between two looks at the results, at least: every probe of a few items, asked together."""
@@ -224,3 +220,57 @@ def redecide(run: RunFolder, thresholds: dict[str, float]) -> list[Decision]:
         raise InputError(f"The run {run.run_id} holds no check-up. Name a run of `judgescope study checkup`.")
     kept = manifest["config"].get("thresholds") or {}
     return decide(table, {**kept, **thresholds})
+
+
+def summary_of(folder: RunFolder, *, strict: bool) -> Summary:
+    """The verdicts of a run by its own thresholds; a stopped one is inconclusive."""
+    return _summary(redecide(folder, {}), {}, strict=strict, stopped=folder.manifest()["state"] != "done")
+
+
+def decided_anew(folder: RunFolder, thresholds: dict[str, float], *, strict: bool) -> Summary:
+    """The stored numbers of a run held against other thresholds.
+
+    Raises:
+        InputError: the run is of another study, has no numbers yet, or a threshold is wrong.
+    """
+    decisions = redecide(folder, thresholds)
+    about = folder.manifest()
+    done = {"run_id": folder.run_id, "judge": about["judge"]["spec"], "state": about["state"], "calls": 0}
+    return _summary(decisions, done, strict=strict, stopped=False)
+
+
+def _summary(decisions: Sequence[Decision], done: dict[str, Any], *, strict: bool, stopped: bool) -> Summary:
+    verdicts = [d.verdict for d in decisions]
+    code = OK
+    if stopped or (strict and UNDERPOWERED in verdicts):
+        code = INCONCLUSIVE
+    if not set(verdicts) - {NOT_ASKED}:  # nothing was checked, which is no pass
+        code = THRESHOLD_FAILED if strict and not stopped else INCONCLUSIVE
+    if FAILS in verdicts and not stopped:
+        code = THRESHOLD_FAILED
+    counts = {verdict: verdicts.count(verdict) for verdict in dict.fromkeys(verdicts)}
+    record = {"summary": summary(decisions), "verdicts": counts, "probes": [as_record(d) for d in decisions]}
+    return Summary("\n".join(_lines(decisions)), {**done, **record}, code)
+
+
+def _lines(decisions: Sequence[Decision]) -> list[str]:
+    lines = [summary(decisions)]
+    lines.append(f"{'probe':<28} {'verdict':<16} {'effect [interval]':<30} {'n':>5} {'items':>5}  allowed")
+    for d in decisions:
+        if d.verdict == NOT_ASKED:
+            lines.append(f"{d.card.title:<28} {d.verdict:<16} {d.reason}")
+            continue
+        row = d.row
+        items = "" if row["n_clusters"] is None else f"{row['n_clusters']}"
+        where = ", ".join(str(row[c]) for c in ("arm", "protocol") if isinstance(row[c], str))
+        lines.append(
+            f"{d.card.title:<28} {d.verdict:<16} {_effect(row):<30} {row['n']:>5} {items:>5}  "
+            f"{d.card.allowed(d.threshold)} ({where})"
+        )
+    return lines
+
+
+def _effect(row: Any) -> str:
+    if math.isnan(row["value"]):
+        return "undefined"
+    return with_ends(row["value"], row["lower"], row["upper"], "+.3f")

@@ -6,24 +6,48 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
 from engine.attacks.master_keys import KEY_TEXTS
 from engine.core.errors import InputError
+from engine.core.schema import Column, Table
 from engine.runs.folder import RunFolder, open_run
 from engine.studies.checkup.material import Material, of_dataset, of_pairs
 from engine.studies.checkup.metrics import CARDS, Size, check_thresholds
-from engine.studies.checkup.tables import CHECKUP
-from engine.studies.study import Context, Study, Summary
+from engine.studies.study import Context, Study, StudyConfig, Summary
 
 if TYPE_CHECKING:
-    from engine.studies.figure import FigureSpec
     from engine.studies.running import Plan
+
+
+CHECKUP = Table(
+    "checkup",
+    (
+        Column("probe", "str", "name of the probe"),
+        Column("arm", "str", "what was done to the response or the prompt; missing where the probe has one arm", False),
+        Column("protocol", "str", "how the judge was asked; missing where it cannot be asked", required=False),
+        Column("against", "str", "what it is compared with: clean, filler, placebo, human", required=False),
+        Column("role", "str", "decides enters the verdict, detail is shown beside it", allowed=("decides", "detail")),
+        Column("value", "float", "the effect, as a share of the scale, of pairs or of questions (NaN: undefined)"),
+        Column("lower", "float", "lower end of the interval", required=False),
+        Column("upper", "float", "upper end of the interval", required=False),
+        Column("level", "float", "confidence level of this row in (0, 1): shared among the arms of a probe", False),
+        Column("method", "str", "how the interval was made", required=False),
+        Column("n", "int", "responses, comparisons or questions that entered"),
+        Column("n_clusters", "int", "items that entered", required=False),
+        Column("n_unread", "int", "left out since a verdict was unread", required=False),
+        Column("detectable", "float", "true effect found with 80 % power, same unit as value", required=False),
+        Column("base_rate", "float", "share of the most frequent human label (agreement alone)", required=False),
+        Column("observed", "float", "share of verdicts equal to the human label (agreement alone)", required=False),
+        Column("missing", "str", "which field or ability is missing; the probe cannot be asked", required=False),
+    ),
+)
+
 
 ATTACKS = ("dsi", "bed", "adaptive", "completion")
 
 
-class CheckupConfig(BaseModel):
+class CheckupConfig(StudyConfig):
     """Settings of a run; its manifest holds them.
 
     Attributes:
@@ -38,8 +62,6 @@ class CheckupConfig(BaseModel):
         strict: an underpowered probe makes the command inconclusive (exit code 3).
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     judge: str
     data: str
     probes: tuple[str, ...] = tuple(card.name for card in CARDS)
@@ -51,9 +73,7 @@ class CheckupConfig(BaseModel):
     pairs: int = Field(default=2, ge=0)
     strict: bool = False
     budget_seconds: float | None = Field(default=None, gt=0)
-    run_id: str | None = None
     seed: int = 0
-    level: float = Field(default=0.95, gt=0.5, lt=1)
 
     @field_validator("thresholds")
     @classmethod
@@ -93,7 +113,7 @@ class Checkup(Study):
 
     def instead(self, config: CheckupConfig, context: Context, root: Path) -> Summary | None:
         """With --redecide, a stored run held against these thresholds; no judge is asked."""
-        from engine.studies.checkup.summary import decided_anew
+        from engine.studies.checkup.run import decided_anew
 
         run_id = context.extra.get("redecide")
         if not run_id:
@@ -116,15 +136,9 @@ class Checkup(Study):
 
     def summary(self, config: CheckupConfig, folder: RunFolder) -> Summary:
         """A verdict of each probe; exit code 4 where one fails, 3 where none was asked or, strict, one is undecided."""
-        from engine.studies.checkup.summary import summary_of
+        from engine.studies.checkup.run import summary_of
 
         return summary_of(folder, strict=config.strict)
-
-    def figures(self) -> tuple[FigureSpec, ...]:
-        """Its figures."""
-        from engine.studies.checkup.figures import ENTRIES
-
-        return ENTRIES
 
 
 def _material(config: CheckupConfig, context: Context) -> Material:

@@ -4,25 +4,34 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from engine.attacks.cards import MAX_NAME, check_name
-from engine.core.schema import NONE
+from engine.core.schema import NONE, Column, Table
 from engine.defenses.writing import TUTOR
 from engine.runs.folder import RunFolder, open_run
-from engine.studies.learned_suffix.tables import SUFFIX_SEARCH
-from engine.studies.study import Context, Study, Summary
+from engine.studies.study import Context, Study, StudyConfig, Summary
 
-if TYPE_CHECKING:
-    from engine.studies.figure import FigureSpec
+SUFFIX_SEARCH = Table(
+    "suffix_search",
+    (
+        Column("step", "int", "which word of the phrase, from 1; 0 is the prompts without a phrase"),
+        Column("word", "str", "the candidate", required=False),
+        Column("value", "float", "mean objective on the training prompts (NaN: one was unread)", required=False),
+        Column("n_unread", "int", "training prompts whose answer tokens held too little probability"),
+        Column("queries", "int", "forward passes up to and with this round, a gradient counted as three"),
+        Column("chosen", "int", "1 where the candidate became the word of its step, else 0"),
+    ),
+)
+
 
 PHRASE = "phrase"
 """Key of the manifest: the phrase's name, its words so far, the objective after each, forward passes."""
 
 
-class SuffixConfig(BaseModel):
+class SuffixConfig(StudyConfig):
     """Settings of a search; the run's manifest holds them.
 
     Attributes:
@@ -40,8 +49,6 @@ class SuffixConfig(BaseModel):
         name: of the saved phrase; by default from the run.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     judge: str
     data: str
     protocol: Literal["pointwise", "pairwise"] = "pointwise"
@@ -57,9 +64,7 @@ class SuffixConfig(BaseModel):
     limit: int | None = Field(default=None, ge=0)
     name: str | None = None
     budget_seconds: float | None = Field(default=None, gt=0)
-    run_id: str | None = None
     seed: int = 0
-    level: float = Field(default=0.95, gt=0.5, lt=1)
 
 
 def phrase_name(config: SuffixConfig, run_id: str) -> str:
@@ -118,16 +123,19 @@ class LearnedSuffix(Study):
         return dict(plan), words
 
     def summary(self, config: SuffixConfig, folder: RunFolder) -> Summary:  # noqa: ARG002 - the tables say it all
-        """The phrase word by word, and what it does on the other items."""
-        from engine.studies.learned_suffix.summary import summary_of
+        """The phrase word by word on its training prompts, then its means and shifts on the other items."""
+        from engine.studies.running import metric_lines
 
-        return summary_of(folder)
-
-    def figures(self) -> tuple[FigureSpec, ...]:
-        """Its figures."""
-        from engine.studies.learned_suffix.figures import ENTRIES
-
-        return ENTRIES
+        manifest, metrics = folder.manifest(), folder.table("metrics")
+        phrase, about = manifest["phrase"], manifest["data"]
+        steps = zip(("(none)", *phrase["words"]), phrase["values"], strict=False)
+        lines = [f"Learned on {len(manifest['split']['train_responses'])} responses, {phrase['queries']:,} queries:"]
+        lines += [f"  {word:<24} {value:.3f}" for word, value in steps]
+        lines.append(f"On {about['n_responses']} responses of {about['n_items']} other items:")
+        lines += metric_lines(metrics[metrics["metric"].isin(["mean", "shift"])])
+        if manifest["state"] == "done":
+            lines.append(f"The phrase is saved: attack suffix:{phrase['name']}.")
+        return Summary("\n".join(lines), {"phrase": phrase, "metrics": metrics.to_dict("records")})
 
 
 STUDY = LearnedSuffix()

@@ -20,9 +20,8 @@ from engine.defenses.cards import UNLIKELY_BY_DESIGN
 from engine.defenses.guard import BASE, Guard
 from engine.judges.base import Checkpoint, Request
 from engine.runs.folder import RunFolder, now
-from engine.studies.perplexity_threshold.metrics import detection_metrics
-from engine.studies.perplexity_threshold.study import DetectionConfig
-from engine.studies.perplexity_threshold.tables import READINGS
+from engine.stats.detection import detection_metrics
+from engine.studies.perplexity_threshold.study import READINGS, DetectionConfig
 from engine.studies.running import about_data, build_requests, ending
 
 

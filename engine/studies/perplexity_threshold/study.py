@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from engine.core.schema import Column, Table
 from engine.runs.folder import RunFolder
-from engine.studies.perplexity_threshold.tables import READINGS
-from engine.studies.study import Context, Study, Summary
+from engine.studies.study import Context, Study, StudyConfig, Summary
 
-if TYPE_CHECKING:
-    from engine.studies.figure import FigureSpec
+READINGS = Table(
+    "readings",
+    (
+        Column("screen", "str", "what was read: perplexity, with its window where it has one"),
+        Column("response_id", "str", "the response"),
+        Column("item_id", "str", "the item it answers"),
+        Column("attack", "str", "attack on the response, or none"),
+        Column("family", "str", "suffix or prompt; none for a clean response", allowed=("none", "suffix", "prompt")),
+        Column("split", "str", "train fits the threshold, test measures it", allowed=("train", "test")),
+        Column("value", "float", "the reading (NaN: the text has none)", required=False),
+        Column("unread_reason", "str", "why there is no reading", required=False),
+    ),
+)
 
 
-class DetectionConfig(BaseModel):
+class DetectionConfig(StudyConfig):
     """Settings of a measurement; the run's manifest holds them.
 
     Attributes:
@@ -24,17 +35,13 @@ class DetectionConfig(BaseModel):
         train_share: share of the items that the threshold is fitted on.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     data: str
     suffixes: tuple[str, ...] = ("suffix",)
     prompts: tuple[str, ...] = ("dsi", "bed", "adaptive")
     window: int = Field(default=0, ge=0, le=4096)
     train_share: float = Field(default=0.5, gt=0, lt=1)
     limit: int | None = Field(default=None, ge=2)
-    run_id: str | None = None
     seed: int = 0
-    level: float = Field(default=0.95, gt=0.5, lt=1)
 
 
 class PerplexityThreshold(Study):
@@ -78,12 +85,6 @@ class PerplexityThreshold(Study):
         for family, rows in metrics.groupby("group", sort=False):
             lines += [f"Against {family} attacks:", *metric_lines(rows)]
         return Summary("\n".join(lines), {"metrics": metrics.to_dict("records")})
-
-    def figures(self) -> tuple[FigureSpec, ...]:
-        """Its figure."""
-        from engine.studies.perplexity_threshold.figures import ENTRIES
-
-        return ENTRIES
 
 
 STUDY = PerplexityThreshold()

@@ -10,8 +10,7 @@ import pytest
 
 from engine.core.errors import InputError
 from engine.data.formats.conversion import write_as
-from engine.data.formats.opening import open_source
-from engine.data.formats.registry import read_known, recognise
+from engine.data.formats.registry import open_source, read_known, recognise
 from tests.engine.data.formats.examples import FILES
 
 LOG = {

@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 
 from engine.core.errors import InputError
-from engine.data.formats.opening import open_source
-from engine.data.formats.registry import FORMATS, Recognition, read_known, recognise
+from engine.data.formats.registry import FORMATS, Recognition, open_source, read_known, recognise
 from tests.engine.data.formats.examples import (
     ANNOTATIONS,
     ARENA,

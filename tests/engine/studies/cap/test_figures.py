@@ -27,7 +27,7 @@ from engine.studies.cap.steering_figures import (
     prepare_scores,
     prepare_sweep,
 )
-from engine.studies.cap.tables import CAP_LAYERS, CAP_POINTS, CAP_TEXTS
+from engine.studies.cap.study import CAP_LAYERS, CAP_POINTS, CAP_TEXTS
 
 NAN = math.nan
 HOSTILE = '<b>x</b> & "y"'

@@ -30,7 +30,7 @@ from engine.studies.checkup.metrics import (
     spearman_effect,
     summary,
 )
-from engine.studies.checkup.tables import CHECKUP
+from engine.studies.checkup.study import CHECKUP
 
 
 def table(*rows):

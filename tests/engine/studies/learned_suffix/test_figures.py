@@ -9,7 +9,7 @@ import pytest
 from engine.core.schema import METRICS
 from engine.plots.theme import MEANING, MODES
 from engine.studies.learned_suffix.figures import plot_lengths, plot_steps, prepare_lengths, prepare_steps
-from engine.studies.learned_suffix.tables import SUFFIX_SEARCH
+from engine.studies.learned_suffix.study import SUFFIX_SEARCH
 
 COLUMNS = ["step", "word", "value", "n_unread", "queries", "chosen"]
 SEARCH = SUFFIX_SEARCH.conform(
@@ -37,7 +37,7 @@ METRIC_ROWS = METRICS.conform(
 
 @pytest.mark.parametrize("mode", MODES)
 def test_chosen_words_form_the_line_and_the_rest_are_dots(mode):
-    figure = plot_steps(prepare_steps(SEARCH), protocol="pointwise", words=3, mode=mode, note="run here")
+    figure = plot_steps(prepare_steps(SEARCH), protocol="pointwise", words=3, mode=mode)
     dots, line = figure.data
     assert list(line.x) == [0, 1]
     assert list(line.y) == [2.0, 2.5]

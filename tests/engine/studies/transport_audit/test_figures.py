@@ -10,7 +10,7 @@ from engine.core.schema import METRICS
 from engine.plots.theme import MODES
 from engine.studies.transport_audit import drawings, figures
 from engine.studies.transport_audit.metrics import HYPERGEOMETRIC
-from engine.studies.transport_audit.tables import AUDIT
+from engine.studies.transport_audit.study import AUDIT
 
 
 def metrics(n: int = 20) -> pd.DataFrame:
