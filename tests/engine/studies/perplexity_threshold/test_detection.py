@@ -13,8 +13,7 @@ from engine.data.store import load_dataset
 from engine.defenses.guard import Reading
 from engine.judges.base import no_checkpoint
 from engine.runs.folder import create_run
-from engine.stats.detection import fitted, side_of
-from engine.studies.perplexity_threshold.metrics import detection_metrics
+from engine.stats.detection import detection_metrics, fitted, side_of
 from engine.studies.perplexity_threshold.run import plan_detection, run_detection
 from engine.studies.perplexity_threshold.study import DetectionConfig
 
