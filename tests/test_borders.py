@@ -18,7 +18,6 @@ SHARED = {
     "engine.studies.figure",
     "engine.studies.running",
     "engine.studies.anchors",
-    "engine.studies.api_writing",
     "engine.studies.rewrites",
     "engine.studies.suffix_targets",
 }
@@ -40,7 +39,17 @@ MAY_IMPORT: dict[str, set[str]] = {
     "engine.defenses": MODELS | {"engine.judges"},
     "engine.steering": MODELS,
     "engine.transport": MODELS | {"engine.data"},  # data: vectors of the user's own
-    "engine.catalog": CORE | {"engine.attacks", "engine.defenses", "engine.judges", "engine.transport"},
+    "engine.catalog": CORE
+    | {
+        "engine.attacks",
+        "engine.defenses",
+        "engine.judges",
+        "engine.transport",
+        # which models and servers there are, without loading one
+        "engine.inference.hub_models",
+        "engine.inference.local_servers",
+        "engine.inference.weights",
+    },
     "engine.report": CORE | {"engine.runs", "engine.plots", "engine.studies.figure", "engine.studies.registry"},
     "engine.training": MODELS | {"engine.judges", "engine.data", "engine.attacks"},  # attacks: format rules
 }

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
-import plotly.graph_objects as go
 
 from engine.core.errors import EngineError
 from engine.core.json import read_toml
 from engine.plots.claims import COLUMNS, plot_claims
-from engine.plots.theme import Mode
 from engine.studies.claims.study import ClaimsConfig
 from engine.studies.claims.tables import CLAIMS
 from engine.studies.figure import FigureData, FigureSpec, Source, Values
@@ -94,11 +91,7 @@ def _make(paper: str, source: Source, _: Values) -> FigureData:
     config = ClaimsConfig.model_validate(source.config)
     rows = forest_rows(source.table("claims"), config, paper)
     demo = "" if config.data else "bundled demo data: no result of the claims"
-    return FigureData(rows, {"note": demo}, (demo,) if demo else ())
-
-
-def _draw(paper: str, frame: pd.DataFrame, extras: dict[str, Any], mode: Mode) -> go.Figure:
-    return plot_claims(frame, mode=mode, title=PAPERS[paper], note=str(extras.get("note", "")))
+    return FigureData(rows, {"title": PAPERS[paper]}, (demo,) if demo else ())
 
 
 def _missing(paper: str, source: Source) -> str:
@@ -112,7 +105,7 @@ def _missing(paper: str, source: Source) -> str:
 ENTRIES = tuple(
     FigureSpec(
         "claims", f"forest-{paper.lower()}", f"Which claims hold? {title}", partial(_make, paper),
-        partial(_draw, paper), (), partial(_missing, paper),
+        plot_claims, (), partial(_missing, paper),
     )
     for paper, title in PAPERS.items()
 )  # fmt: skip
