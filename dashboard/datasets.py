@@ -16,13 +16,13 @@ from dashboard import state, ui
 from engine.core.errors import EngineError
 from engine.core.schema import Task
 from engine.core.settings import get_settings
-from engine.data.comparisons import DEMO_PAIRS, Comparisons, list_comparisons, load_comparisons
+from engine.data.comparisons import DEMO_PAIRS, DEMO_SETS, Comparisons, list_comparisons, load_comparisons
 from engine.data.dataset import Dataset, content_digest, summarize
 from engine.data.raw import Problem
 from engine.data.store import DEMO_DIALOGUE, DEMO_NAMES, list_datasets, load_dataset, save_dataset
 from engine.plots.text import plural
 
-DEMO_TITLES = frozenset({*DEMO_NAMES, DEMO_PAIRS})
+DEMO_TITLES = frozenset({*DEMO_NAMES, *DEMO_SETS})
 """Ids of the data that ship with the project."""
 
 
@@ -271,8 +271,8 @@ def spread(held: Dataset, most: int) -> list[str]:
 
 
 def pair_sets() -> dict[str, str]:
-    """Id and title of every set of pairs, the bundled one first."""
-    return {DEMO_PAIRS: pairs(DEMO_PAIRS).name, **list_comparisons(get_settings().comparisons)}
+    """Id and title of every set of pairs, the bundled ones first."""
+    return {demo: pairs(demo).name for demo in DEMO_SETS} | list_comparisons(get_settings().comparisons)
 
 
 def pairs(set_id: str) -> Comparisons:

@@ -6,6 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
+import pandas as pd
+
 from engine.cli import add_json
 from engine.core.errors import InputError, listed
 from engine.core.files import read_file
@@ -13,10 +15,9 @@ from engine.core.schema import Task
 from engine.core.settings import get_settings
 from engine.data.comparisons import (
     ALIASES,
-    DEMO_PAIRS,
     Comparisons,
     comparisons_of,
-    list_comparisons,
+    is_pairs,
     load_comparisons,
     save_comparisons,
 )
@@ -26,7 +27,7 @@ from engine.data.formats.base import Imported
 from engine.data.formats.hub import HUB, fetch
 from engine.data.formats.registry import FORMATS, TABLE, open_source, read_known, read_source, recognise
 from engine.data.formats.use import as_comparisons, as_dataset
-from engine.data.mapping import suggest_mapping
+from engine.data.guessing import guess_columns, guess_task
 from engine.data.raw import DELIMITERS, RawTable, group_problems
 from engine.data.reading import read_table
 from engine.data.store import load_dataset, save_dataset
@@ -34,10 +35,11 @@ from engine.data.store import load_dataset, save_dataset
 
 def add_file_options(parser: argparse.ArgumentParser) -> None:
     """Options for reading a file."""
-    parser.add_argument("--task", default=Task.DIALOGUE.value, choices=[t.value for t in Task])
+    parser.add_argument("--task", choices=[t.value for t in Task], help="by default told from the columns")
     add_reading_options(parser)
     add_format_options(parser)
     parser.add_argument("--map", action="append", default=[], metavar="FIELD=COLUMN", help="which column holds what")
+    parser.add_argument("--yes", action="store_true", help="use guessed columns without asking")
 
 
 def add_reading_options(parser: argparse.ArgumentParser) -> None:
@@ -204,7 +206,7 @@ class Files:
         if name in self._comparisons or name in self._datasets:
             return name in self._comparisons
         if _is_id(name):
-            return name == DEMO_PAIRS or name in list_comparisons(get_settings().comparisons)
+            return is_pairs(name, get_settings().comparisons)
         opened = self._open(name)
         if isinstance(opened, Imported):
             return opened.has_texts and bool(len(opened.comparisons))
@@ -227,23 +229,55 @@ class Files:
         """A plain table as responses, by --map and by what its columns suggest."""
         raw.require_certain(filename, "Say which it is with --encoding NAME.")
         print(raw.how_read(), file=sys.stderr)
-        mapping = suggest_mapping(raw.frame)
-        for field, column in self._columns("response=answer").items():
-            if column not in raw.frame.columns:
-                raise InputError(
-                    f"--map {listed([f'{field}={column}'])}: write FIELD=COLUMN with one of the columns "
-                    f"{listed(raw.frame.columns)}."
-                )
-            # a column named by hand is taken away from the field it was only suggested for
-            mapping = {f: c for f, c in mapping.items() if c != column} | {field: column}
-        if quality := mapping.get("quality"):
-            print(f"Column {quality!r} is read as the quality.", file=sys.stderr)
-        dataset = build_dataset(raw, mapping, task=self._args.task, name=filename)
+        mapping = self._mapping(raw.frame)
+        task, why = guess_task(raw.frame, mapping)
+        if self._args.task is None:
+            print(f"Read as {task.value}: {why}. --task changes it.", file=sys.stderr)
+        dataset = build_dataset(raw, mapping, task=self._args.task or task, name=filename)
         for problem in group_problems(dataset.problems):
             print(f"{problem.severity}: {problem.where}: {problem.what} {problem.fix}", file=sys.stderr)
         if dataset.errors:
             raise InputError(f"{filename} was not scored; mend the errors above and run again.")
         return dataset
+
+    def _mapping(self, frame: pd.DataFrame) -> dict[str, str]:
+        """Columns by name where a name says it, by `--map`, and by a guess that was agreed to.
+
+        Raises:
+            InputError: `--map` names no column, or nothing certain holds the responses; the text shows the guess.
+        """
+        guess = guess_columns(frame)
+        chosen = self._columns("response=answer")
+        for field, column in chosen.items():
+            if column not in frame.columns:
+                raise InputError(
+                    f"--map {listed([f'{field}={column}'])}: write FIELD=COLUMN with one of the columns "
+                    f"{listed(frame.columns)}."
+                )
+        # a column named by hand is taken away from the field it was only guessed for
+        open_guesses = {f: g for f, g in guess.columns.items() if f not in chosen and g.column not in chosen.values()}
+        unsure = {f: g for f, g in open_guesses.items() if g.sure != "sure"}
+        for line in guess.notices:
+            print(line, file=sys.stderr)
+        for field, one in unsure.items():
+            print(f"{one.sure}: {field} = {one.column} ({one.why})", file=sys.stderr)
+        if unsure and not (self._args.yes or _agreed()):
+            if "response" in unsure:
+                raise InputError(
+                    f"No column's name says for certain that it holds the responses; {unsure['response'].column!r} is "
+                    "guessed. Add --yes to use the guesses above, or say --map response=COLUMN."
+                )
+            print("These are not used; --yes takes them, --map FIELD=COLUMN says others.", file=sys.stderr)
+            open_guesses = {f: g for f, g in open_guesses.items() if f not in unsure}
+        return {field: one.column for field, one in open_guesses.items()} | chosen
+
+
+def _agreed() -> bool:
+    """Ask on a terminal; in a pipe nobody is asked, and nothing is agreed to."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    print("Use these columns? [Y/n] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().casefold() in ("", "y", "yes")
 
 
 def _is_id(name: str) -> bool:

@@ -25,7 +25,7 @@ Mode = Literal["light", "dark", "print"]
 MODES: tuple[Mode, ...] = ("light", "dark", "print")
 
 MEANINGS = ("clean", "attacked", "defended", "human", "unread", "high", "low")
-"""Blue, vermilion, teal, gold, grey, purple, brown: the first seven of the palette, one meaning each."""
+"""Blue, vermilion, teal, gold, grey, purple, pink: the first seven of the palette, one meaning each."""
 
 _ON_LIGHT = (
     "#2c5ac5",
@@ -34,8 +34,8 @@ _ON_LIGHT = (
     "#c4860c",
     "#63686a",
     "#633498",
-    "#54361a",
     "#f7598a",
+    "#54361a",
     "#518753",
     "#0c4b54",
 )
@@ -46,8 +46,8 @@ _ON_DARK = (
     "#febc14",
     "#9ba2a5",
     "#8f5ae2",
-    "#8b5e2e",
     "#bd5876",
+    "#8b5e2e",
     "#bdeeb0",
     "#188aa8",
 )

@@ -30,6 +30,7 @@ BUILT_IN = (
     "perplexity_threshold",
     "verify",
     "recorded",
+    "claims",
 )
 """Folders under `engine/studies`; the module `study` of each holds its `STUDY`."""
 _STUDIES: dict[str, Study] = {}

@@ -78,9 +78,9 @@ class SavedData:
 
     def holds_pairs(self, name: str) -> bool:
         """It is the id of a set of pairs."""
-        from engine.data.comparisons import DEMO_PAIRS, list_comparisons
+        from engine.data.comparisons import is_pairs
 
-        return name == DEMO_PAIRS or name in list_comparisons(self._settings.comparisons)
+        return is_pairs(name, self._settings.comparisons)
 
 
 @dataclass(frozen=True)
@@ -152,6 +152,12 @@ class StudyConfig(BaseModel):
 
     run_id: str | None = None
     level: float = Field(default=0.95, gt=0.5, lt=1)
+
+
+def quick_form(given: Mapping[str, Any], quick: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a study's quick form: its own in place of those given; of `limit` and `k_max` the lower one."""
+    lower = {k: min(quick[k], given[k]) for k in ("limit", "k_max") if k in quick and isinstance(given.get(k), int)}
+    return {**given, **quick, **lower}
 
 
 class Study:

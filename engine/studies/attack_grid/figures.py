@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pandas as pd
@@ -9,6 +10,7 @@ import pandas as pd
 from engine.core.errors import InputError
 from engine.core.schema import METRICS, NONE
 from engine.plots.grid import plot_grid, prepare_grid
+from engine.plots.moves import plot_moves, prepare_set_moves
 from engine.plots.rows import EFFECTS, plot_forest, prepare_forest
 from engine.plots.shifts import plot_distribution, plot_dumbbells, prepare_distribution, prepare_dumbbells
 from engine.stats.shifts import defense_gains, paired_shifts, shift_metrics
@@ -69,6 +71,7 @@ METRIC = Setting(
 )  # fmt: skip
 BEHIND = Setting("defense", "defense", "choice", lambda _: ALL, choices=lambda s: (ALL, *_arms("defense")(s)))
 ATTACK = Setting("attack", "attack", "choice", lambda s: strongest_arm(metrics(s))[0], choices=_arms("attack"))
+OF_ATTACK = Setting("attack", "attack", "choice", lambda _: ALL, choices=lambda s: (ALL, *_arms("attack")(s)))
 DEFENSE = Setting("defense", "defense", "choice", lambda s: strongest_arm(metrics(s))[1], choices=_arms("defense"))
 MOST = Setting("most", "responses shown at most", "whole", lambda _: 20, lambda _: 1, lambda _: 200)
 RESPONSE = Setting(
@@ -90,6 +93,25 @@ def _forest(source: Source, at: Values) -> FigureData:
 def _grid(source: Source, at: Values) -> FigureData:
     rows = metrics(source)
     return FigureData(prepare_grid(rows, metric=str(at["metric"]), titles=short_titles(rows)))
+
+
+def _moves(source: Source, at: Values) -> FigureData:
+    rows = metrics(source)
+    shown = rows if at["attack"] == ALL else rows[rows["attack"].isin([NONE, at["attack"]])]
+    made = prepare_set_moves(shown, short_titles(rows))
+    sizes = rows.loc[rows["metric"] == "shift", ["n", "n_clusters", "n_unread"]].max()
+    note = f"n = {int(sizes['n'])} of {int(sizes['n_clusters'])} items, {int(sizes['n_unread'])} without a verdict"
+    title = "How far does each attack move the mean?"
+    return FigureData(made, {"scale": _around(made, scale(source)), "title": title}, note=f"{note}; {source.origin}")
+
+
+def _around(made: pd.DataFrame, whole: tuple[float, float]) -> list[float]:
+    """Whole points around the means and their intervals, within the scale; at least one point wide."""
+    seen = pd.concat([made["clean"], made["attacked"], made["clean"] + made["lower"], made["clean"] + made["upper"]])
+    if seen.dropna().empty:
+        return list(whole)
+    low = min(max(whole[0], math.floor(seen.min())), whole[1] - 1)
+    return [low, max(low + 1, min(whole[1], math.ceil(seen.max())))]
 
 
 def _dumbbells(source: Source, at: Values) -> FigureData:
@@ -140,6 +162,10 @@ def _no_labels(source: Source) -> str:
 
 
 ENTRIES = (
+    FigureSpec(
+        STUDY, "moves", "How far does each attack move the mean, off and behind each defense?", _moves, plot_moves,
+        (OF_ATTACK,), _NOTHING,
+    ),
     FigureSpec(
         STUDY, "forest", "How far does each attack move the score?", _forest, plot_forest,
         (METRIC, BEHIND), _NOTHING,

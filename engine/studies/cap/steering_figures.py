@@ -6,6 +6,7 @@ Each figure stands with its settings; the attacks' figures are in `engine.studie
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -324,6 +325,110 @@ def _map(source: Source, at: Values) -> FigureData:
     return FigureData(made, more, (f"n = {len(made)} texts, {unread} unread", "single texts, so no interval"))
 
 
+# Score against alpha, one line a direction: the page's main figure, with points that were tried just now.
+
+HERO_COLUMNS = ["side", "alpha", "mean", "lower", "upper", "n", "n_unread", "live"]
+
+
+def prepare_alpha(rows: pd.DataFrame, live: pd.DataFrame | None = None) -> pd.DataFrame:
+    """Mean score by side and alpha; `live` is 1 for what was tried just now on a few contexts.
+
+    Args:
+        rows: from `engine.studies.cap.metrics.by_alpha`.
+        live: the same of texts that the run does not hold; None for none.
+    """
+    parts = [rows.assign(live=0)] + ([live.assign(live=1)] if live is not None and len(live) else [])
+    return pd.concat(parts).sort_values(["live", "side", "alpha"]).reset_index(drop=True)[HERO_COLUMNS]
+
+
+def plot_alpha(
+    prepared: pd.DataFrame, *, alpha: float, standards: Sequence[float], mode: Mode = "light", note: str = ""
+) -> go.Figure:
+    """One line with its band for each direction, hollow points for what was tried just now, a line at `alpha`.
+
+    Args:
+        prepared: from `prepare_alpha`.
+        alpha: the strength looked at.
+        standards: score of the high and of the low standard.
+        mode: light, dark or print.
+        note: a last part of the small print; any text.
+    """
+    fig = go.Figure()
+    title = "How does steering move the judged score?"
+    if prepared.empty:
+        say(fig, "no alpha has been tried yet", mode)
+        return frame(fig, mode, title=title, notes=(note,), alt="No sweep yet.", body=330)
+    for side, value in zip(SIDES, standards, strict=True):
+        rows = prepared[(prepared["side"] == side) & prepared["mean"].notna()]
+        _direction(fig, rows, side, mode)
+        line = {"color": MEANING[mode][side], "width": 1, "dash": "dot"}
+        fig.add_shape(type="line", x0=0, x1=1, xref="paper", y0=value, y1=value, line=line, layer="below")
+        fig.add_annotation(
+            x=1, xref="paper", xanchor="left", xshift=4, y=value, showarrow=False, text=f"{side}<br>standard",
+            font={"color": MEANING[mode][side], "size": 11}, align="left",
+        )  # fmt: skip
+    mark = {"color": ROLES[mode]["ink"], "width": 2, "dash": "dash"}
+    fig.add_shape(type="line", x0=alpha, x1=alpha, y0=0, y1=1, yref="paper", line=mark)
+    fig.update_xaxes(title="alpha, strength of steering", fixedrange=True, rangemode="tozero")
+    fig.update_yaxes(title="judged score of the text", fixedrange=True)
+    stored = prepared[(prepared["live"] == 0) & (prepared["n"] > 0)]
+    tried = int((prepared["live"] == 1).sum())
+    notes = (
+        f"{int(stored['n'].min()) if len(stored) else 0} contexts a point",
+        f"{int(prepared['n_unread'].sum())} unread",
+        "bands: 95 % intervals over contexts",
+        f"{tried} hollow: tried just now on a few contexts" if tried else "",
+        label(note, 80) if note else "",
+    )
+    alt = f"Judged score by alpha, looked at {three_digits(alpha)}: " + "; ".join(
+        f"{side} {three_digits(a)}: {three_digits(mean)}"
+        for side, (a, mean) in zip(prepared["side"], prepared[["alpha", "mean"]].to_numpy(dtype=float), strict=True)
+    )
+    made = frame(fig, mode, title=title, notes=notes, alt=alt, body=300, legend=True)
+    return made.update_layout(margin_r=74)
+
+
+def _direction(fig: go.Figure, rows: pd.DataFrame, side: str, mode: Mode) -> None:
+    """A side's band, its line through the stored points, and its hollow points."""
+    colour = MEANING[mode][side]
+    stored, live = rows[rows["live"] == 0], rows[rows["live"] == 1]
+    known = stored[stored["lower"].notna() & stored["upper"].notna()]
+    if len(known) > 1:
+        band = {"x": [*known["alpha"], *known["alpha"][::-1]], "y": [*known["upper"], *known["lower"][::-1]]}
+        fig.add_trace(
+            go.Scatter(
+                **band, fill="toself", mode="lines", line={"width": 0}, fillcolor=colour, opacity=0.16,
+                showlegend=False, hoverinfo="skip", name=f"{side} interval",
+            )
+        )  # fmt: skip
+    symbol = "triangle-up" if side == "high" else "triangle-down"
+    hover = f"alpha %{{x:.4g}}: %{{y:.2f}}<extra>steered {side}</extra>"
+    fig.add_trace(
+        go.Scatter(
+            x=stored["alpha"].tolist(), y=stored["mean"].tolist(), mode="lines+markers", name=f"steered {side}",
+            line={"color": colour, "width": 2.5, "dash": "solid" if side == "high" else "dot"},
+            marker={"size": 10, "symbol": symbol, "color": colour}, hovertemplate=hover,
+        )
+    )  # fmt: skip
+    if len(live):
+        fig.add_trace(
+            go.Scatter(
+                x=live["alpha"].tolist(), y=live["mean"].tolist(), mode="markers", showlegend=False,
+                name=f"steered {side}, just now", hovertemplate=hover,
+                marker={
+                    "size": 13, "symbol": symbol, "color": ROLES[mode]["background"],
+                    "line": {"color": colour, "width": 2.5},
+                },
+            )
+        )  # fmt: skip
+
+
+def _alpha(source: Source, at: Values) -> FigureData:
+    cap = _cap(source)
+    standards = [float(cap["standard_high"]), float(cap["standard_low"])]
+    return FigureData(prepare_alpha(alpha_rows(source)), {"alpha": float(at["alpha"]), "standards": standards})
+
+
 # The sweep: score, size of the edit and fluency of the text by alpha.
 
 SWEEP_COLUMNS = [
@@ -474,11 +579,15 @@ METHOD = Setting("method", "map", "choice", lambda _: "PCA", choices=lambda _: (
 COLOUR = Setting("colour", "colour", "choice", lambda _: BY_SIDE, choices=lambda _: (BY_SIDE, BY_SCORE))
 ALPHA_HIGH = Setting("alpha_high", "alpha steered high", "listed", _chosen_alpha("high"), choices=_alphas("high"))
 ALPHA_LOW = Setting("alpha_low", "alpha steered low", "listed", _chosen_alpha("low"), choices=_alphas("low"))
+ALPHA = Setting("alpha", "alpha", "number", lambda s: _chosen_alpha("high")(s), high=lambda _: 1e9)
 _NO_TEXTS = has_table("cap_texts", "the tutor has written nothing yet.")
 _NO_LAYERS = has_table("cap_layers", "the standards are not found yet.")
 _NO_SWEEP = has_table("cap_sweep", "no alpha has been tried yet.")
 
 STEERING_FIGURES = (
+    FigureSpec(
+        CAP, "alpha", "How does steering move the judged score?", _alpha, plot_alpha, (ALPHA,), _NO_SWEEP,
+    ),
     FigureSpec(
         CAP, "scores", "Where do the standards lie?", _scores, plot_scores, (LOW, HIGH), _NO_TEXTS,
     ),

@@ -33,7 +33,9 @@ def plan_text(plan: dict[str, Any]) -> str:
         lines.append(f"Learning suffixes computes at most {plan['learned_prompts']:,} prompts more.")
     if plan["expense"]:
         lines.append(plan["expense"]["sentence"])
-    lines.append("Texts are counted at their longest; how long they get decides the time, so no seconds are given.")
+    if not math.isnan(plan["seconds"]):
+        lines.append(f"About {plan['seconds']:,.0f} s at most, by the pace of a few texts and verdicts just made.")
+    lines += [f"Left out: {part}. {why}" for part, why in plan["left_out"].items()]
     return "\n".join(lines)
 
 

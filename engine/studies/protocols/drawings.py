@@ -39,7 +39,7 @@ def prepare_slope(rows: Sequence[Row]) -> pd.DataFrame:
 def plot_slope(
     prepared: pd.DataFrame, *, mode: Mode = "light", level: float = 0.95, title: str = "Who climbs?"
 ) -> go.Figure:
-    """Ranks before at the left, after at the right, rank 1 on top; distracted systems in vermilion.
+    """Ranks before at the left, after at the right, rank 1 on top; rewritten systems in vermilion, the climber thick.
 
     Args:
         prepared: from `prepare_slope`.
@@ -49,26 +49,39 @@ def plot_slope(
     """
     fig = go.Figure()
     rows = prepared[prepared["rank_before"].notna() & prepared["rank_after"].notna()]
-    n = len(rows)
+    n, first = len(rows), climber(rows)
     for i, row in enumerate(rows.itertuples(index=False)):
-        fig.add_trace(_line(row, 0.12 * (i - (n - 1) / 2) / max(n, 1), mode))
+        fig.add_trace(_line(row, _APART * (i - (n - 1) / 2) / max(n - 1, 1), mode, climbs=row.system == first))
     fig.update_layout(annotations=[*_names(rows, 0, mode), *_names(rows, 1, mode)])
     fig.update_xaxes(
-        range=[-0.85, 1.8], tickmode="array", tickvals=[0, 1], ticktext=["clean", "distracted"], showgrid=False,
+        range=[-1.0, 2.1], tickmode="array", tickvals=[0, 1], ticktext=["clean", "attacked"], showgrid=False,
         fixedrange=True,
     )  # fmt: skip
-    fig.update_yaxes(range=[n + 0.6, 0.4], dtick=1, title="rank", fixedrange=True, zeroline=False)
+    # no gridlines: they would strike through the names
+    fig.update_yaxes(range=[n + 0.6, 0.4], dtick=1, title="rank", fixedrange=True, zeroline=False, showgrid=False)
     if not n:
         say(fig, "no ranks: systems that never met cannot be ranked together", mode)
     battles = f"{count(int(rows['n'].sum()) // 2)} comparisons" if n else ""
     notes = (f"bars: {level_text(level)} rank intervals", battles)
     said = "; ".join(f"{r.system}: {r.rank_before:g} to {r.rank_after:g}" for r in rows.itertuples(index=False))
     alt = f"Ranks before and after the lowest systems were rewritten. {said}"
-    return frame(fig, mode, title=title, notes=notes, alt=alt, body=58 * max(n, 3) + 20)
+    return frame(fig, mode, title=title, notes=notes, alt=alt, body=46 * max(n, 3) + 20)
 
 
-def _line(row: Any, nudge: float, mode: Mode) -> go.Scatter:
-    colour = MEANING[mode]["attacked" if row.distracted else "clean"]
+_APART = 0.36
+"""Width over which the rank bars of one side are spread, so that none covers another."""
+
+
+def climber(rows: pd.DataFrame) -> str:
+    """The rewritten system whose rating rises most; empty where none was rewritten."""
+    moved = rows[rows["distracted"].astype(bool)]
+    if moved.empty:
+        return ""
+    return str(moved["system"].iloc[int((moved["rating_after"] - moved["rating_before"]).to_numpy().argmax())])
+
+
+def _line(row: Any, nudge: float, mode: Mode, *, climbs: bool) -> go.Scatter:
+    colour = MEANING[mode]["attacked" if row.distracted else "unread"]
     ranks = [row.rank_before, row.rank_after]
     lower, upper = [row.rank_before_lower, row.rank_after_lower], [row.rank_before_upper, row.rank_after_upper]
     return go.Scatter(
@@ -76,7 +89,8 @@ def _line(row: Any, nudge: float, mode: Mode) -> go.Scatter:
         y=ranks,
         mode="lines+markers",
         name=label(row.system, 30),
-        line={"color": colour, "width": 3.5 if row.distracted else 1.8},
+        line={"color": colour, "width": 4.5 if climbs else 2.2 if row.distracted else 1.4},
+        opacity=1.0 if climbs or not row.distracted else 0.75,
         marker={"size": 9, "color": colour, "symbol": "circle"},
         error_y=whiskers(ranks, lower, upper, colour, thickness=1.2, width=3),
         customdata=[[row.system, "clean"], [row.system, "distracted"]],
@@ -91,15 +105,17 @@ def _names(rows: pd.DataFrame, side: int, mode: Mode) -> list[dict[str, Any]]:
     sharing: dict[float, list[str]] = {}
     for row in rows.sort_values(rank, kind="stable").itertuples(index=False):
         name, points = label(row.system, 16), fixed(getattr(row, rating), 0)
+        if side and row.distracted:
+            points += f" ({fixed(row.rating_after - row.rating_before, 0, signed=True)})"
         sharing.setdefault(getattr(row, rank), []).append(
             f"<b>{name}</b> {points}" if row.distracted else f"{name} {points}"
         )
     for value, names in sharing.items():
         out.append(
             {
-                "x": side,
+                "x": 1 + _APART / 2 if side else -_APART / 2,
                 "y": value,
-                "xshift": 14 if side else -14,
+                "xshift": 12 if side else -12,
                 "text": "<br>".join(names),
                 "showarrow": False,
                 "xanchor": "left" if side else "right",

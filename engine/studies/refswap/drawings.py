@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,110 +14,173 @@ import plotly.graph_objects as go
 from engine.plots.text import count, fixed, label, level_text, plural, three_digits
 from engine.plots.theme import MEANING, ROLES, SMALL_SIZE, Mode, frame, say, whiskers
 
-CORRECT, KEY = "correct", "key"
-GROUPS = {CORRECT: ("correct responses", "clean"), KEY: ("master keys", "attacked")}
-"""Population to its name and the meaning of its colour."""
+CORRECT, RESPONSE, KEY = "correct", "response", "key"
+GROUPS = {
+    CORRECT: ("correct responses", "clean"), RESPONSE: ("responses, unchecked", "clean"),
+    KEY: ("master keys", "attacked"),
+}  # fmt: skip
+"""Population to its name and the meaning of its colour; responses are unchecked where the data do not say which are
+correct."""
 LEAST = 1e-5
 """Probabilities below this are drawn as a rug at the left end of the log axis, with their number."""
+LINEAR_FROM = 0.01
+"""The axis is linear where no score but 0 lies below this."""
+REMOVED = 0.22
+"""Opacity of what loses its YES."""
 MOST_DOTS = 400
 DENSITY_FROM = 200
 COLUMNS = ["group", "item_id", "name", "max_p_cf"]
 
 
+@dataclass(frozen=True)
+class Scale:
+    """The axis of max_p_cf, to the data: linear, or logarithmic where scores are small.
+
+    Attributes:
+        log: logarithmic.
+        low, high: ends, in max_p_cf; of a logarithmic axis the rug of what lies below `LEAST` is left of `low`.
+        rug: where that rug is, on a logarithmic axis.
+    """
+
+    log: bool
+    low: float
+    high: float
+
+    def at(self, value: float) -> float:
+        """Place on the axis."""
+        if not self.log:
+            return value
+        return math.log10(value) if value >= LEAST else self.rug
+
+    @property
+    def rug(self) -> float:
+        """Place of what lies below `LEAST`."""
+        return math.log10(self.low) - 0.35
+
+    @property
+    def gammas(self) -> list[float]:
+        """Thresholds in even steps over this axis, 0 and 1 among them."""
+        if not self.log:
+            return [round(0.01 * k, 2) for k in range(101)]
+        decades = -math.log10(self.low)
+        n = max(60, round(12 * decades))
+        return [0.0, *(float(f"{10 ** (decades * (k / n - 1)):.3g}") for k in range(n + 1))]
+
+
+def scale_of(scores: Any, gamma: float = 0.0) -> Scale:
+    """The scale for some scores (NaN is left out) and a threshold."""
+    read = np.asarray(scores, dtype=float)
+    read = read[~np.isnan(read)]
+    shown = [*read.tolist(), *([gamma] if gamma > 0 else [])]
+    if (read[read > 0] >= LINEAR_FROM).all():
+        low, high = (min(shown), max(shown)) if shown else (0.0, 1.0)
+        pad = max(0.02, 0.06 * (high - low))
+        return Scale(False, max(-0.03, low - pad), min(1.03, high + pad))
+    smallest = max(LEAST, min(v for v in [*shown, 1.0] if v > 0))
+    return Scale(True, 10.0 ** math.floor(math.log10(smallest)), 10 ** min(0.05, math.log10(max(shown)) + 0.1))
+
+
+def groups_of(prepared: pd.DataFrame) -> tuple[str, str]:
+    """The two populations of a table: correct responses, or unchecked ones, and keys."""
+    return (RESPONSE if (prepared["group"] == RESPONSE).any() else CORRECT, KEY)
+
+
 def plot_swaps(prepared: pd.DataFrame, *, gamma: float, mode: Mode = "light") -> go.Figure:
-    """A strip and a box for each population (a density from 200 samples on), on a log axis, and a line at gamma.
+    """A strip and a box for each population (a density from 200 samples on), and a line at gamma.
 
     Args:
         prepared: one row per accepted sample, columns `COLUMNS`; max_p_cf in [0, 1], NaN unread.
-        gamma: the threshold; what lies left of it loses its YES.
+        gamma: the threshold; what lies left of it loses its YES and is dimmed.
         mode: light, dark or print.
     """
     fig = go.Figure()
     words: list[dict[str, Any]] = []
     read = prepared[prepared["max_p_cf"].notna()]
-    for row, group in enumerate(GROUPS):
+    scale = scale_of(read["max_p_cf"], gamma)
+    for row, group in enumerate(groups_of(prepared)):
         own = read.loc[read["group"] == group, "max_p_cf"].to_numpy(dtype=float)
-        _row(fig, own, row, group, mode)
-        words.append(_heading(own, row, group, mode))
-        low = int((own < LEAST).sum())
+        _row(fig, own, row, group, scale, gamma, mode)
+        words.append(_heading(own, row, group, gamma, mode))
+        low = int((own < LEAST).sum()) if scale.log else 0
         if low:
-            words.append(_rug_words(low, row, mode))
+            words.append(_rug_words(low, row, scale, mode))
     if read.empty:
         say(fig, "no accepted sample has been checked yet", mode)
     else:
-        words.append(_gamma(fig, gamma, mode))
-    fig.update_xaxes(
-        range=[math.log10(LEAST) - 0.55, 0.12],
-        tickmode="array",
-        tickvals=[-4, -3, -2, -1, 0],
-        ticktext=["0.0001", "0.001", "0.01", "0.1", "1"],
-        title="max_p_cf, largest p(YES) over the swapped references (log)",
-        fixedrange=True,
-    )
+        words.append(_gamma(fig, gamma, scale, mode))
+    _score_axis(fig, scale, rug=bool((read["max_p_cf"] < LEAST).any()))
     fig.update_yaxes(range=[1.55, -0.85], visible=False, fixedrange=True)
     fig.update_layout(annotations=[*fig.layout.annotations, *words])
-    return frame(
-        fig,
-        mode,
-        title="What survives a swap of the reference?",
-        notes=_notes(prepared),
-        alt=_alt(read, gamma),
-        body=270,
-    )
+    title, notes = "What survives a swap of the reference?", _notes(prepared)
+    return frame(fig, mode, title=title, notes=notes, alt=_alt(read, gamma), body=250)
 
 
-def _row(fig: go.Figure, own: Any, row: int, group: str, mode: Mode) -> None:
+def _score_axis(fig: go.Figure, scale: Scale, *, rug: bool) -> None:
+    """Ticks and ends of the axis of max_p_cf."""
+    title = "max_p_cf: largest p(YES) over the swapped references"
+    if not scale.log:
+        fig.update_xaxes(range=[scale.low, scale.high], title=title, fixedrange=True)
+        return
+    ticks = [k for k in range(-5, 1) if 10.0**k >= scale.low * 0.99]
+    left = scale.rug - 0.25 if rug else math.log10(scale.low) - 0.1
+    fig.update_xaxes(
+        range=[left, math.log10(scale.high) + 0.07], tickmode="array", tickvals=ticks,
+        ticktext=[f"{10.0**k:.{max(0, -k)}f}" for k in ticks], title=f"{title} (log)", fixedrange=True,
+    )  # fmt: skip
+
+
+def _row(fig: go.Figure, own: Any, row: int, group: str, scale: Scale, gamma: float, mode: Mode) -> None:
     if not len(own):
         return
     name, meaning = GROUPS[group]
     colour = MEANING[mode][meaning]
-    above = own[own >= LEAST]
-    logs = np.log10(above)
+    above = own[own >= LEAST] if scale.log else own
+    places = np.array([scale.at(float(v)) for v in above])
     if len(above):
-        common = {"x": logs, "y0": row, "orientation": "h", "name": name, "hoverinfo": "skip", "line_color": colour}
-        if len(own) >= DENSITY_FROM and np.ptp(logs) > 0:
+        common = {"x": places, "y0": row, "orientation": "h", "name": name, "hoverinfo": "skip", "line_color": colour}
+        if len(own) >= DENSITY_FROM and np.ptp(places) > 0:
             fig.add_trace(go.Violin(**common, side="negative", width=0.75, points=False, spanmode="hard", opacity=0.6))
         fig.add_trace(go.Box(**common, width=0.18, boxpoints=False, fillcolor="rgba(0,0,0,0)", whiskerwidth=0.6))
     shown = own if len(own) <= MOST_DOTS else own[np.random.default_rng(0).permutation(len(own))[:MOST_DOTS]]
     spread = np.random.default_rng(len(own)).uniform(0.16, 0.42, len(shown))
-    x = np.where(shown >= LEAST, np.log10(np.maximum(shown, LEAST)), math.log10(LEAST) - 0.3)
+    kept = shown >= gamma
     fig.add_trace(
         go.Scatter(
-            x=x,
+            x=[scale.at(float(v)) for v in shown],
             y=row + spread,
             mode="markers",
             name=name,
             marker={
-                "size": 6,
+                "size": 7,
                 "color": colour,
-                "opacity": 0.55,
-                "symbol": "circle" if group == CORRECT else "x-thin",
-                "line": {"color": colour, "width": 0 if group == CORRECT else 1.5},
+                "opacity": np.where(kept, 0.75, REMOVED).tolist(),
+                "symbol": "circle" if group != KEY else "x-thin",
+                "line": {"color": colour, "width": 0 if group != KEY else 1.5},
             },
-            customdata=[three_digits(float(v)) for v in shown],
-            hovertemplate=f"{name}<br>max_p_cf %{{customdata}}<extra></extra>",
+            customdata=[[three_digits(float(v)), "kept" if k else "removed"] for v, k in zip(shown, kept, strict=True)],
+            hovertemplate=f"{name}<br>max_p_cf %{{customdata[0]}}, %{{customdata[1]}}<extra></extra>",
         )
     )
 
 
-def _heading(own: Any, row: int, group: str, mode: Mode) -> dict[str, Any]:
+def _heading(own: Any, row: int, group: str, gamma: float, mode: Mode) -> dict[str, Any]:
     name, meaning = GROUPS[group]
-    median = f", median {three_digits(float(np.median(own)))}" if len(own) else ""
+    kept = f", kept {count(int((own >= gamma).sum()))}" if len(own) else ""
     return {
         "x": 0,
         "xref": "paper",
         "xanchor": "left",
         "y": row - 0.47,
-        "text": f"<b>{name}</b> accepted: {count(len(own))}{median}",
+        "text": f"<b>{name}</b> accepted {count(len(own))}{kept}",
         "showarrow": False,
         "bgcolor": ROLES[mode]["background"],
         "font": {"color": MEANING[mode][meaning], "size": SMALL_SIZE + 1},
     }
 
 
-def _rug_words(low: int, row: int, mode: Mode) -> dict[str, Any]:
+def _rug_words(low: int, row: int, scale: Scale, mode: Mode) -> dict[str, Any]:
     return {
-        "x": math.log10(LEAST) - 0.3,
+        "x": scale.rug,
         "y": row + 0.02,
         "text": f"{count(low)} below<br>0.00001",
         "showarrow": False,
@@ -124,20 +188,22 @@ def _rug_words(low: int, row: int, mode: Mode) -> dict[str, Any]:
     }
 
 
-def _gamma(fig: go.Figure, gamma: float, mode: Mode) -> dict[str, Any]:
+def _gamma(fig: go.Figure, gamma: float, scale: Scale, mode: Mode) -> dict[str, Any]:
     """The dashed line, and its word above the plot on the side with room."""
-    at = math.log10(max(gamma, LEAST)) if gamma > 0 else math.log10(LEAST) - 0.5
+    at = scale.at(gamma) if gamma > 0 or not scale.log else scale.rug - 0.15
     ink = ROLES[mode]["ink"]
     fig.add_shape(type="line", x0=at, x1=at, y0=0, y1=1, yref="paper", line={"color": ink, "width": 2, "dash": "dash"})
+    right = at > (scale.at(max(scale.low, LEAST)) + scale.at(scale.high)) / 2
     return {
         "x": at,
         "y": 1,
         "yref": "paper",
         "yanchor": "top",
-        "xanchor": "right" if at > -1.5 else "left",
-        "xshift": -5 if at > -1.5 else 5,
+        "xanchor": "right" if right else "left",
+        "xshift": -5 if right else 5,
         "text": f"γ = {three_digits(gamma)}",
         "showarrow": False,
+        "bgcolor": ROLES[mode]["background"],
         "font": {"color": ink, "size": SMALL_SIZE + 1},
     }
 
@@ -151,11 +217,11 @@ def _notes(prepared: pd.DataFrame) -> tuple[str, ...]:
 
 def _alt(read: pd.DataFrame, gamma: float) -> str:
     parts = []
-    for group, (name, _) in GROUPS.items():
-        own = read.loc[read["group"] == group, "max_p_cf"]
+    for group in groups_of(read):
+        name, own = GROUPS[group][0], read.loc[read["group"] == group, "max_p_cf"]
         passing = f"{fixed(100 * float((own >= gamma).mean()), 0)} % reach gamma" if len(own) else "none accepted"
         parts.append(f"{name}: n {len(own)}, {passing}")
-    return f"Distribution of max_p_cf on a log axis, gamma {three_digits(gamma)}. " + "; ".join(parts) + "."
+    return f"Distribution of max_p_cf, gamma {three_digits(gamma)}. " + "; ".join(parts) + "."
 
 
 # RefSwap's operating points: pass rates against gamma, ROC, and accuracy against robustness.
@@ -192,7 +258,8 @@ def plot_passing(prepared: pd.DataFrame, *, gamma: float, mode: Mode = "light") 
     fig = go.Figure()
     x = np.maximum(prepared["gamma"].to_numpy(dtype=float), LEAST)
     said = []
-    for group, (name, meaning) in GROUPS.items():
+    for group in (CORRECT, KEY):
+        name, meaning = GROUPS[group]
         share = prepared[group].to_numpy(dtype=float)
         if np.isnan(share).all():
             continue

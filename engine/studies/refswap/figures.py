@@ -35,13 +35,13 @@ def table(source: Source, arm: str) -> Table:
 
 
 def swaps(table: Table, k: int, least_yes: float) -> pd.DataFrame:
-    """Accepted correct responses and accepted keys with their max_p_cf: group, item_id, name, max_p_cf."""
+    """Accepted correct responses (all, where none is known) and accepted keys: group, item_id, name, max_p_cf."""
     s = table.samples
-    taken = (s.yes(least_yes) == 1) & (~s.clean | s.right)
+    taken = (s.yes(least_yes) == 1) & (~s.clean | s.meant)
     frame = table.frame[taken]
     keyed = frame["attack"] != NONE
     names = np.where(keyed, frame["attack"], frame["response_id"])
-    group = np.where(keyed, "key", "correct")
+    group = np.where(keyed, drawings.KEY, drawings.CORRECT if s.judged else drawings.RESPONSE)
     score = max_p_cf(s, k)[taken]
     return pd.DataFrame({"group": group, "item_id": frame["item_id"].to_numpy(), "name": names, "max_p_cf": score})
 
@@ -179,7 +179,8 @@ def _no_trade_off(source: Source) -> str:
     if why := _EMPTY(source):
         return why
     found = _at(source, {d.name: d.default(source) for d in DIALS})[1]
-    return "" if found.n_fooled and found.n_right else "it needs accepted keys and accepted correct responses."
+    enough = found.judged and found.n_fooled and found.n_right
+    return "" if enough else "it needs accepted keys and accepted correct responses."
 
 
 ENTRIES = (

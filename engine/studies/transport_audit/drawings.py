@@ -50,7 +50,7 @@ class Rows:
     span: tuple[float, float]
 
 
-CONSISTENCY = Rows("consistency with the human preference", 0.5, (0.0, 1.0))
+CONSISTENCY = Rows("agreement with people", 0.5, (0.0, 1.0))
 AUC = Rows("AUC: chance that an agreeing verdict scores higher", 0.5, (0.0, 1.0))
 
 
@@ -324,6 +324,8 @@ def plot_map(
             marker = {"size": 8, "symbol": "diamond", "line": {"color": MEANING[mode]["human"], "width": 1.5}, **filled}
             fig.add_trace(_dots(part, f"{name} ({count(len(part))})", marker))
     unlabelled = prepared[prepared["role"] == "unlabelled"]
+    if len(unlabelled) and unlabelled["entry_mass"].isna().all():
+        colour = "truth"  # nobody labelled anything: every pair is of unknown truth
     for name, part, marker in _parts(unlabelled, colour, mode):
         fig.add_trace(_dots(part, f"{name} ({count(len(part))})", marker))
     equal = {"scaleanchor": "x"} if kind == "PCA" else {}

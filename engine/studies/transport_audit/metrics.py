@@ -311,10 +311,11 @@ def consistency(
     """Consistency before and after the audit and under its controls, overall and by question type.
 
     cons_orig, cons_adj and gain (their difference, paired); cons_CONTROL for each of `CONTROLS`; gain_over_best, over
-    the control that is best overall on these same pairs, a choice that is not resampled and so favours that control. A
-    pair's value is its mean over the splits in which it was unlabelled; items are resampled. The bounds of cons_random
-    are the band of the random choice itself. Rows of `group` are question types; a type with fewer than `min_cell`
-    pairs has no interval.
+    the control that is best overall on these same pairs, a choice that is not resampled and so favours that control;
+    gain_over_random, over the expectation of as many random flips. A pair's value is its mean over the splits in which
+    it was unlabelled; items are resampled with transport and mass as they are, so intervals are conditional on them.
+    The bounds of cons_random are the band of the random choice itself. Rows of `group` are question types; a type with
+    fewer than `min_cell` pairs has no interval.
 
     Args:
         audit: with seeded splits.
@@ -333,6 +334,7 @@ def consistency(
     best = max(CONTROLS, key=lambda name: np.nan_to_num(np.nanmean(values[f"cons_{name}"]), nan=-1.0))
     values["gain"] = values["cons_adj"] - values["cons_orig"]
     values["gain_over_best"] = values["cons_adj"] - values[f"cons_{best}"]
+    values["gain_over_random"] = values["cons_adj"] - values["cons_random"]
     cells = [(name, "", v) for name, v in values.items()]
     types = audit.pairs["type"].to_numpy(dtype=object)
     for kind in dict.fromkeys(types):

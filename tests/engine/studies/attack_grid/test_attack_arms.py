@@ -28,6 +28,7 @@ def dataset_of(*texts: str):
     return build_dataset(read_table("made.csv", content), {"response": "response"}, task="dialogue", name="made")
 
 
+@pytest.mark.slow
 @pytest.mark.weights
 def test_an_attack_beyond_the_window_is_a_flagged_exclusion(bundled, settings):
     """128 copies of a hundred words do not fit 8,192 tokens; those of two words do."""
