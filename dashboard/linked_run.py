@@ -40,7 +40,7 @@ GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
     "Results": {
         "pages/runs/page.py": ("Runs", "folder_open", "runs"),
         "pages/report/page.py": ("Report", "description", "report"),
-        "pages/methods/page.py": ("Methods", "functions", "methods"),
+        "pages/what_holds/page.py": ("What holds", "fact_check", "what-holds"),
         "pages/lessons/page.py": ("Lessons", "school", "lessons"),
     },
 }
@@ -96,10 +96,12 @@ def _pages(judge: str, data: str) -> dict[str, Place]:
         "learned_suffix": Place("pages/attack_lab/page.py", both, {state.TAB: state.TAB_SUFFIX}),
         "perplexity_threshold": Place("pages/attack_lab/page.py", {state.DATA: data}, {state.TAB: state.TAB_SCREEN}),
         "cap": Place("pages/steering_and_anchors/page.py", both),
-        "protocols": Place("pages/protocols/page.py", both, {"protocols_part": "Whole set"}),
+        "protocols": Place("pages/protocols/page.py", both),
         "refswap": Place("pages/reference_swap/page.py", {**both, "verifier": judge}),
         "transport_audit": Place(
-            "pages/transport_audit/page.py", {state.DATA: data, "pairs": data, "audit_judge": judge}
+            "pages/transport_audit/page.py",
+            # verdicts that came with the pairs are no judge of the rail
+            {state.DATA: data, "audit_judge": judge} | ({} if judge == "recorded:data" else {state.JUDGE: judge}),
         ),
         "checkup": Place("pages/checkup/page.py", both),
     }
@@ -157,15 +159,22 @@ def pin() -> RunView | None:
     return run
 
 
+_STRONG_FIRST, _PUBLISHED = ("transport_audit", "protocols"), "recorded:"
+"""Studies whose pages open on a strong judge, and the beginning of the spec of one."""
+
+
 def defaults(page: str) -> tuple[str, str]:
     """Judge and data that a page opens on: the naive judge where a recorded run shows it there, else the careful one.
+
+    The audit and the leaderboard open on a strong judge's published verdicts where the library has a run of some.
 
     Args:
         page: the page's file.
     """
     kinds = [kind for kind, place in _pages("", "").items() if place.page == page]
     found = [one for one in recorded_runs() if one[0] in kinds]
-    for judge in (state.DEFAULT_JUDGE, state.CAREFUL_JUDGE):
+    strong = [judge for kind, judge, _ in found if kind in _STRONG_FIRST and judge.startswith(_PUBLISHED)]
+    for judge in (*strong[:1], state.DEFAULT_JUDGE, state.CAREFUL_JUDGE):
         data = [held for _, asked, held in found if asked == judge]
         if data:
             return judge, state.DEFAULT_DATA if state.DEFAULT_DATA in data else data[0]

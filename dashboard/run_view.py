@@ -5,6 +5,7 @@ What the cache returns is shared between sessions: pages read it and never edit 
 
 from __future__ import annotations
 
+import html
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import Any, ClassVar, TypeVar, cast
@@ -141,23 +142,42 @@ def _load(_view: type[RunView], name: str, run_id: str, path: str, version: str)
 
 
 def load_or_none(view: type[View], run_id: str) -> View | None:
-    """As `load`, and None for a run that cannot be read (yet)."""
+    """As `load`, and None for a run that cannot be read (yet); one that is there and damaged is said."""
     try:
         return load(view, run_id)
-    except RunError:
+    except RunError as error:
+        try:
+            find_run(run_id)
+        except RunError:
+            return None  # not written yet
+        _say_unreadable({run_id: error})
         return None
 
 
 def first_readable(named: Iterable[Named], read_one: Callable[[Named], Shown | None]) -> Shown | None:
-    """The first that can be read and holds something; a damaged run must not hide an older good one."""
+    """The first that can be read and holds something; a damaged run must not hide an older good one, and is said."""
+    failed: dict[str, EngineError] = {}
+    found = None
     for one in named:
         try:
-            shown = read_one(one)
-        except EngineError:
+            found = read_one(one)
+        except EngineError as error:
+            if isinstance(one, str):
+                failed[one] = error
             continue
-        if shown:
-            return shown
-    return None
+        if found:
+            break
+    _say_unreadable(failed)
+    return found or None
+
+
+def _say_unreadable(failed: dict[str, EngineError]) -> None:
+    """A line on runs that could not be read: without it a page would look as if nothing had been run."""
+    for run_id, error in failed.items():
+        said = html.escape(
+            f"The run {run_id} cannot be read: {error} It is left out here; the page Runs can delete it."
+        )
+        st.html(f'<p class="js-problem" role="note">{said}</p>')
 
 
 def version_of(manifest: dict[str, Any]) -> str:

@@ -37,6 +37,7 @@ class Settings:
         token: what visitors of the dashboard must know, where other machines can reach it (`JUDGESCOPE_TOKEN`).
         fetch_models: true where a judge that is named and not here is fetched; a page asks first.
         runs_in: a folder of runs other than the data folder's, such as a study's `--out`.
+        warm: the dashboard loads its first judge when it starts (`JUDGESCOPE_WARM=0` waits for a question).
     """
 
     data_dir: Path
@@ -48,6 +49,7 @@ class Settings:
     model_roots: tuple[Path, ...] = ()
     token: str = field(default="", repr=False)
     runs_in: Path | None = None
+    warm: bool = True
     fetch_models: bool = True
 
     @property
@@ -130,6 +132,8 @@ def child_environment(**changes: str) -> dict[str, str]:
 def get_settings() -> Settings:
     """Read the environment: `JUDGESCOPE_HOME`, `_CACHE`, `_GGUF`, `_DEVICE`, `_THREADS`, `_MODEL_ROOTS`, `_TOKEN`.
 
+    And `_WARM`: 0 lets the dashboard load no judge before somebody asks.
+
     Raises:
         InputError: `JUDGESCOPE_THREADS` is no number of threads.
     """
@@ -148,6 +152,7 @@ def get_settings() -> Settings:
         model_roots=tuple(
             Path(root).expanduser() for root in env.get("JUDGESCOPE_MODEL_ROOTS", "").split(os.pathsep) if root
         ),
+        warm=env.get("JUDGESCOPE_WARM", "1").strip() != "0",
         token=token.strip() or token,  # blanks alone are refused where somebody is to be asked, not lost
     )
 
@@ -156,7 +161,7 @@ def _threads(text: str) -> int:
     given = text.strip() or "0"
     if not (given.isascii() and given.isdigit() and len(given) < 5 and int(given) <= MOST_THREADS):
         raise InputError(
-            f"JUDGESCOPE_THREADS is {text[:40]!r}; allowed: a whole number from 0 to {MOST_THREADS}; 0 leaves the "
+            f"JUDGESCOPE_THREADS is {shown(text, 40)}; allowed: a whole number from 0 to {MOST_THREADS}; 0 leaves the "
             "choice to torch. Set it anew or unset it."
         )
     return int(given)
@@ -401,7 +406,7 @@ def _value(name: str, value: Any, where: str) -> Any:
         number = float("nan")
     if isinstance(value, bool) or not low <= number <= high or (whole and number != int(number)):
         kind = "a whole number" if whole else "a number"
-        raise InputError(f"{where} is {str(value)[:40]!r}; allowed: {kind} from {low:g} to {high:g}.")
+        raise InputError(f"{where} is {shown(value, 40)}; allowed: {kind} from {low:g} to {high:g}.")
     return int(number) if whole else number
 
 

@@ -24,7 +24,7 @@ from engine.core.errors import Cancelled, EngineError, InputError, JobError, Out
 from engine.core.json import dumps
 from engine.core.settings import Settings, get_settings
 from engine.inference.hub_models import HubFetch, fetch_job
-from engine.jobs.judge_preview import ApiTest, CardPreview, api_test, card_preview
+from engine.jobs.judge_preview import ApiTest, CardPreview, WarmConfig, api_test, card_preview, warm
 from engine.judges.base import Checkpoint
 from engine.runs.folder import broke_off
 from engine.studies.registry import all_studies
@@ -37,6 +37,7 @@ OWN_JOBS: dict[str, tuple[type[BaseModel], Run]] = {
     "card_preview": (CardPreview, card_preview),
     "hub_fetch": (HubFetch, fetch_job),
     "retry": (RetryConfig, retry_job),
+    "warm": (WarmConfig, warm),
 }
 """Jobs that belong to no study."""
 
@@ -85,12 +86,10 @@ class Worker:
         """Run until the input closes."""
         threading.Thread(target=self._read, daemon=True).start()
         self._send(event="hello", device=_device(self._settings))
-        while True:
+        while not self._closed:  # a running job may be what has seen the end
             self._take(wait=not (self._interactive or self._batch))
-            if self._closed:
-                return
             lane = self._interactive or self._batch
-            if lane:
+            if lane and not self._closed:
                 self._run(lane.popleft())
 
     def _read(self) -> None:

@@ -10,7 +10,7 @@ from engine.core.cache import call_cache
 from engine.core.errors import InputError, shown
 from engine.core.schema import Protocol
 from engine.core.settings import Settings, api_key, api_settings, get_settings
-from engine.data.recordings import SavedRecording, list_recordings
+from engine.data.recordings import SavedRecording, list_recordings, shipped_recordings
 from engine.inference.hub_models import is_here
 from engine.judges.api_spec import known_models, parse_api
 from engine.judges.base import Judge
@@ -72,10 +72,14 @@ JUDGES: dict[str, JudgeCard] = {card.spec: card for card in _LISTED if Protocol.
 
 
 def judges_for(protocol: Protocol) -> dict[str, JudgeCard]:
-    """The judges to list where this protocol is asked, by spec: everybody's, the API models, imported verdicts."""
+    """The judges to list where this protocol is asked, by spec: everybody's, the API models, imported verdicts.
+
+    The strong judges that ship as recordings are among everybody's; they answer for their own data alone.
+    """
     recordings = list_recordings(get_settings().recordings)
     own = (*map(own_card, own_models()), *(api_card(spec) for spec in known_models()))
-    listed = (*map(_with_state, _LISTED), *own, *map(_recorded_card, recordings))
+    strong = map(_shipped_card, shipped_recordings())
+    listed = (*map(_with_state, _LISTED), *strong, *own, *map(_recorded_card, recordings))
     return {card.spec: card for card in listed if protocol in card.protocols}
 
 
@@ -94,6 +98,11 @@ def own_card(spec: str) -> JudgeCard:
 
 def _recorded_card(found: SavedRecording) -> JudgeCard:
     about = f"{found.n:,} verdicts from a file in the format {found.format}; it answers for the responses of that file."
+    return JudgeCard(found.spec, found.title, about, False, (found.protocol,))
+
+
+def _shipped_card(found: SavedRecording) -> JudgeCard:
+    about = f"{found.n:,} verdicts that were published with {found.format}; it answers for those pairs only."
     return JudgeCard(found.spec, found.title, about, False, (found.protocol,))
 
 

@@ -180,8 +180,8 @@ def fill_one(piece: Piece, number: int, find: Find = find_source, mode: Mode = "
 
 
 def where_of(piece: Piece, entry: FigureSpec) -> str:
-    """Run and settings in one line."""
-    said = entry.set_to(piece.settings)
+    """Run and figure; the settings stand in the figure's own caption, and here where that was written anew."""
+    said = entry.set_to(piece.settings) if piece.text.strip() else ""
     return f"Run {piece.run}, figure {piece.entry}." + (f" {said}." if said else "")
 
 

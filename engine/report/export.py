@@ -47,6 +47,9 @@ figcaption, .note { white-space: pre-wrap; overflow-wrap: anywhere; }
 figcaption { margin: .4rem 0; }
 .note { margin: 1.4rem 0; }
 .problem { border-left: 4px solid #b3261e; padding-left: .8rem; overflow-wrap: anywhere; }
+.summary { border: 1px solid #d5dbe2; border-radius: .4rem; padding: .2rem 1rem; overflow-wrap: anywhere; }
+.summary h2 { font-size: 1.1rem; margin: .6rem 0 0; }
+.summary p { margin: .5rem 0; }
 .wide { overflow-x: auto; }
 .plot { overflow: hidden; }
 table { border-collapse: collapse; font-size: .875rem; font-variant-numeric: tabular-nums; }
@@ -59,12 +62,13 @@ a:focus-visible, summary:focus-visible { outline: 2px solid #2c5ac5; outline-off
 """
 
 
-def report_html(report: Report, pieces: Sequence[Filled]) -> str:
+def report_html(report: Report, pieces: Sequence[Filled], summary: Sequence[str] = ()) -> str:
     """The whole report in one file, about 5 MB for plotly.js and the figures on top.
 
     Args:
         report: title and authors.
         pieces: from `engine.report.content.fill`, in light colours.
+        summary: the sentences it opens with, from `engine.report.summary`.
     """
     library, version = _library(), versions()["judgescope"]
     policy = (
@@ -74,6 +78,8 @@ def report_html(report: Report, pieces: Sequence[Filled]) -> str:
     title = report.title.strip() or "Report"
     body = "\n".join(_piece(piece) for piece in pieces)
     authors = f'<p class="authors">{_safe(report.authors)}</p>' if report.authors.strip() else ""
+    sentences = "\n".join(f'<p dir="auto">{_safe(sentence)}</p>' for sentence in summary)
+    opening = f'<section class="summary"><h2>Summary</h2>\n{sentences}</section>' if summary else ""
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -89,8 +95,9 @@ def report_html(report: Report, pieces: Sequence[Filled]) -> str:
 <main>
 <h1>{_safe(title)}</h1>
 {authors}
-<p class="made">Made with JudgeScope {version} on {now()[:10]}. Nothing in this file calls out.</p>
+{opening}
 {body}
+<p class="made">Made with JudgeScope {version} on {now()[:10]}. Nothing in this file calls out.</p>
 </main>
 <script>{library}</script>
 <script>{_DRAW}</script>
@@ -235,9 +242,11 @@ def caption_file(pieces: Sequence[Filled]) -> File:
     return "captions.txt", ("\n\n".join(said) + "\n").encode("utf-8")
 
 
-def everything(report: Report, pieces: Sequence[Filled], fmt: str, columns: str) -> Iterator[File]:
+def everything(
+    report: Report, pieces: Sequence[Filled], fmt: str, columns: str, summary: Sequence[str] = ()
+) -> Iterator[File]:
     """HTML, figures, tables, scripts and captions; without Chrome a text says what to do instead of the figures."""
-    yield "report.html", report_html(report, pieces).encode("utf-8")
+    yield "report.html", report_html(report, pieces, summary).encode("utf-8")
     yield caption_file(pieces)
     yield from data_files(pieces)
     yield from script_files(pieces)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -56,38 +59,55 @@ def pca(x: npt.ArrayLike, k: int = 2) -> Projection:
     return Projection(centred @ components.T, explained, components)
 
 
-def umap_map(x: npt.ArrayLike, *, seed: int, neighbours: int = 15, min_dist: float = 0.1) -> Floats:
+def umap_map(x: npt.ArrayLike, *, seed: int, neighbours: int = 15) -> Floats:
     """A UMAP embedding in the plane (McInnes, Healy and Melville 2018), the same for the same seed.
 
-    Distances between far groups mean nothing in it; neighbourhoods do. The first call in a process compiles for
-    several seconds.
+    Distances between far groups mean nothing in it; neighbourhoods do. The first call on a machine compiles for half
+    a minute, later ones load what was compiled.
 
     Args:
         x: rows (n, d), finite.
         seed: decides the layout; with a seed UMAP runs on one thread.
         neighbours: size of a neighbourhood; at most n - 1 is used.
-        min_dist: closest that points are drawn, in [0, 1).
 
     Returns:
         Coordinates (n, 2); for fewer than four rows those of `pca`, since UMAP has no neighbourhoods then.
 
     Raises:
-        InputError: as `pca`, or a setting outside its range.
+        InputError: as `pca`, or fewer than two neighbours.
     """
     rows = _checked(x)
-    if neighbours < 2 or not 0 <= min_dist < 1:
-        raise InputError(f"UMAP needs neighbours >= 2 and 0 <= min_dist < 1; got {neighbours} and {min_dist}.")
+    if neighbours < 2:
+        raise InputError(f"UMAP needs neighbours >= 2; got {neighbours}.")
     if len(rows) < 4:
         return pca(rows).points
-    import umap  # seconds of compiling, which a reader of PCA should not wait for
-
+    umap = _umap()
     few = min(neighbours, len(rows) - 1)
     # the spectral start needs more rows than it finds eigenvectors, and fails on rows that are all alike
     start = "spectral" if len(rows) > 10 and float(np.ptp(rows, axis=0).max()) > 0 else "random"
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="n_jobs value", category=UserWarning)  # what a seed implies
-        mapper = umap.UMAP(n_neighbors=few, min_dist=min_dist, random_state=seed, init=start)
+        mapper = umap.UMAP(n_neighbors=few, random_state=seed, init=start)
         return np.asarray(mapper.fit_transform(rows), dtype=np.float64)
+
+
+@lru_cache(maxsize=1)
+def _umap() -> Any:
+    """The library, with what it compiles kept on disk: it keeps none of it itself, so each process would wait anew."""
+    import umap  # seconds, which a reader of PCA should not wait for
+    from umap import distances, layouts, umap_, utils
+
+    slow = (
+        umap_.smooth_knn_dist,
+        umap_.compute_membership_strengths,
+        utils.fast_knn_indices,
+        layouts._nb_optimize_layout_euclidean_single_epoch,
+        distances.euclidean,
+    )
+    with contextlib.suppress(AttributeError, RuntimeError):  # another release, or no folder to write to
+        for function in slow:
+            function.enable_caching()
+    return umap
 
 
 def _checked(x: npt.ArrayLike) -> Floats:

@@ -6,10 +6,15 @@ import re
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from dashboard.pages.protocols import data as protocols_words
-from engine.data.store import DEMO_INSTRUCTION, load_dataset
+from engine.data.dataset import build_dataset
+from engine.data.mapping import suggest_mapping
+from engine.data.reading import read_table
+from engine.data.store import DEMO_INSTRUCTION, load_dataset, save_dataset
+from engine.jobs.manager import JobManager
 from engine.judges.api_spec import remember_model
 from engine.judges.base import no_checkpoint
 from engine.judges.registry import make_judge
@@ -42,7 +47,7 @@ def test_rewritings_show_what_the_checks_kept_and_what_changed(app):
 
 
 def test_circles_are_listed_and_rankings_say_what_they_are_not(app):
-    at = at_tab(app, "Ties and order")
+    at = at_tab(app, "Circles")
     page = html_of(at)
     assert "Choice sets were not asked for" in page
     assert "put together from pairwise verdicts would be another thing" in page
@@ -78,13 +83,14 @@ def test_rankings_of_choice_sets_are_listed(app, ranked):
     arena = build_arena(ranked.table("verdicts"), ranked.table("variants"))
     assert len(ranked_pairs(arena)) == 2 * 2
     assert [one.averaged.n for one in choice_sets(arena)] == [0, 0]  # first place wins, so both orders cancel
-    at = at_tab(app, "Ties and order", judge="api:scripted")
+    at = at_tab(app, "Circles", judge="api:scripted")
     listed = next(d.value for d in at.dataframe if "Turned round" in d.value.columns)
     assert set(listed["Beside C"]) == {"undecided"}
     assert set(listed["Turned round"]) == {"no"}
 
 
 def test_a_rewriter_can_be_named_by_its_spec(app):
+    app.session_state["protocols_setup"] = True
     at = go(app, PAGE, data=DEMO_INSTRUCTION)
     box = at.selectbox(key="protocols_rewriter")
     assert box.value == "rules"
@@ -94,8 +100,8 @@ def test_a_rewriter_can_be_named_by_its_spec(app):
 
 
 def test_the_sentence_says_first_whether_the_protocols_differ(app):
-    page = html_of(go(app, PAGE, data=DEMO_INSTRUCTION))
-    said = page[page.index("js-finding") :]
+    page = html_of(at_tab(app, "Flips"))
+    said = page[page.index('js-finding"') :]
     assert said.index("do not differ measurably (p =") < said.index("clean losers now win in")
     assert "beyond a neutral paraphrase, pairwise and pointwise do not differ measurably (p =" in said
     assert re.search(r"Before the paraphrase is taken off, pairwise minus pointwise is 0[^(]*\(p = 1\)", page)
@@ -106,11 +112,11 @@ def test_the_sentence_says_first_whether_the_protocols_differ(app):
 def test_every_slider_is_in_the_url_and_back(app):
     at = go(app, PAGE, data=DEMO_INSTRUCTION, protocols_strength="0.5", protocols_rule="margin",
             protocols_margin="0.25", protocols_k="2", protocols_elo="32", protocols_chosen="pairwise",
-            protocols_tab="Leaderboard")  # fmt: skip
+            protocols_tab="Advice")  # fmt: skip
     assert at.select_slider(key="protocols_strength_assertiveness").value == 0.5
     assert at.slider(key="protocols_margin").value == 0.25
     assert at.slider(key="protocols_k").value == 2
-    assert "Of the 2 rewritten" in html_of(at)
+    assert len(at.get("plotly_chart")) == 2  # the slope charts stand above every tab
     at.slider(key="protocols_elo").set_value(16).run()
     assert "protocols_elo" not in at.query_params  # the default stays out
     at.slider(key="protocols_k").set_value(1).run()
@@ -120,17 +126,51 @@ def test_every_slider_is_in_the_url_and_back(app):
 @pytest.mark.parametrize("bad", ["nan", "-3", "x", "1e999"])
 def test_a_number_that_no_slider_has_is_taken_to_its_nearest(app, bad):
     at = go(app, PAGE, data=DEMO_INSTRUCTION, protocols_elo=bad, protocols_rule="margin", protocols_margin=bad,
-            protocols_tab="Leaderboard")  # fmt: skip
+            protocols_tab="Advice")  # fmt: skip
     assert 1 <= at.slider(key="protocols_elo").value <= 64
     assert 0 <= at.slider(key="protocols_margin").value <= 1
 
 
 def test_advice_leads_to_its_figure(app):
     at = at_tab(app, "Advice")
-    button = next(b for b in at.button if b.label == "Show in Ties and order")
+    button = next(b for b in at.button if b.label == "Show in Severity")
     button.click().run()
-    assert at.session_state["protocols_tab"] == "Ties and order"
-    assert "Intransitive triads" in html_of(at)
+    assert at.session_state["protocols_tab"] == "Severity"
+    assert "protocols_ladder_add" in {b.key for b in at.button}
+
+
+def own(settings, task="dialogue", systems=("weak", "strong")):
+    """A file of the user's own that has only id, prompt, response and system."""
+    rows = [
+        {"id": f"r{i}{s}", "prompt": f"What grows in garden {i}?", "response": f"Tomatoes grow in {s} garden {i}.",
+         "system": s} for i in range(4) for s in systems
+    ]  # fmt: skip
+    raw = read_table("mine.csv", pd.DataFrame(rows).to_csv(index=False).encode())
+    columns = {"response_id": "id", "context": "prompt", "response": "response", "system": "system"}
+    found = build_dataset(raw, {**suggest_mapping(raw.frame), **columns}, task=task, name="mine")
+    save_dataset(found, settings.datasets)
+    return found
+
+
+@pytest.mark.parametrize("task", ["dialogue", "question"])
+def test_a_plain_file_of_ones_own_needs_no_more_than_two_systems(app, settings, monkeypatch, task):
+    found, asked = own(settings, task), []
+    monkeypatch.setattr(JobManager, "submit", lambda self, kind, params, **more: asked.append(params) or "0" * 12)
+    at = go(app, PAGE, data=found.dataset_id, judge="planted:assertiveness")
+    page = html_of(at)
+    assert "You see the demo" not in page
+    assert "Missing: People" in page
+    assert "the order of the verdicts stands" in page
+    at.get_by_key("protocols_quick").click().run()
+    config = ProtocolsConfig.model_validate(asked[0])
+    assert (config.quick, config.placebo, config.boards) == (True, False, config.distractors)
+    assert config.task == ("instruction" if task == "dialogue" else "")
+
+
+def test_data_of_one_system_say_so_under_a_banner(app, settings):
+    page = html_of(go(app, PAGE, data=own(settings, systems=("alone",)).dataset_id))
+    assert "You see the demo, not" in page
+    assert "at least two systems" in page
 
 
 def told(monkeypatch, pairwise, pointwise, placebo):
@@ -160,6 +200,7 @@ def test_the_sentence_rests_on_flips_less_the_placebos(monkeypatch):
 
 
 def test_what_takes_no_part_is_counted_on_the_page(app):
+    app.session_state["measured_protocols"] = True
     page = html_of(at_tab(app, "Flips", protocols_style="sycophancy"))
     assert "43 rewritings left out as they break or mend a format rule, by their number" in page
     assert re.search(r"Losers left out</dt><dd>75 pairwise, \d+ pointwise", page)
@@ -169,11 +210,5 @@ def test_what_takes_no_part_is_counted_on_the_page(app):
 
 
 def test_chance_stands_beside_the_circles(app):
-    page = html_of(at_tab(app, "Ties and order"))
+    page = html_of(at_tab(app, "Circles"))
     assert re.search(r"Strict circles</dt><dd>[^<]*\(25 % by coin tosses\)", page)
-
-
-def test_methods_show_the_difference_less_the_placebo_with_its_p_and_the_raw_one_beside(app):
-    page = html_of(go(app, "pages/methods/page.py"))
-    assert page.count("Before the placebo is taken off</dt>") == 4
-    assert re.search(r"p</dt><dd>0\.53", page)

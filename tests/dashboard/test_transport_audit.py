@@ -7,7 +7,7 @@ import re
 import pandas as pd
 import pytest
 
-from dashboard.pages.transport_audit.results import flipped_table, helps
+from dashboard.pages.transport_audit.results import beats, flipped_table, helps
 from engine.data.comparisons import read_comparisons, save_comparisons
 from engine.jobs.manager import JobManager
 from engine.jobs.worker import job_of
@@ -58,35 +58,43 @@ def audited(settings):
 def open_page(app, **query):
     for key, value in query.items():
         app.query_params[key] = value
-    app.run()
     app.switch_page(PAGE).run()
     assert not app.exception, app.exception
     return app
 
 
+VERDICT = re.compile(r"measurable gain or harm|with people (rises|falls) by|Transport is (better|worse|not)")
+
+
+def mass_slider(at):
+    """The slider under the hero figure."""
+    return next(s for s in at.slider if s.label == "Mass m")
+
+
 def html_of(at) -> str:
-    return "\n".join(e.proto.body for e in at.get("html"))
+    """The page's text; a word with its meaning beside it is that word."""
+    return re.sub(r"</?abbr[^>]*>", "", "\n".join(e.proto.body for e in at.get("html")))
 
 
 def test_the_page_opens_without_a_run_and_says_what_to_do(app, settings):
     found = pairs()
     save_comparisons(found, settings.comparisons)
-    at = open_page(app, pairs=found.set_id)
-    assert "has not been audited on these pairs here yet" in html_of(at)
-    assert at.get_by_key("run_audit") is not None
+    at = open_page(app, data=found.set_id)
+    assert "have not been audited yet" in html_of(at)
+    assert at.get_by_key("quick_audit") is not None
 
 
 def test_sentence_figures_and_slider_agree(app, audited):
-    at = open_page(app, pairs=audited.set_id)
+    at = open_page(app, data=audited.set_id)
     text = html_of(at)
     assert re.search(r"At mass 0\.\d\d the audit flips \d+ of 10 verdicts", text)
-    assert "equals the mass by construction" in text
-    slider = next(s for s in at.slider if s.label.startswith("Transported mass"))
-    slider.set_value(1.0).run()
+    assert VERDICT.search(text)
+    mass_slider(at).set_value(1.0).run()
     assert "flips 0 of 10 verdicts" in html_of(at)
-    slider = next(s for s in at.slider if s.label.startswith("Transported mass"))
-    slider.set_value(0.3).run()
+    mass_slider(at).set_value(0.3).run()
     assert "flips 7 of 10 verdicts" in html_of(at)
+    assert "Exploratory" in html_of(at)
+    assert not VERDICT.search(html_of(at))  # only the mass that was chosen beforehand has a verdict
     assert not at.exception
     for chart in at.get("plotly_chart"):
         assert chart.proto.alt
@@ -98,8 +106,7 @@ def test_a_link_brings_attack_mass_type_and_map_colour(app):
     assert at.selectbox(key="audit_attack").value == "length"
     assert at.selectbox(key="audit_type").value == "B reasoning"
     assert at.selectbox(key="audit_colour").value == "decision"
-    slider = next(s for s in at.slider if s.label.startswith("Transported mass"))
-    slider.set_value(0.4).run()
+    mass_slider(at).set_value(0.4).run()
     assert at.query_params["mass"] in ("0.4", ["0.4"])
     assert "At mass 0.40 the audit flips" in html_of(at)
 
@@ -113,21 +120,21 @@ def gains(gain, over):
 @pytest.mark.parametrize(
     ("gain", "over", "best", "said"),
     [
-        ((0.1, 0.3), (0.02, 0.1), "centroid", ("which helps: ", "better than flipping by the cosine")),
-        ((0.1, 0.3), (-0.1, 0.1), "all", ("which helps: ", "not measurably better or worse than flipping everything")),
-        ((-0.3, -0.1), (-0.4, -0.1), "random", ("which hurts: ", "worse than flipping at random")),
-        ((-0.2, 0.1), (-0.2, 0.1), "nothing", ("no measurable gain or harm: ", "No simpler way to flip did better")),
+        ((0.1, 0.3), (0.02, 0.1), "centroid", ("rises by ", "better than flipping by the cosine")),
+        ((0.1, 0.3), (-0.1, 0.1), "all", ("rises by ", "not measurably better or worse than flipping everything")),
+        ((-0.3, -0.1), (-0.4, -0.1), "random", ("falls by ", "worse than flipping at random")),
+        ((-0.2, 0.1), (-0.2, 0.1), "nothing", ("no measurable gain or harm", "No simpler way to flip did better")),
     ],
     ids=["helps", "not more than a control", "hurts", "unclear"],
 )  # fmt: skip
 def test_the_verdict_says_no_more_than_the_intervals(gain, over, best, said):
-    text = helps(gains(gain, over), best)
+    text = helps(gains(gain, over)) + beats(gains(gain, over), best)
     assert all(part in text for part in said)
 
 
 def test_a_gain_that_never_varies_is_no_measurable_one():
     same = gains((0.0, 0.0), (0.0, 0.0)).assign(lower=float("nan"), upper=float("nan"), method="no variation")
-    text = helps(same, "nothing")
+    text = helps(same)
     assert "no measurable gain or harm" in text
     assert "0.00 (no variation in 20 items)" in text or "0 (no variation in 20 items)" in text
 
@@ -140,13 +147,11 @@ def test_types_with_a_mass_of_their_own_stand_at_them_until_the_slider_moves(app
     folder = STUDY.begin(config, settings.runs)
     run_transport_audit(config, found, None, folder, settings, no_checkpoint)
     summary = folder.manifest()["summary"]
-    at = open_page(app, pairs=found.set_id)
+    at = open_page(app, data=found.set_id)
     text = html_of(at)
     assert re.search(r"At masses of 0\.\d\d to \d\.\d\d by question type the audit flips", text)
     assert f"the audit flips {summary['n_flipped']} of 10 verdicts" in text
-    assert "chosen on these same pairs, which favours it" in text
-    slider = next(s for s in at.slider if s.label.startswith("Transported mass"))
-    slider.set_value(0.3).run()
+    mass_slider(at).set_value(0.3).run()
     assert "At mass 0.30 the audit flips" in html_of(at)
 
 
@@ -154,7 +159,8 @@ def test_the_page_sorts_questions_by_a_model_when_one_is_named(app, settings, mo
     found, asked = pairs(), []
     save_comparisons(found, settings.comparisons)
     monkeypatch.setattr(JobManager, "submit", lambda self, kind, params, **more: asked.append(params) or "0" * 12)
-    at = open_page(app, pairs=found.set_id)
+    app.session_state["audit_full"] = True
+    at = open_page(app, data=found.set_id)
     box = next(s for s in at.selectbox if s.label.startswith("Sort the questions"))
     assert box.value == ""
     assert "bundled:judge" in box.options or any("judge" in option.lower() for option in box.options)
@@ -165,14 +171,57 @@ def test_the_page_sorts_questions_by_a_model_when_one_is_named(app, settings, mo
 
 
 def test_text_of_the_user_reaches_no_parser(app, audited):
-    text = html_of(open_page(app, pairs=audited.set_id))
+    text = html_of(open_page(app, data=audited.set_id))
     assert "<script" not in text
     assert "<img" not in text
 
 
 def test_a_link_to_pairs_that_are_not_here_opens_on_the_demo(app, settings):
-    at = open_page(app, pairs="0123456789abcdef")
-    assert "90 pairs" in html_of(at)
+    at = open_page(app, data="0123456789abcdef")
+    assert "0123456789abcdef" in html_of(at)
+
+
+def test_a_quick_audit_starts_with_one_click(app, settings, monkeypatch):
+    found, asked = pairs(), []
+    save_comparisons(found, settings.comparisons)
+    monkeypatch.setattr(JobManager, "submit", lambda self, kind, params, **more: asked.append(params) or "0" * 12)
+    open_page(app, data=found.set_id).get_by_key("quick_audit").click().run()
+    config = AuditConfig.model_validate(asked[0])
+    assert (config.quick, config.umap, config.limit, len(config.encoders)) == (True, False, 60, 1)
+
+
+def test_responses_of_the_users_own_are_said_not_to_be_pairs_and_become_some(app, saved):
+    at = open_page(app, data=saved.dataset_id)
+    assert "You see the demo" in html_of(at)
+    use = next(b for b in at.button if b.label.startswith("Use my 4 pairs"))
+    use.click().run()
+    assert not at.exception, at.exception
+    assert "You see the demo" not in html_of(at)
+    assert "Missing: A person" in html_of(at)
+    assert at.get_by_key("quick_audit") is not None
+
+
+def test_pairs_that_nobody_decided_show_what_needs_no_label(app, settings):
+    made = pairs()
+    found = read_comparisons("mine.csv", nobody(made))
+    save_comparisons(found, settings.comparisons)
+    config = AuditConfig(judge=IN_DATA, data=found.set_id, encoders=("words",), quick=True)
+    folder = STUDY.begin(config, settings.runs)
+    run_transport_audit(config, found, None, folder, settings, no_checkpoint)
+    at = open_page(app, data=found.set_id)
+    text = html_of(at)
+    assert "agreement, flips and types are left out; 40 verdicts" in text
+    assert len(at.get("plotly_chart")) == 1
+    assert not [s for s in at.slider if s.label == "Mass m"]
+
+
+def nobody(made) -> bytes:
+    """The same pairs as a file without human preferences."""
+    both = made.comparisons.merge(made.items[["item_id", "context"]], on="item_id")
+    texts = made.responses.set_index("response_id")["text"]
+    sides = {f"response_{s}": texts[both[f"response_{s}"]].to_numpy() for s in "ab"}
+    frame = pd.DataFrame({"id": both["comparison_id"], "prompt": both["context"], **sides, "verdict": both["verdict"]})
+    return frame.to_csv(index=False).encode()
 
 
 def test_flipped_verdicts_are_turned_and_the_rest_is_as_it_was():
@@ -196,7 +245,8 @@ def test_flipped_verdicts_are_turned_and_the_rest_is_as_it_was():
 def test_embeddings_are_matched_to_the_pairs_and_become_the_encoder(app, settings):
     found = pairs()
     save_comparisons(found, settings.comparisons)
-    at = open_page(app, pairs=found.set_id)
+    app.session_state["audit_full"] = True
+    at = open_page(app, data=found.set_id)
     ids = found.responses["response_id"].tolist()
     rows = pd.DataFrame({"response_id": ids, "x": range(len(ids)), "y": 1.0})
     box = next(f for f in at.file_uploader if f.label == "A file of embeddings")

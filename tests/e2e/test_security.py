@@ -119,7 +119,7 @@ def hostile(browser, server) -> str:
 
 @pytest.mark.parametrize("path", pages())
 def test_markup_is_text_on_every_page(page, server, hostile, path):
-    own = {"methods_tab": "Formulas"} if path == "methods" else {}
+    own = {"holds_tab": "Formulas"} if path == "what-holds" else {}
     open_page(page, server.url, path, judge=PLANTED, data=hostile, **own)
     assert_inert(page, own_formulas=len(formulas(get_settings().assets)) if own else 0)
 
@@ -146,15 +146,16 @@ def assert_no_formula(path: Path) -> None:
             assert re.fullmatch(r"[+-]?[\d.]+([eE][+-]?\d+)?", cell), cell
 
 
+@pytest.mark.slow
 def test_markup_is_text_in_pairs_and_their_audit(page, server):
     open_page(page, server.url, "transport-audit")
-    page.get_by_text("Bring pairs of your own").click()
+    page.get_by_role("button", name="Use my data").click()
     zone = page.get_by_role("region", name="A file of pairs")
     zone.locator("input").set_input_files({"name": "mine.csv", "mimeType": "text/csv", "buffer": pairs_file()})
     expect(page.get_by_text("30 with a human preference")).to_be_visible(timeout=SETTLED)
     assert_inert(page)
     page.get_by_role("button", name="Use these pairs").click()
-    page.get_by_role("button", name="Run the audit").click()
+    page.get_by_role("button", name="Quick audit").click()
     expect(finding(page).first).to_contain_text("the audit flips", timeout=JOB_DONE)
     settle(page)
     assert_inert(page)

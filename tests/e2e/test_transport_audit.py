@@ -6,7 +6,7 @@ from pathlib import Path
 
 from playwright.sync_api import expect
 
-from tests.e2e.steps import JOB_DONE, SETTLED, finding, open_page, settle, still_box
+from tests.e2e.steps import JOB_DONE, SETTLED, data_id, finding, open_page, semicolon_file, settle, still_box, upload
 
 
 def pairs_file() -> bytes:
@@ -22,28 +22,31 @@ def pairs_file() -> bytes:
 
 def test_upload_pairs_run_the_audit_slide_the_mass_and_take_the_flips(page, server):
     open_page(page, server.url, "transport-audit")
-    page.get_by_text("Bring pairs of your own").click()
+    page.get_by_role("button", name="Use my data").click()
     zone = page.get_by_role("region", name="A file of pairs")
     zone.locator("input").set_input_files({"name": "mine.csv", "mimeType": "text/csv", "buffer": pairs_file()})
     expect(page.get_by_text("36 with a human preference")).to_be_visible()
     page.get_by_role("button", name="Use these pairs").click()
-    expect(page).to_have_url(re.compile("pairs=[0-9a-f]{16}"))
-    page.get_by_role("button", name="Run the audit").click()
+    data_id(page)
+    page.get_by_role("button", name="Quick audit").click()
     expect(finding(page).first).to_contain_text("the audit flips", timeout=JOB_DONE)
     settle(page)
-    slider = page.get_by_role("slider", name=re.compile("Transported mass"))
+    expect(finding(page).first).to_contain_text(re.compile("agreement with people (rises|falls|changes) by"))
+    slider = page.get_by_role("slider", name="Mass m")
     slider.focus()
     slider.press("End")
     expect(finding(page).first).to_contain_text("At mass 1.00 the audit flips 0 of 12 verdicts")
     slider.press("Home")
     expect(finding(page).first).to_contain_text("At mass 0.01 the audit flips 11 of 12 verdicts")
-    settle(page)  # the button below the sentence is drawn after it
+    expect(finding(page).first).to_contain_text("Exploratory")
+    page.get_by_role("tab", name="Rows flipped").click()
     with page.expect_download() as got:
         page.get_by_role("button", name="Flipped verdicts (CSV)").click()
     with Path(got.value.path()).open(encoding="utf-8-sig", newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 11
     assert all(row["audited"] != row["verdict"] for row in rows)
+    page.get_by_role("tab", name="Map").click()
     _lasso(page)
     expect(page.get_by_text(re.compile(r"\d+ pairs? in the lasso"))).to_be_visible(timeout=SETTLED)
 
@@ -63,6 +66,18 @@ def _lasso(page):
     page.mouse.up()
 
 
+def test_a_plain_file_of_responses_becomes_pairs_and_needs_no_labels(page, server):
+    judge = "planted:verbosity"
+    upload(page, server.url, semicolon_file(), judge)
+    open_page(page, server.url, "transport-audit", judge=judge, data=data_id(page))
+    expect(page.get_by_text("You see the demo, not")).to_be_visible(timeout=SETTLED)
+    page.get_by_role("button", name="Use my 3 pairs").click()
+    expect(page.get_by_text("Missing: A person's choice")).to_be_visible(timeout=SETTLED)
+    page.get_by_role("button", name="Quick audit").click()
+    expect(finding(page).first).to_contain_text("agreement, flips and types are left out", timeout=JOB_DONE)
+    expect(page.get_by_test_id("stPlotlyChart")).to_have_count(1, timeout=SETTLED)
+
+
 def test_embeddings_of_ones_own_and_the_lesson_on_planted_directions(page, server):
     open_page(page, server.url, "transport-audit", planted="wrong-labels")
     lesson = finding(page).filter(has_text="planted verdicts")
@@ -70,7 +85,7 @@ def test_embeddings_of_ones_own_and_the_lesson_on_planted_directions(page, serve
     slider = page.get_by_role("slider", name="Transported mass m in this lesson")
     slider.press("End")
     expect(lesson).to_contain_text("At mass 1.00 the audit flips 0 of 300", timeout=SETTLED)
-    page.get_by_text("Run an audit on these pairs").click()
+    page.get_by_role("button", name="Full audit").click()
     page.get_by_text("Bring embeddings of your own").click()
     zone = page.get_by_role("region", name="A file of embeddings")
     zone.locator("input").set_input_files(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -107,27 +108,6 @@ WHOSE = {"own": "Each protocol's own lowest", "pairwise": "The pairwise lowest f
 
 
 @dataclass(frozen=True)
-class Setting:
-    """Values of the sliders above every tab.
-
-    Attributes:
-        arm: distractor at the chosen strength.
-        view: rules for reading verdicts.
-        rule, margin: the tie rule as the figure names it, and its margin in points.
-    """
-
-    arm: str
-    view: View
-    rule: str
-    margin: float
-
-    @property
-    def ties(self) -> dict[str, float | str]:
-        """The tie rule as the figure names it."""
-        return {"rule": self.rule, "margin": self.margin}
-
-
-@dataclass(frozen=True)
 class BoardSetting:
     """Values of the leaderboard's sliders.
 
@@ -142,35 +122,53 @@ class BoardSetting:
     elo_k: float
 
 
+@dataclass(frozen=True)
+class Setting:
+    """Values of the sliders above every tab.
+
+    Attributes:
+        arm: distractor at the chosen strength.
+        view: rules for reading verdicts.
+        rule, margin: the tie rule as the figure names it, and its margin in points.
+        board: what the leaderboard alone follows.
+    """
+
+    arm: str
+    view: View
+    rule: str
+    margin: float
+    board: BoardSetting
+
+    @property
+    def ties(self) -> dict[str, float | str]:
+        """The tie rule as the figure names it."""
+        return {"rule": self.rule, "margin": self.margin}
+
+
 def pick_setting(run: ProtocolRun) -> Setting:
-    """One row of controls; every number below is read anew from the stored verdicts."""
-    with st.container(border=True, key="dials_protocols"):
-        one, two, three = st.columns(3, gap="medium")
+    """Distractor and strength; the rest in a drawer. Every number below is read anew from the stored verdicts."""
+    with st.container(key="dials_protocols"):
+        one, two, three = st.columns([2, 2, 1], gap="medium", vertical_alignment="bottom")
         with one:
             style = _style(run)
         with two:
             arm = _arm(run, style)
-        with three:
+        with three, st.popover("More", icon=":material/tune:", key="protocols_more"):
             rule, margin = _rule(run)
+            asked = _pick_board(run) if run.boards else BoardSetting(1, "own", figures.ELO_K)
     view = figures.view_of(run.arena, rule, margin, str(run.config.get("average", "probability")))
     if rule == LIKE:
         ui.note(
             f"Clean pairs tie as often pointwise as pairwise at a margin of {three_digits(view.rule.margin or 0.0)}."
         )
-    return Setting(arm, view, rule, margin)
+    return Setting(arm, view, rule, margin, asked)
 
 
-def pick_board(run: ProtocolRun) -> BoardSetting:
+def _pick_board(run: ProtocolRun) -> BoardSetting:
     """The controls that only the leaderboard follows."""
-    one, two, three = st.columns(3, gap="medium")
-    with one:
-        lowest = _lowest(run)
-    with two:
-        chosen = ui.pick(
-            "Rewritten systems", list(WHOSE), key=CHOSEN, default="own", publish=True, title=WHOSE.__getitem__
-        )
-    with three:
-        elo_k = float(_whole("K of the online Elo", K_ELO, 64, 16))
+    lowest = _lowest(run)
+    chosen = ui.pick("Rewritten systems", list(WHOSE), key=CHOSEN, default="own", publish=True, title=WHOSE.__getitem__)
+    elo_k = float(_whole("K of the online Elo", K_ELO, 64, 16))
     return BoardSetting(lowest, "pairwise" if chosen == "pairwise" else "own", elo_k)
 
 
@@ -203,7 +201,7 @@ def _rule(run: ProtocolRun) -> tuple[str, float]:
         default=rules[0],
         publish=True,
         title=RULES.__getitem__,
-        help="Pointwise scores become comparisons. Paper 004 ties equal modal scores, which suppresses flips.",
+        help="Pointwise scores become comparisons. The paper ties equal modal scores, which suppresses flips.",
     )
     if rule != MARGIN:
         return rule, 0.0
@@ -314,6 +312,33 @@ def board_sentence(run: ProtocolRun, ranked: Board) -> str:
         f"Of the {len(ranked.distracted)} rewritten, {run.arena.systems[top]} {_moves(bounds[0])}: "
         f"{interval_text(*bounds, signed=True)} points, {ranks}{clear} (n = {ranked.n} comparisons)."
     )
+
+
+def climb_sentence(run: ProtocolRun, manner: str, boards: Mapping[Protocol, Board]) -> str:
+    """The headline: the rewritten system that climbs most, and its shift under each protocol.
+
+    Args:
+        run: whose systems they are.
+        manner: the distractor for a reader.
+        boards: by protocol, its leaderboard before and after.
+    """
+    shifts = {
+        (float(ranked.shift[i]), i)
+        for ranked in boards.values()
+        for i in ranked.distracted
+        if ranked.shift[i] == ranked.shift[i]
+    }
+    if not shifts:
+        return f"No system could be rewritten with {manner.lower()} here."
+    _, top = max(shifts)
+    parts, clear = [], False
+    for protocol, ranked in boards.items():
+        ends = tuple(float(x[top]) for x in (ranked.shift, ranked.shift_lower, ranked.shift_upper))
+        if top in ranked.distracted:
+            parts.append(f"{interval_text(*ends, signed=True)} {protocol.value}")
+            clear = clear or ends[1] > 0
+    verb = "lifts" if clear else "does not measurably lift"
+    return f"{manner} {verb} {run.arena.systems[top]}: {', '.join(parts)} Elo points."
 
 
 def _moves(shift: float) -> str:

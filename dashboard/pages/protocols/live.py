@@ -28,15 +28,21 @@ ITEM, A, B, STYLE, STRENGTH, SIDE = (
 
 
 @st.fragment
-def one_comparison(judge: str, dataset: Dataset) -> None:
-    """The choices, then the texts with what changed marked and the verdicts before and after."""
+def one_comparison(judge: str, dataset: Dataset, task: str = "") -> None:
+    """The choices, then the texts with what changed marked and the verdicts before and after.
+
+    Args:
+        judge: its spec.
+        dataset: whose responses are compared.
+        task: as the responses are judged; empty takes the data's own.
+    """
     chosen = _choose(dataset)
     if chosen is None:
         ui.note("A comparison needs an item with two responses.")
         return
     try:
         with st.spinner("Asking the judge. The first question loads it …", show_time=True):
-            answer = _ask(judge, dataset.dataset_id, **chosen)
+            answer = _ask(judge, dataset.dataset_id, task=task, **chosen)
     except EngineError as error:
         ui.show_error(error, "The judge could not be asked.")
         return

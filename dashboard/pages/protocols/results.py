@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,14 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import findings, state, ui
+from dashboard.pages.protocols.cases import (
+    MOST,
+    copy_cases,
+    flip_cases,
+    ladder_cases,
+    pair_cases,
+    show_cases,
+)
 from dashboard.pages.protocols.data import (
     RULES,
     Board,
@@ -19,20 +26,21 @@ from dashboard.pages.protocols.data import (
     ProtocolRun,
     Setting,
     board_sentence,
+    climb_sentence,
     evidence,
     flips_of,
     headline,
     net_sentence,
     percent,
-    pick_board,
     pick_setting,
     tested,
 )
+from dashboard.pages.protocols.live import one_comparison
 from dashboard.ui import show_marked, show_verbatim
 from engine import catalog
 from engine.core.schema import NONE, Protocol
 from engine.data.dataset import Dataset
-from engine.plots.text import fixed, interval_text, plural, three_digits
+from engine.plots.text import fixed, interval_text, plural
 from engine.stats.arena import same_rules
 from engine.studies.protocols.advice import advise
 from engine.studies.protocols.figures import board_of, title
@@ -46,15 +54,11 @@ from engine.studies.protocols.leaderboard import (
 )
 from engine.studies.protocols.metrics import (
     PROTOCOLS,
-    View,
     calls_by_arm,
     content_checks,
-    copy_outcomes,
     first_slot,
     losers_left_out,
     order_disagreement,
-    outcomes,
-    pair_flips,
     preference_strength,
     unread_warning,
 )
@@ -105,8 +109,6 @@ def board(
 
 
 # Lists behind the numbers of the page Protocols and leaderboard: rewritings, circles, and rankings of choice sets.
-
-MOST = 200
 
 
 def rewritings(run: ProtocolRun, dataset: Dataset, setting: Setting) -> None:
@@ -231,178 +233,8 @@ def _texts(run: ProtocolRun, dataset: Dataset, item: int, responses: Sequence[st
             show_verbatim(run.texts.get((NONE, response), ""), label=f"Response of {system.get(response, response)}")
 
 
-# The cases behind a bar, a cell or a line: both texts, and both orders' probabilities before and after.
-
-_WORDS = {1.0: "wins", -1.0: "loses", 0.0: "ties"}
-
-
-@dataclass(frozen=True)
-class Case:
-    """One comparison: an item, two systems (the same where a response meets its own rewriting), and what is rewritten.
-
-    Attributes:
-        side: the rewritten side, `a`, `b`, `ab` or empty.
-    """
-
-    item: int
-    first: int
-    second: int
-    arm: str
-    side: str
-
-
-def flip_cases(run: ProtocolRun, arm: str, protocol: Protocol, view: View) -> tuple[list[Case], pd.DataFrame]:
-    """Pairs with a strict clean loser, flips first."""
-    arena = run.arena
-    flipped, clean = pair_flips(arena, protocol, arm, view), outcomes(arena, protocol, view)
-    places = [(i, p) for i, p in np.argwhere(~np.isnan(flipped))]
-    places.sort(key=lambda at: -flipped[at[0], at[1]])
-    cases, rows = [], []
-    for i, p in places[:MOST]:
-        a, b = (int(s) for s in arena.pairs[p])
-        loser = b if clean[i, p] == 1 else a
-        winner = a if loser == b else b
-        cases.append(Case(int(i), a, b, arm, "b" if loser == b else "a"))
-        verdict = "now wins (flip)" if flipped[i, p] else "still does not win"
-        rows.append((arena.items[i], arena.systems[winner], arena.systems[loser], verdict))
-    return cases, pd.DataFrame(rows, columns=["Item", "Clean winner", "Clean loser, rewritten", "After the rewriting"])
-
-
-def copy_cases(run: ProtocolRun, arm: str, protocol: Protocol, view: View) -> tuple[list[Case], pd.DataFrame]:
-    """Responses against their own rewriting, those the rewriting wins first."""
-    arena = run.arena
-    outcome = copy_outcomes(arena, protocol, arm, view)
-    at = sorted(((i, s) for i, s in np.argwhere(~np.isnan(outcome))), key=lambda c: outcome[c[0], c[1]])
-    cases = [Case(int(i), int(s), int(s), arm, "b") for i, s in at[:MOST]]
-    rows = [
-        (
-            arena.items[c.item],
-            arena.systems[c.first],
-            _WORDS[-float(outcome[c.item, c.first])] if outcome[c.item, c.first] else "ties",
-        )
-        for c in cases
-    ]
-    return cases, pd.DataFrame(rows, columns=["Item", "System", "The rewriting"])
-
-
-def ladder_cases(
-    run: ProtocolRun, arm: str, severity: int, protocol: Protocol, view: View
-) -> tuple[list[Case], pd.DataFrame]:
-    """Pairs of a response that keeps all rules with one that breaks `severity`, the wrong verdicts first."""
-    arena, rows = run.arena, []
-    for i, p in np.ndindex(len(arena.items), len(arena.pairs)):
-        a, b = (int(s) for s in arena.pairs[p])
-        levels = (arena.severity[i, a], arena.severity[i, b])
-        if set(levels) != {0.0, float(severity)}:
-            continue
-        low = "b" if levels[0] == 0 else "a"
-        side = "" if arm == NONE else low
-        won = outcomes(arena, protocol, view, arm, side)[i, p] * (1 if low == "b" else -1)
-        if np.isnan(won):
-            continue
-        high_name, low_name = (a, b) if low == "b" else (b, a)
-        rows.append((won, Case(i, a, b, arm, side), arena.items[i], arena.systems[high_name], arena.systems[low_name]))
-    rows.sort(key=lambda r: r[0])
-    shown = [
-        (item, high, low, {1.0: "right", 0.0: "tie", -1.0: "wrong"}[float(won)]) for won, _, item, high, low in rows
-    ]
-    columns = ["Item", "Keeps all rules", f"Breaks {severity}", "Verdict"]
-    return [r[1] for r in rows[:MOST]], pd.DataFrame(shown[:MOST], columns=columns)
-
-
-def pair_cases(
-    run: ProtocolRun, first: str, second: str, protocol: Protocol, view: View
-) -> tuple[list[Case], pd.DataFrame]:
-    """Every clean comparison of two systems; all of one system's where the second is empty."""
-    arena, cases, rows = run.arena, [], []
-    outcome = outcomes(arena, protocol, view)
-    for p, (a, b) in enumerate(arena.pairs):
-        names = {arena.systems[a], arena.systems[b]}
-        if first not in names or (second and second not in names):
-            continue
-        sign = 1 if arena.systems[a] == first else -1
-        other = arena.systems[b] if sign == 1 else arena.systems[a]
-        for i in np.flatnonzero(~np.isnan(outcome[:, p])):
-            cases.append(Case(int(i), int(a), int(b), NONE, ""))
-            rows.append((arena.items[i], first, other, _WORDS[float(sign * outcome[i, p])]))
-    return cases[:MOST], pd.DataFrame(rows[:MOST], columns=["Item", "System", "Against", "It"])
-
-
-def show_cases(
-    run: ProtocolRun, dataset: Dataset, heading: str, cases: list[Case], table: pd.DataFrame, *, key: str
-) -> None:
-    """The list, and below it the chosen case with its texts and probabilities."""
-    with st.container(border=True, key=f"{key}_cases"):
-        st.subheader(ui.plain(f"Cases: {heading}"), anchor=False)
-        if not cases:
-            ui.note("There is no such comparison in this run.")
-            return
-        ui.note(f"{plural(len(cases), 'case')}{' (the first of more)' if len(cases) == MOST else ''}; choose a row.")
-        chosen = st.dataframe(
-            table, key=f"{key}_table", on_select="rerun", selection_mode="single-row", hide_index=True, height=260
-        )
-        ui.run_table(
-            run, table, title=f"Cases: {heading}", key=f"{key}_list", label="Cases (CSV)", file=f"{key}_cases.csv"
-        )
-        rows = chosen["selection"]["rows"]
-        _one(run, dataset, cases[rows[0] if rows and rows[0] < len(cases) else 0])
-
-
-def _one(run: ProtocolRun, dataset: Dataset, case: Case) -> None:
-    arena = run.arena
-    item = arena.items[case.item]
-    context = dict(zip(dataset.items["item_id"], dataset.items["context"].fillna(""), strict=True)).get(item, "")
-    if context:
-        ui.note(f"What is asked ({item})")
-        show_verbatim(context, label="The instruction")
-    left, right = st.columns(2, gap="medium")
-    for column, system, name in ((left, case.first, "a"), (right, case.second, "b")):
-        with column:
-            response = str(arena.responses[case.item, system])
-            original = run.texts.get((NONE, response), "")
-            after = run.texts.get((case.arm, response), original) if name in case.side else original
-            ui.note(f"{name.upper()}: {arena.systems[system]}{', rewritten' if after != original else ''}")
-            show_marked(catalog.word_diff(original, after), label=f"Response {name.upper()}")
-            ui.note(_scores(run, case, system, name))
-    table = _probabilities(run, case)
-    if len(table):
-        ui.note("Probabilities of the judge, in the pair's names; the order says which stood first")
-        st.dataframe(table, hide_index=True)
-
-
-def _scores(run: ProtocolRun, case: Case, system: int, name: str) -> str:
-    """Expected scores of one side, before and after where it is rewritten."""
-    arena = run.arena
-    before = float(arena.expected[NONE][case.item, system])
-    if np.isnan(before):
-        return ""
-    if name not in case.side or case.arm not in arena.expected:
-        return f"Score {three_digits(before)}"
-    return f"Score {three_digits(before)} → {three_digits(float(arena.expected[case.arm][case.item, system]))}"
-
-
-def _probabilities(run: ProtocolRun, case: Case) -> pd.DataFrame:
-    arena, rows = run.arena, []
-    if case.first == case.second:
-        blocks = [(f"original (A) against {title(case.arm).lower()} (B)", arena.copies.get(case.arm))]
-        at: tuple[int, int] = (case.item, case.first)
-    else:
-        pair = next(p for p, (a, b) in enumerate(arena.pairs) if (a, b) == (case.first, case.second))
-        at = (case.item, pair)
-        blocks = [("clean", arena.shares.get((NONE, "")))]
-        if case.side:
-            blocks.append((f"{case.side.upper()} rewritten", arena.shares.get((case.arm, case.side))))
-    for name, block in blocks:
-        for order, shown in enumerate(("A first", "B first")):
-            if block is not None and np.isfinite(block[(*at, order, 0)]):
-                p = block[(*at, order)]
-                rows.append((name, shown, *(three_digits(float(x)) for x in p)))
-    return pd.DataFrame(rows, columns=["Texts", "Order", "P(A)", "P(B)", "P(tie)"])
-
-
-TABS = ("Flips", "Severity", "Leaderboard", "Ties and order", "Rewritings", "Advice")
+TABS = ("Flips", "Ties", "Severity", "Circles", "Advice", "Rewritings", "One comparison")
 TAB = "protocols_tab"
-MARKED = "✎ rewritten; Bradley-Terry with ties as half wins, online Elo averaged over 50 orders."
 _KINDS = {
     "for pointwise": "Speaks for pointwise",
     "for pairwise": "Speaks for pairwise",
@@ -411,24 +243,89 @@ _KINDS = {
 }
 
 
-@st.fragment
-def results(run: ProtocolRun, dataset: Dataset) -> None:
-    """Sliders on top, one tab a question; a slider redraws only this panel."""
-    st.badge(findings.provenance(run.manifest, recorded=run.recorded), icon=":material/history:", color="gray")
-    answer = st.container(gap="small")  # above the sliders that it follows
+def results(frame: ui.Frame, run: ProtocolRun, dataset: Dataset, task: str) -> None:
+    """Headline, distractor and strength, the slope charts, and a tab a question."""
+    st.fragment(_results)(run, dataset, task)
+    frame.measured([*_measured(run), *_left_out(run)], key="protocols")
+
+
+def _results(run: ProtocolRun, dataset: Dataset, task: str) -> None:
+    """What follows the controls; they redraw only this panel."""
+    answer = st.container(gap="small")  # above the controls that it follows
     setting = pick_setting(run)
     with answer:
-        ui.finding(headline(run, setting))
-        ui.note(f"{net_sentence(run, setting)} {_left_out(run)}".strip())
-    draws = dict(zip(TABS, (_flips, _severity, _leaderboard, _order, rewritings, _advice), strict=True))
+        clicked = _leaderboard(run, setting)
+    draws = {
+        "Flips": _flips, "Ties": _ties, "Severity": _severity, "Circles": _circles, "Advice": _advice,
+        "Rewritings": rewritings,
+    }  # fmt: skip
     tabs = st.tabs(TABS, key=TAB, on_change="rerun", bind="query-params")
     for name, tab in zip(TABS, tabs, strict=True):
         if tab.open:
             with tab:
-                draws[name](run, dataset, setting)
+                if name in draws:
+                    draws[name](run, dataset, setting)
+                else:
+                    one_comparison(run.judge, dataset, task)
+    if clicked:
+        protocol, (first, second) = clicked
+        listed, table = pair_cases(run, first, second, protocol, setting.view)
+        heading = f"{first} against {second or 'everybody'}, clean, {protocol.value}"
+        show_cases(run, dataset, heading, listed, table, key="protocols_pair")
+
+
+Clicked = tuple[Protocol, tuple[str, str]]
+
+
+def _leaderboard(run: ProtocolRun, setting: Setting) -> Clicked | None:
+    """The headline and the hero: ranks clean and attacked, pairwise left and pointwise right; what was clicked."""
+    arm = setting.arm if setting.arm in run.boards else (run.boards or [""])[0]
+    if not arm:
+        ui.headline(f"{headline(run, setting)}")
+        ui.note("This run measured no leaderboard; a full run does.")
+        return None
+    asked = setting.board
+    judged = [p for p in PROTOCOLS if (run.arena.has_pairwise if p is Protocol.PAIRWISE else run.arena.has_pointwise)]
+    boards = {p: board_of(run.source, p, arm, asked.lowest, setting.view, asked.chosen_by, asked.elo_k) for p in judged}
+    ui.headline(climb_sentence(run, title(arm), boards))
+    if arm != setting.arm:
+        ui.note(f"The leaderboard was measured with {title(arm).lower()} only.")
+    clicked: Clicked | None = None
+    for column, p in zip(st.columns(len(judged), gap="medium"), judged, strict=True):
+        with column:
+            at = board(run, "slope", p, arm, setting, asked, key=f"protocols_slope_{p.value}")
+            if at:
+                clicked = p, (str(at[0]), "")
+    _ratings_drawer(run, setting, arm, boards)
+    return clicked
+
+
+MARKED = "✎ rewritten; Bradley-Terry with ties as half wins, online Elo averaged over 50 orders."
+
+
+def _ratings_drawer(run: ProtocolRun, setting: Setting, arm: str, boards: dict[Protocol, Board]) -> None:
+    drawer = st.expander("Ratings before and after", key="protocols_board", on_change="rerun")
+    if not drawer.open:
+        return
+    asked = setting.board
+    with drawer:
+        for column, (p, ranked) in zip(st.columns(len(boards), gap="medium"), boards.items(), strict=True):
+            with column:
+                ui.note(f"{p.value.capitalize()}. {board_sentence(run, ranked)} {_problems(run, ranked)}".strip())
+                ratings = _ratings(run, ranked)
+                st.dataframe(ratings, hide_index=True, key=f"protocols_ratings_{p.value}")
+                ui.run_table(
+                    run, ratings, title=f"Ratings before and after, {p.value}", key=f"protocols_ratings_{p.value}_kept",
+                    said=f"{title(arm)}, {plural(asked.lowest, 'system')} rewritten; ties: "
+                    f"{RULES[setting.rule].lower()}. {MARKED}",
+                    file=f"ratings_{p.value}.csv",
+                )  # fmt: skip
+        ui.note(MARKED)
 
 
 def _flips(run: ProtocolRun, dataset: Dataset, setting: Setting) -> None:
+    ui.finding(headline(run, setting))
+    ui.note(net_sentence(run, setting))
     left, right = st.columns(2, gap="medium")
     with left:
         clicked = flips(run, setting, net=False, key="protocols_flips")
@@ -440,21 +337,15 @@ def _flips(run: ProtocolRun, dataset: Dataset, setting: Setting) -> None:
         {
             "Pairs with a loser": f"{compared.pairwise.n} pairwise, {compared.pointwise.n} pointwise",
             "Losers left out": _losers(run, setting),
-            "Same loser under both": str(compared.test.interval.n),
             "Difference less placebo": tested(compared.net_test),
             "Difference, raw": tested(compared.test),
         }
     )
-    ui.note(
-        "A flip: the response that lost the clean comparison is rewritten, and now wins. The paired test takes only "
-        "pairs whose strict loser is the same under both protocols. A loser is left out where its rewriting was not "
-        "kept, or breaks or mends a format rule. Discrete scores tie often, which suppresses pointwise flips by "
-        "itself: try the other tie rules."
-    )
     arm, protocol = (clicked[0], Protocol(clicked[1])) if clicked else (setting.arm, _first(run))
     arm = setting.arm if arm == ALL else arm
     listed, table = flip_cases(run, arm, protocol, setting.view)
-    show_cases(run, dataset, f"{title(arm)}, {protocol.value}", listed, table, key="protocols_flip")
+    heading = f"{title(arm)}, {protocol.value}"
+    show_cases(run, dataset, heading, listed, table, key="protocols_flip", asked=bool(clicked))
 
 
 def _severity(run: ProtocolRun, dataset: Dataset, setting: Setting) -> None:
@@ -464,89 +355,56 @@ def _severity(run: ProtocolRun, dataset: Dataset, setting: Setting) -> None:
             "severity_1, or choose the demo instructions."
         )
         return
-    half = st.toggle("A tie is half right (off: wrong, as in paper 004)", value=True, key="protocols_half")
+    half = st.toggle("A tie is half right (off: wrong, as in the paper)", value=True, key="protocols_half")
     clicked = ladder(run, setting, half=half, key="protocols_ladder")
-    ui.note(
-        "A response that keeps all rules against one that breaks 1, 2 or 3 of them; only the lower one is rewritten. "
-        "Rewritings that fail other rules than their original are left out, here as everywhere on this page."
-    )
     arm, protocol, severity = (
         (clicked[0], Protocol(clicked[1]), int(clicked[4])) if clicked else (setting.arm, _first(run), 1)
     )
     listed, table = ladder_cases(run, arm, severity, protocol, setting.view)
     name = "clean" if arm == NONE else title(arm)
-    show_cases(run, dataset, f"severity {severity}, {name}, {protocol.value}", listed, table, key="protocols_rung")
+    heading = f"severity {severity}, {name}, {protocol.value}"
+    show_cases(run, dataset, heading, listed, table, key="protocols_rung", asked=bool(clicked))
 
 
-def _leaderboard(run: ProtocolRun, dataset: Dataset, setting: Setting) -> None:
-    arm = setting.arm if setting.arm in run.boards else (run.boards or [""])[0]
-    if not arm:
-        ui.nothing_yet("This run measured no leaderboard. Run the judge with at least one distractor.")
-        return
-    if arm != setting.arm:
-        ui.note(f"The leaderboard was measured with {title(arm).lower()} only.")
-    asked = pick_board(run)
-    judged = [p for p in PROTOCOLS if (run.arena.has_pairwise if p is Protocol.PAIRWISE else run.arena.has_pointwise)]
-    clicked: list[str] = []
-    protocol = judged[0]
-    for column, p in zip(st.columns(len(judged), gap="medium"), judged, strict=True):
-        with column:
-            ranked = board_of(run.source, p, arm, asked.lowest, setting.view, asked.chosen_by, asked.elo_k)
-            at = board(run, "slope", p, arm, setting, asked, key=f"protocols_slope_{p.value}")
-            ui.note(board_sentence(run, ranked))
-            ui.note(_problems(run, ranked))
-            ratings = _ratings(run, ranked)
-            st.dataframe(ratings, hide_index=True, key=f"protocols_ratings_{p.value}")
-            ui.note(MARKED)
-            ui.run_table(
-                run, ratings, title=f"Ratings before and after, {p.value}", key=f"protocols_ratings_{p.value}_kept",
-                said=f"{title(arm)}, {plural(asked.lowest, 'system')} rewritten; ties: {RULES[setting.rule].lower()}. "
-                + MARKED,
-                file=f"ratings_{p.value}.csv",
-            )  # fmt: skip
-            cell = board(run, "matrix", p, arm, setting, asked, key=f"protocols_win_{p.value}")
-            ui.note(_cycles(run, p, setting))
-            if at or cell:
-                clicked, protocol = (cell or [at[0], ""]), p
-    first, second = (clicked[0], clicked[1]) if clicked else (run.arena.systems[0], run.arena.systems[1])
-    listed, table = pair_cases(run, first, second, protocol, setting.view)
-    heading = f"{first} against {second or 'everybody'}, clean, {protocol.value}"
-    show_cases(run, dataset, heading, listed, table, key="protocols_pair")
-
-
-def _order(run: ProtocolRun, dataset: Dataset, setting: Setting) -> None:
+def _ties(run: ProtocolRun, dataset: Dataset, setting: Setting) -> None:
     left, right = st.columns(2, gap="medium")
     with left:
         clicked = copies(run, setting, ties=False, key="protocols_copies")
     with right:
         tied = copies(run, setting, ties=True, key="protocols_ties")
-        ui.note(
-            "Identical texts: how often the judge itself calls a tie, in one order, since both averaged tie by "
-            "construction; so do scores, which are not drawn."
-        )
-    if run.arena.has_pairwise:
-        averaged, single = (contradictions(run.arena, setting.view, averaged=both) for both in (True, False))
-        ui.facts(
-            {
-                "First slot wins": percent(first_slot(run.arena, setting.view)),
-                "Orders disagree": percent(order_disagreement(run.arena, setting.view)),
-                "Mean |P(A) − P(B)|": percent(preference_strength(run.arena, setting.view)),
-                "Intransitive triads": percent(averaged.intransitive),
-                "in one order": percent(single.intransitive),
-                "Strict circles": f"{percent(averaged.cyclic)} ({100 * RANDOM_CYCLES:g} % by coin tosses)",
-            }
-        )
     clicked = clicked or tied
     arm, protocol = (clicked[0], Protocol(clicked[1])) if clicked else (setting.arm, _first(run))
     listed, table = copy_cases(run, arm, protocol, setting.view)
-    show_cases(
-        run, dataset, f"{title(arm)} against its original, {protocol.value}", listed, table, key="protocols_copy"
+    heading = f"{title(arm)} against its original, {protocol.value}"
+    show_cases(run, dataset, heading, listed, table, key="protocols_copy", asked=bool(clicked))
+
+
+def _circles(run: ProtocolRun, dataset: Dataset, setting: Setting) -> None:
+    """Who beats whom, and where the preferences contradict one another."""
+    if not run.arena.has_pairwise:
+        ui.nothing_yet("Circles need comparisons, and this judge gives scores alone.")
+        return
+    averaged, single = (contradictions(run.arena, setting.view, averaged=both) for both in (True, False))
+    ui.facts(
+        {
+            "First slot wins": percent(first_slot(run.arena, setting.view)),
+            "Orders disagree": percent(order_disagreement(run.arena, setting.view)),
+            "Mean |P(A) − P(B)|": percent(preference_strength(run.arena, setting.view)),
+            "Intransitive triads": percent(averaged.intransitive),
+            "in one order": percent(single.intransitive),
+            "Strict circles": f"{percent(averaged.cyclic)} ({100 * RANDOM_CYCLES:g} % by coin tosses)",
+        }
     )
-    if run.arena.has_pairwise:
-        with st.container(border=True):
-            circles(run, dataset, setting)
-    with st.container(border=True):
-        sets(run, dataset)
+    arm = setting.arm if setting.arm in run.boards else (run.boards or [""])[0]
+    if arm:
+        left, right = st.columns(2, gap="medium")
+        for column, p in ((left, Protocol.PAIRWISE), (right, Protocol.POINTWISE)):
+            if p is Protocol.PAIRWISE or run.arena.has_pointwise:
+                with column:
+                    board(run, "matrix", p, arm, setting, setting.board, key=f"protocols_win_{p.value}")
+                    ui.note(_cycles(run, p, setting))
+    circles(run, dataset, setting)
+    sets(run, dataset)
 
 
 def _advice(run: ProtocolRun, _: Dataset, setting: Setting) -> None:
@@ -605,7 +463,7 @@ def _cycles(run: ProtocolRun, protocol: Protocol, setting: Setting) -> str:
     return f"{plural(len(cycles), 'circle')} by majority: {'; '.join(named)}."
 
 
-def _left_out(run: ProtocolRun) -> str:
+def _left_out(run: ProtocolRun) -> list[str]:
     """Rewritings that take no part, verdicts that were unread, arm by arm, and what was not asked."""
     lost = run.variants[(run.variants["kept"] == 0) & (run.variants["style"] != NONE)]
     parts = []
@@ -621,8 +479,32 @@ def _left_out(run: ProtocolRun) -> str:
         if protocol != Protocol.RANKING.value:
             parts.append(f"{protocol} not asked: {why.rstrip('.')}")
     criterion = str(run.manifest.get("criterion", "overall"))
-    said = f"Criterion: {criterion}. " + ("; ".join(parts) + "." if parts else "")
-    return f"{said} {unread_warning(calls)}".strip()
+    left_out = "; ".join(parts)
+    lines = [f"The judge was told to judge: {criterion}.", f"{left_out[:1].upper()}{left_out[1:]}." if parts else ""]
+    return [*lines, unread_warning(calls)]
+
+
+def _measured(run: ProtocolRun) -> list[str]:
+    """The drawer: what a flip is, how ranks and intervals are made, and whose method it is."""
+    quick = (
+        "A quick run: a few items, one distractor, no placebo and no comparison of a response with its own rewriting; "
+        "the full one refines it."
+    )
+    people = "No people's scores enter: the order of the verdicts is shown, not its agreement with people."
+    return [
+        findings.provenance(run.manifest, recorded=run.recorded).capitalize() + ".",
+        quick if run.config.get("quick") else "",
+        f"The responses were taken as: {run.config['task']}." if run.config.get("task") else "",
+        "A distractor changes the manner of a response and not its content: assertive, prolix or sycophantic. The "
+        "lowest systems are rewritten, and every comparison is judged anew in both orders.",
+        "Ratings: Bradley-Terry with ties as half wins, in Elo points; items are resampled for ranks and shifts.",
+        "A flip: the response that lost the clean comparison is rewritten, and now wins. The paired test takes only "
+        "pairs whose loser is the same under both protocols. Scores tie often, which suppresses pointwise flips by "
+        "itself: try the other tie rules under More.",
+        "A rewriting whose numbers, names or format rules changed takes no part.",
+        people,
+        "Method: Tripathi et al., Pairwise or Pointwise, sections 4 to 6 and appendices A.4 and A.5.",
+    ]
 
 
 def _compared(run: ProtocolRun) -> str:

@@ -18,6 +18,7 @@ from engine.report import export
 from engine.report.basket import MOST_LINE, MOST_TEXT, Piece, Report
 from engine.report.content import Filled, fill_one, numbered
 from engine.report.export import report_html
+from engine.report.summary import summary
 from engine.runs.library import RunRow, all_runs
 from engine.studies.registry import all_studies, entries, entry_of, study_title
 
@@ -60,6 +61,11 @@ def head(report: Report) -> None:
 def _set_head() -> None:
     title, authors = (str(st.session_state.get(key) or "") for key in (TITLE, AUTHORS))
     change(lambda r: r.headed(title, authors))
+
+
+def opening(report: Report) -> list[str]:
+    """The sentences that the report opens with."""
+    return summary(report, lambda run: read(run).source)
 
 
 def parts(report: Report) -> None:
@@ -264,6 +270,7 @@ def preview(report: Report) -> None:
     """Title, authors, then every part with its caption."""
     ui.finding(report.title.strip() or "Report")
     ui.note(report.authors)
+    ui.bullets(opening(report))
     for place, (piece, number) in enumerate(numbered(report)):
         if piece.kind == "note":
             if piece.text.strip():
@@ -287,9 +294,7 @@ ZIP = "application/zip"
 
 def one_page() -> None:
     """The report for a reader, in one press wherever one is on the page."""
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        ui.download("One HTML page", _page, "report.html", "text/html", key="report_html", type="primary")
-        ui.note("Figures that zoom, captions, data and scripts in one file of about 5 MB that opens without a network.")
+    ui.download("One HTML page", _page, "report.html", "text/html", key="report_html", type="primary")
 
 
 def downloads(report: Report) -> None:
@@ -343,9 +348,9 @@ def _zip(label: str, name: str, of: Callable[[list[Filled]], Iterator[export.Fil
 
 def _page() -> bytes:
     report = report_picks.report()
-    return report_html(report, made_of(report)).encode("utf-8")
+    return report_html(report, made_of(report), opening(report)).encode("utf-8")
 
 
 def _everything(fmt: str, columns: str) -> bytes:
     report = report_picks.report()
-    return export.zipped(export.everything(report, made_of(report), fmt, columns))
+    return export.zipped(export.everything(report, made_of(report), fmt, columns, opening(report)))

@@ -22,7 +22,7 @@ _ROUND = "import_round"
 
 def bring_in() -> None:
     """A zip that Export made, checked before anything of it is written."""
-    with st.expander("Import a run", icon=":material/upload:", key="runs_import"):
+    with st.popover("Import a run", icon=":material/upload:", width="content", key="runs_import"):
         held = st.file_uploader(
             "A run's zip",
             type=["zip"],
@@ -100,15 +100,13 @@ MOST_ROWS = 1_000
 _HEIGHT = 360
 
 
-def choose() -> list[str]:
+def choose(frame: ui.Frame) -> list[str]:
     """Ids of the runs that are chosen, none to two; the choice is in the URL."""
     rows = library.all_runs(get_settings().runs, get_settings().assets / "demo")
     shown = _filtered(rows)
     own = sum(not r.recorded for r in rows)
     fit = f"; {_fit(len(shown))} the filters" if len(shown) < len(rows) else ""
-    ui.finding(f"{plural(own, 'run')} made here and {len(rows) - own} recorded ones{fit}.")
-    if not own:
-        ui.note("None has been made here yet. The recorded ones can be looked at and compared.")
+    frame.headline(f"{plural(own, 'run')} made here and {len(rows) - own} recorded ones{fit}.")
     if shown:
         _table(shown[:MOST_ROWS])
     if len(shown) > MOST_ROWS:
@@ -143,14 +141,13 @@ def _table(rows: list[RunRow]) -> None:
     cards = catalog.describe_judges({r.judge for r in rows if r.judge})
     table = pd.DataFrame(
         {
-            "Run": [r.name for r in rows],
             "Study": [study_title(r.study) for r in rows],
-            "State": [r.state for r in rows],
-            "Begun (UTC)": [r.begun[:16].replace("T", " ") for r in rows],
             "Judge": [cards[r.judge].title if r.judge else "" for r in rows],
             "Data": [r.data for r in rows],
-            "Tags": [", ".join(r.tags) for r in rows],
-            "Made": ["recorded" if r.recorded else "here" for r in rows],
+            "Run": [r.name for r in rows],
+            "Begun (UTC)": [r.begun[:16].replace("T", " ") for r in rows],
+            "Made": [f"recorded, {r.state}" if r.recorded else r.state for r in rows],
+            **({"Tags": [", ".join(r.tags) for r in rows]} if any(r.tags for r in rows) else {}),
         }
     )
     ids = [r.run_id for r in rows]
@@ -169,7 +166,7 @@ def _table(rows: list[RunRow]) -> None:
             "Judge": st.column_config.TextColumn(width="medium"),
         },
     )
-    ui.note("Select one row to see what it rests on, two to compare them; or choose them below.")
+    ui.note("Select one row to open it, two to compare them.")
 
 
 def _take(key: str, ids: list[str]) -> None:

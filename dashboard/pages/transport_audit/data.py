@@ -19,8 +19,15 @@ class AuditRun(RunView):
     variants = Stored("variants")
 
     @cached_property
+    def labelled(self) -> bool:
+        """False where no pair has a person's choice, so that there is nothing to transport."""
+        return figures.labelled(self.source)
+
+    @cached_property
     def audits(self) -> dict[str, Audit]:
-        """By attack, the clean arm first."""
+        """By attack, the clean arm first; empty where no pair has a person's choice."""
+        if not self.labelled:
+            return {}
         return {attack: figures.audit(self.source, attack) for attack in figures.attacks(self.source)}
 
     def attacked_text(self, attack: str, response_ids: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""The result of an audit: one sentence, the mass slider, and everything that follows from it, from stored arrays."""
+"""The result of an audit: headline, hero figure, mass slider, and what follows from it, from stored arrays."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from engine.studies.figure import judge_name
 from engine.studies.transport_audit.drawings import COLOURS, MAPS
 from engine.studies.transport_audit.figures import (
     ALL_TYPES,
+    ENDS,
     cuts,
     mass_words,
     masses,
     mean_mass,
     rows_at,
-    study_mass,
     table_at,
 )
 from engine.studies.transport_audit.metrics import Audit, best_control
@@ -49,15 +49,6 @@ def at_mass(
 ) -> None:
     """A figure of a study at the page's attack and mass; None is the study's."""
     ui.show_entry(run.source, name, key=f"audit_{name}", caption=caption, attack=attack, mass=mass, **settings)
-
-
-def attacks(run: AuditRun) -> None:
-    """Before and after by question type under every attack, each at its own estimated mass."""
-    if len(run.audits) < 2:
-        return
-    with st.expander("Question types under every attack", on_change="rerun", key="audit_every_attack") as every:
-        if every.open:
-            ui.show_entry(run.source, "attacks", key="audit_attacks_fig")
 
 
 def lasso_map(run: AuditRun, shown: pd.DataFrame, attack: str, mass: float | None, kind: str) -> list[str]:
@@ -90,17 +81,17 @@ def _id(point: dict[str, object]) -> object:
 
 
 def tables(run: AuditRun) -> None:
-    """Encoders (paper 002, table 3) and shares of verified positives (table 6)."""
+    """Encoders (PUAudit, table 3) and shares of verified positives (table 6)."""
     encoders = _wide(run.metrics, "encoder_", ("cons_orig", "cons_adj", "gain", "gain_over_best", "auc_entry_mass"))
     if len(encoders):
-        ui.note("Encoders, without an attack, each at its estimated mass (PUAudit, table 3)")
+        ui.note("Without an attack, each encoder at its own estimated mass")
         encoders["Encoder"] = [short_title(e) for e in encoders["Encoder"]]
         st.dataframe(encoders, hide_index=True, key="audit_encoder_table", alt="Encoders compared")
         ui.run_table(run, encoders, title="Encoders compared", key="audit_encoders_kept", file="audit_encoders.csv",
                   said="Without an attack, each at its estimated mass (PUAudit, table 3).")  # fmt: skip
     ratios = _wide(run.metrics, "p_ratio_", ("cons_orig", "cons_adj", "gain"))
     if len(ratios):
-        ui.note("Share of labelled pairs used as positives (PUAudit, table 6)")
+        ui.note("Share of people's pairs used as positives")
         ratios = ratios.rename(columns={"Encoder": "Share"})
         st.dataframe(ratios, hide_index=True, key="audit_ratio_table", alt="Shares of positives compared")
         ui.run_table(run, ratios, title="Share of labelled pairs used as positives", key="audit_ratios_kept",
@@ -139,89 +130,161 @@ def interval_of(row: Mapping[Hashable, Any], *, signed: bool = False) -> str:
     return interval_text(*ends, signed=signed, method=str(row["method"]), n_clusters=n_items)
 
 
-def method(run: AuditRun, audit: Audit) -> None:
-    """The pairs left out, and the meaning of each number."""
+def method(run: AuditRun, audit: Audit | None) -> list[str]:
+    """The drawer: what was left out, what is set and what is found, and whose method it is."""
     excluded = run.manifest.get("excluded", {})
-    out = ", ".join(f"{n} {reason}" for reason, n in excluded.items()) or "none"
-    ui.note(f"Pairs left out: {out}.")
+    lines = [
+        provenance(run.manifest, recorded=run.recorded).capitalize() + ".",
+        f"Pairs left out: {', '.join(f'{n} {reason}' for reason, n in excluded.items()) or 'none'}.",
+    ]
     for attack, why in run.manifest.get("excluded_under_attack", {}).items():
         if why:
-            ui.note(f"Left out under {attack}: {', '.join(f'{n} {reason}' for reason, n in why.items())}.")
+            lines.append(f"Left out under {attack}: {', '.join(f'{n} {reason}' for reason, n in why.items())}.")
+    if run.config.get("quick"):
+        lines.append("A quick audit: fewer pairs, splits and resamples, and no UMAP; the full one refines it.")
+    if audit is None:
+        return lines
     kept, given = audit.shown[0].path.n_positive, int((audit.rows(run.rows)["role"] != "unlabelled").sum())
-    ui.note(
-        f"{plural(given, 'positive')}, {kept} after denoising (α₁ = {run.config.get('alpha1')}, α₂ = "
-        f"{run.config.get('alpha2')}, floors within each type; PUAudit, A.4). Cost 1 − cos of difference embeddings "
-        "(equation 1). The path is exact for every mass; its dual bound is checked in the tests. η = "
-        f"{run.config.get('eta')} hardly acts, since a pair is used whole or not at all but for a few; with exact "
-        "plans the kept share differs from m by no more than these, so nothing warns of it. The best control is chosen "
-        "on the same pairs that it is measured on, which favours it; the band of random flips is that of the random "
-        "choice, these pairs given. The paper's figure 2 uses a score that it does not define, so entry mass stands "
-        "here. A type with few pairs is grey and takes part in no claim."
-    )
+    how = run.config
+    return [
+        *lines,
+        f"{plural(given, 'pair')} that people decided stand for what a human preference looks like, {kept} after the "
+        f"filter (α₁ = {how.get('alpha1')}, α₂ = {how.get('alpha2')}, within each type). Cost: 1 − cosine of the "
+        "differences of the two embeddings.",
+        "The mass is set, not found: chosen beforehand as the share of people's choices that the judge shares on the "
+        "positives. Any other mass on the slider is exploratory, chosen with the answer in view, and proves nothing.",
+        f"Checked on {plural(len({s.number for s in audit.splits}), 'seeded split')} of the pairs that people decided; "
+        "items are resampled. The band of random flips is that of the random choice itself, these pairs given.",
+        "The best simpler way is chosen on these same pairs, which favours it. A type with few pairs is grey and takes "
+        f"part in no claim. η = {how.get('eta')} hardly acts, since a pair is used whole or not at all but for a few.",
+        "Method: partial optimal transport of PUAudit, sections 4 and 5 and appendix A.4; its figure 2 uses a score "
+        "that it does not define, so entry mass stands here.",
+    ]
 
 
 ATTACK, TYPE, MASS = "audit_attack", "audit_type", "mass"
 _CLEAN = "No attack"
 _WIDTHS = {"pair": 60, "type": 110, "verdict": 60, "audited": 60, "entry mass": 80}
-"""Of the columns beside the map [px]; the file has more of them."""
+"""Of the columns of the pairs [px]; the file has more of them."""
 
 
-def results(run: AuditRun, pairs: Comparisons) -> None:
-    """Badge, answer, settings and figures of one run."""
-    st.badge(provenance(run.manifest, recorded=run.recorded), icon=":material/history:", color="gray")
-    st.fragment(_with_settings)(run, pairs)
-    attacks(run)  # these two follow no setting, so they are not made anew with each
-    tables(run)
+TABS = ("Map", "Types", "Rows flipped", "Encoders", "Simpler ways")
+TAB = "audit_tab"
+
+
+def results(frame: ui.Frame, run: AuditRun, pairs: Comparisons) -> None:
+    """Headline, hero figure with the mass slider, facts and tabs of one run."""
+    if not run.labelled:
+        _unlabelled(frame, run)
+        return
+    with frame.body:
+        st.fragment(_with_settings)(run, pairs)
+    frame.measured(method(run, run.audits[NONE]), key="audit")
+
+
+def _unlabelled(frame: ui.Frame, run: AuditRun) -> None:
+    """A run on pairs that nobody decided: what needs no human preference."""
+    rows = run.rows
+    frame.headline(
+        f"Nobody decided these pairs, so agreement, flips and types are left out; {plural(len(rows), 'verdict')} of "
+        f"{_judge(run)} can be seen."
+    )
+    with frame.hero:
+        ui.show_entry(run.source, "map", key="audit_map_alone")
+    found = run.metrics.set_index(["metric", "attack"])
+    frame.facts(
+        {
+            _UNLABELLED[str(metric)] + ("" if attack == NONE else f", {ATTACKS.get(str(attack), attack)}"): interval_of(
+                row.to_dict()
+            )
+            for (metric, attack), row in found.iterrows()
+            if metric in _UNLABELLED
+        }
+    )
+    frame.measured(method(run, None), key="audit")
+
+
+_UNLABELLED = {
+    "decided": "Pairs it decides",
+    "orders_disagree": "Orders disagree",
+    "verdict_flips": "Verdicts turned by the attack",
+}
 
 
 def _with_settings(run: AuditRun, pairs: Comparisons) -> None:
     attacks = list(run.audits)
     state.seed(ATTACK, attacks, NONE)
-    answer = st.container(gap="small")  # above the settings that it follows
-    with st.container(border=True, key="dials_audit"):
-        left, middle, right = st.columns([2, 3, 2], gap="medium")
-        with left:
-            attack = ui.pick("Attack", attacks, key=ATTACK, title=lambda a: ATTACKS.get(a, _CLEAN))
-            state.publish(ATTACK, attack, NONE)
-        audit = run.audits[attack]
-        with middle:
-            mass = _mass(run, attack)
-        with right:
-            kinds = [ALL_TYPES, *sorted(audit.pairs["type"].unique())]
-            kind = ui.pick("Question type", kinds, key=TYPE, default=ALL_TYPES, publish=True, title=ui.plain)
+    answer, hero, below, settings = (st.container(gap="small") for _ in range(4))
+    with settings:
+        attack, kind = _pick(run, attacks)
+    audit = run.audits[attack]
+    with below:
+        mass = _mass(run, attack)
+        numbers = st.container()
     table, rows = table_at(run.source, attack, mass), rows_at(run.source, attack, mass)
     shown = rows if kind == ALL_TYPES else rows[rows["type"] == kind]
     with answer:
         _say(run, audit, table, rows, mass)
-    _overview(run, attack, mass, kind)
-    _look(run, pairs, shown, attack, mass, kind)
-    _more(run, audit, mass)
+    with hero:
+        at_mass(run, "sensitivity", attack, mass)
+    with numbers:
+        _facts(table, rows)
+    tabs = st.tabs(TABS, key=TAB, on_change="rerun", bind="query-params")
+    draw = (
+        lambda: _look(run, pairs, shown, attack, mass, kind, on_map=True),
+        lambda: _types(run, attack, mass),
+        lambda: _look(run, pairs, shown, attack, mass, kind, on_map=False),
+        lambda: _encoders(run, attack),
+        lambda: _simpler(run, attack, mass, kind),
+    )
+    for tab, one in zip(tabs, draw, strict=True):
+        if tab.open:
+            with tab:
+                one()
+
+
+def _pick(run: AuditRun, attacks: list[str]) -> tuple[str, str]:
+    """Attack and question type, for what stands below them."""
+    left, right = st.columns(2, gap="medium")
+    with left:
+        attack = ui.pick("Attack", attacks, key=ATTACK, title=lambda a: ATTACKS.get(a, _CLEAN))
+        state.publish(ATTACK, attack, NONE)
+    with right:
+        kinds = [ALL_TYPES, *sorted(run.audits[attack].pairs["type"].unique())]
+        kind = ui.pick("Question type in the tabs", kinds, key=TYPE, default=ALL_TYPES, publish=True, title=ui.plain)
+    return attack, kind
 
 
 def _mass(run: AuditRun, attack: str) -> float | None:
     """The mass of the slider; None where the study put it, so that the page shows the study's own numbers."""
     start, key = mean_mass(run.source, attack), f"mass_{run.run_id}_{attack}"
-    by_type, given = masses(run.source, attack), study_mass(run.source)
+    by_type = masses(run.source, attack)
     state.seed_number(key, 0.01, 1.0, start, param=MASS)
-    apart = (
-        f" At the start each question type has its own: {mass_words(list(by_type.values()))}."
-        if len(by_type) > 1
-        else ""
-    )
-    value = float(
-        st.slider(
-            f"Transported mass m ({'estimated' if given is None else 'set to'} {start:.2f})",
-            0.01,
-            1.0,
-            step=0.01,
-            key=key,
-            help="The share of verdicts that is kept: an input, by construction. The estimate is how often the judge "
-            "agrees with people on the positives (PUAudit, section 5.1); at the start each seeded split takes its own."
-            f"{apart} Moved, one mass is set for all.",
-        )
-    )
+    apart = f" There each question type has its own: {mass_words(list(by_type.values()))}." if len(by_type) > 1 else ""
+    with st.container(key="audit_mass"):  # the style sheet gives it the margins of the figure's plot above
+        value = float(
+            st.slider(
+                "Mass m", ENDS[0], ENDS[1], step=0.01, key=key,
+                help=f"The share of verdicts that is kept. {start:.2f} was chosen beforehand; every other mass is "
+                f"exploratory.{apart}",
+            )
+        )  # fmt: skip
     state.publish(MASS, f"{value:g}", f"{start:g}")
     return None if abs(value - start) < 1e-9 else value
+
+
+def _facts(table: pd.DataFrame, rows: pd.DataFrame) -> None:
+    n, flips = int((rows["role"] == "unlabelled").sum()), int(rows["flip"].sum())
+    values = {"Flips": f"{flips} of {n}"}
+    if len(table):
+        overall = table[table["group"].isna()].set_index("metric")
+        best = best_control(table)
+        values |= {
+            "Judge as it is": interval_of(overall.loc["cons_orig"].to_dict()),
+            "After the flips": interval_of(overall.loc["cons_adj"].to_dict()),
+            f"Best simpler way: {CONTROL_WORDS.get(best, best)}": interval_of(overall.loc[f"cons_{best}"].to_dict()),
+        }
+    ui.facts(values)
 
 
 def _at(run: AuditRun, attack: str, mass: float | None) -> str:
@@ -231,39 +294,44 @@ def _at(run: AuditRun, attack: str, mass: float | None) -> str:
 
 
 def _say(run: AuditRun, audit: Audit, table: pd.DataFrame, rows: pd.DataFrame, mass: float | None) -> None:
+    """The headline: at the mass chosen beforehand with a verdict, at any other the numbers alone."""
     flips = int(rows["flip"].sum())
     n = int((rows["role"] == "unlabelled").sum())
-    start = f"At {_at(run, audit.attack, mass)} the audit flips {flips} of {plural(n, 'verdict')} of {_judge(run)}"
+    start = f"At {_at(run, audit.attack, mass)} the audit flips {flips} of {plural(n, 'verdict')}"
     overall = table[table["group"].isna()].set_index("metric") if len(table) else table
     if not len(table) or overall["value"].isna().all():
-        ui.finding(f"{start}. No labelled pair was held back, so it cannot be said whether that helps.")
-        return
-    ui.finding(f"{start}, {helps(overall, best_control(table))}")
-    by_type = masses(run.source, audit.attack, mass)
-    fractional = max(s.path.fractional(by_type[s.part]) for s in audit.shown)
-    extra = f" Here {fractional:.0%} of the pairs are used in part, so it can differ." if fractional > 0.02 else ""
-    ui.note(
-        f"The kept share equals the mass by construction: it is set, not found.{extra} Checked on "
-        f"{plural(len({s.number for s in audit.splits}), 'seeded split')} of the labelled pairs; items are resampled. "
-        "The best control is chosen on these same pairs, which favours it."
-    )
+        ui.headline(f"{start}; nobody decided pairs that could be held back, so nothing can be said of the gain.")
+    elif mass is None:
+        ui.headline(f"{start}: {helps(overall)}.")
+    else:
+        ui.headline(f"{start}. Exploratory: not the mass chosen beforehand.")
 
 
-def helps(overall: pd.DataFrame, best: str) -> str:
-    """A sentence on whether flipping helps, as far as the intervals of the two gains say so.
+def helps(overall: pd.DataFrame) -> str:
+    """Whether flipping helps, as far as the interval of the gain says so.
 
     Args:
         overall: rows of all types together by metric, with value, lower and upper.
+    """
+    gain, side = _number(overall, "gain"), _side(overall, "gain")
+    if side == 0:
+        return f"agreement with people changes by {gain}, no measurable gain or harm"
+    return f"agreement with people {'rises' if side > 0 else 'falls'} by {gain}"
+
+
+def beats(overall: pd.DataFrame, best: str) -> str:
+    """A sentence on whether transport did better than the best simpler way to flip as many.
+
+    Args:
+        overall: as above.
         best: name of the best control.
     """
-    gain, over = (_number(overall, name) for name in ("gain", "gain_over_best"))
-    sides = [_side(overall, name) for name in ("gain", "gain_over_best")]
-    seen = {1: "which helps", -1: "which hurts", 0: "with no measurable gain or harm"}[sides[0]]
-    text = f"{seen}: on labelled pairs held back, agreement with people changes by {gain}."
     if best == "nothing":
-        return f"{text} No simpler way to flip did better than leaving them."
-    against = {1: "better than", -1: "worse than", 0: "not measurably better or worse than"}[sides[1]]
-    return f"{text} It is {against} {CONTROL_WORDS.get(best, best)}, the best control ({over})."
+        return "No simpler way to flip did better than leaving the verdicts as they are."
+    words = {1: "better than", -1: "worse than", 0: "not measurably better or worse than"}
+    against = words[_side(overall, "gain_over_best")]
+    over = _number(overall, "gain_over_best")
+    return f"Transport is {against} {CONTROL_WORDS.get(best, best)}, the best simpler way ({over})."
 
 
 def _side(overall: pd.DataFrame, name: str) -> int:
@@ -281,38 +349,67 @@ def _number(overall: pd.DataFrame, name: str) -> str:
     return interval_of(overall.loc[name].to_dict(), signed=True)
 
 
-def _overview(run: AuditRun, attack: str, mass: float | None, kind: str) -> None:
+def _types(run: AuditRun, attack: str, mass: float | None) -> None:
     left, right = st.columns(2, gap="large")
     with left:
-        at_mass(run, "controls", attack, mass, caption="All flip as many verdicts as the audit does at this mass.")
-        at_mass(run, "density", attack, mass)
-    with right:
         at_mass(run, "types", attack, mass)
+    with right:
+        if len(run.audits) > 1:
+            ui.show_entry(run.source, "attacks", key="audit_attacks_fig")
+
+
+def _encoders(run: AuditRun, attack: str) -> None:
+    left, right = st.columns(2, gap="large")
+    with left:
+        tables(run)
+    with right:
+        ui.show_entry(run.source, "ranking", key="audit_ranking", attack=attack)
+
+
+def _simpler(run: AuditRun, attack: str, mass: float | None, kind: str) -> None:
+    """The same number of flips without transport, and the order in which verdicts enter."""
+    left, right = st.columns(2, gap="large")
+    table = table_at(run.source, attack, mass)
+    with left:
+        at_mass(run, "controls", attack, mass)
+        if mass is None and len(table):
+            ui.note(beats(table[table["group"].isna()].set_index("metric"), best_control(table)))
+    with right:
+        at_mass(run, "density", attack, mass)
         at_mass(run, "items", attack, mass, type=kind)
 
 
-def _look(run: AuditRun, pairs: Comparisons, shown: pd.DataFrame, attack: str, mass: float | None, kind: str) -> None:
-    st.subheader("The pairs themselves", anchor=False)
+def _look(
+    run: AuditRun, pairs: Comparisons, shown: pd.DataFrame, attack: str, mass: float | None, kind: str, *, on_map: bool
+) -> None:
+    """The map, whose lasso chooses pairs, or the flipped ones; beside it the pair that is read."""
     left, right = st.columns(2, gap="large")
-    with left:
-        chosen = lasso_map(run, shown, attack, mass, kind)
-    with right:
-        of_type = "" if kind == ALL_TYPES else f", type {kind}"
-        pair = _reader(run, shown, chosen, f"{ATTACKS.get(attack, _CLEAN)}, {_at(run, attack, mass)}{of_type}.")
-        if pair:
+    chosen: list[str] = []
+    if on_map:
+        with left:
+            chosen = lasso_map(run, shown, attack, mass, kind)
+    of_type = "" if kind == ALL_TYPES else f", type {kind}"
+    said = f"{ATTACKS.get(attack, _CLEAN)}, {_at(run, attack, mass)}{of_type}."
+    with right if on_map else left:
+        pair = _reader(run, shown, chosen, said, key="map" if on_map else "rows")
+    if pair and not on_map:
+        with right:
+            _read(run, pairs, pair, attack)
+    elif pair and chosen:
+        with right, st.expander(f"Read pair {ui.plain(pair)}", key="audit_read"):
             _read(run, pairs, pair, attack)
 
 
-def _reader(run: AuditRun, shown: pd.DataFrame, chosen: list[str], said: str) -> str:
+def _reader(run: AuditRun, shown: pd.DataFrame, chosen: list[str], said: str, *, key: str) -> str:
     """The pairs in a table; returns the one to be read."""
     flipped = shown[shown["flip"]].sort_values("entry_mass", ascending=False)
     wanted = shown[shown["comparison_id"].isin(chosen)] if chosen else flipped
     what = f"{plural(len(chosen), 'pair')} in the lasso" if chosen else f"{plural(len(flipped), 'flipped verdict')}"
-    ui.note(f"{what}; select a row to read the pair. Draw a lasso on the map to read others.")
+    ui.note(f"{what}; select a row to read the pair.")
     table = flipped_table(wanted)
     event = st.dataframe(
         table,
-        key=f"audit_pairs_{len(chosen)}",
+        key=f"audit_pairs_{key}_{len(chosen)}",
         hide_index=True,
         column_order=["pair", "type", "verdict", "audited", "entry mass"],
         column_config={name: st.column_config.Column(width=w) for name, w in _WIDTHS.items()},
@@ -323,7 +420,7 @@ def _reader(run: AuditRun, shown: pd.DataFrame, chosen: list[str], said: str) ->
         alt="Pairs, those that enter last first",
     )
     ui.run_table(
-        run, flipped_table(flipped), title="Flipped verdicts", key="flipped", said=said,
+        run, flipped_table(flipped), title="Flipped verdicts", key=f"flipped_{key}", said=said,
         label="Flipped verdicts (CSV)", file="flipped_verdicts.csv",
     )  # fmt: skip
     picked = event["selection"]["rows"]
@@ -359,24 +456,7 @@ def _read(run: AuditRun, pairs: Comparisons, pair: str, attack: str) -> None:
         ("Response B", texts[row["response_b"]]),
         ("The losing response as attacked", run.attacked_text(attack, [row["response_a"], row["response_b"]])),
     ):
-        if not text:
-            continue
+        if not text or pd.isna(text):
+            continue  # published verdicts may come without their texts
         ui.note(name)
         show_verbatim(str(text), label=name)
-
-
-def _more(run: AuditRun, audit: Audit, mass: float | None) -> None:
-    st.subheader("How far the method carries here", anchor=False)
-    left, right = st.columns(2, gap="large")
-    with left:
-        at_mass(
-            run, "sensitivity", audit.attack, mass,
-            caption="The true share is known only where labels were held back.",
-        )  # fmt: skip
-    with right:
-        ui.show_entry(run.source, "ranking", key="audit_ranking", attack=audit.attack)
-    with st.expander(
-        "Details: what was left out, and how this is computed", on_change="rerun", key="audit_details"
-    ) as details:
-        if details.open:
-            method(run, audit)

@@ -6,17 +6,26 @@ from pathlib import Path
 
 import streamlit as st
 
-from dashboard import datasets, linked_run, state, ui
+from dashboard import datasets, findings, state, ui
 from dashboard.progress import cost_sentence, mean_bytes, progress, start_job, watched_job
 from engine import catalog
 from engine.core.errors import EngineError
 from engine.core.schema import NONE, Protocol
 from engine.core.settings import get_settings
-from engine.data.comparisons import ALIASES, Comparisons, read_comparisons, save_comparisons
+from engine.data.comparisons import (
+    ALIASES,
+    DEMO_PAIRS,
+    ONE_TYPE,
+    Comparisons,
+    pairs_of,
+    read_comparisons,
+    save_comparisons,
+)
 from engine.data.embeddings import KINDS, RULES, list_embeddings, read_embeddings, save_embeddings
+from engine.jobs.manager import manager
 from engine.plots.text import plural
 from engine.studies.transport_audit.figures import ATTACKS as ARMS
-from engine.studies.transport_audit.study import IN_DATA, STUDY
+from engine.studies.transport_audit.study import IN_DATA, QUICK, QUICK_PAIRS, STUDY
 
 # Encoders of an audit, and embeddings of the user's own.
 
@@ -75,43 +84,81 @@ def _root() -> Path:
     return get_settings().embeddings
 
 
-PAIRS, JUDGE = "pairs", "audit_judge"
+JUDGE = "audit_judge"
 PAIR_FILES = ["csv", "tsv", "jsonl", "json", "xlsx", "parquet"]
 ATTACKS = {name: title for name, title in ARMS.items() if name != NONE}
 
 
 def choose() -> tuple[Comparisons, str] | None:
-    """The pairs and the judge, bound to the URL; None where the pairs cannot be opened."""
-    titles = datasets.pair_sets()
-    state.seed(PAIRS, list(titles), next(iter(titles)))
-    left, right = st.columns(2, gap="medium")
-    with left:
-        chosen = ui.pick(
-            "Pairs", list(titles), key=PAIRS, title=lambda s: titles.get(s, s),
-            help="Pairs of responses, some with a human preference. This page has data of its own.",
-        )  # fmt: skip
-    state.publish(PAIRS, chosen, next(iter(titles)))
-    try:
-        pairs = datasets.pairs(chosen)
-    except EngineError as error:
-        ui.show_error(error, "These pairs cannot be opened.")
+    """The pairs of the rail and the judge: that of the rail, or the verdicts that came with the pairs.
+
+    Where responses are chosen the demo pairs are shown under a banner; None where the pairs cannot be opened.
+    """
+    pairs = _pairs()
+    if pairs is None:
         return None
-    judges = _judges(pairs)
-    state.seed(JUDGE, list(judges), IN_DATA if pairs.has_verdicts else state.DEFAULT_JUDGE)
-    with right:
-        judge = ui.pick(
-            "Judge of the pairs", list(judges), key=JUDGE, title=lambda j: judges.get(j, j),
-            help="Whose verdicts are audited.",
-        )  # fmt: skip
-    state.publish(JUDGE, judge, state.DEFAULT_JUDGE)
-    ui.note(pairs.counts() + ".")
+    here = state.text(state.JUDGE)
+    options = list(dict.fromkeys([IN_DATA, here] if pairs.has_verdicts else [here]))
+    if len(options) == 1:
+        return pairs, options[0]
+    state.seed(JUDGE, options, IN_DATA)
+    judge = str(
+        st.segmented_control(
+            "Verdicts", options, key=JUDGE, required=True, persist_state="session",
+            format_func=lambda j: "those in the file" if j == IN_DATA else catalog.describe_judge(j).title,
+        )
+    )  # fmt: skip
+    state.publish(JUDGE, judge, IN_DATA)
     return pairs, judge
 
 
-def _judges(pairs: Comparisons) -> dict[str, str]:
-    in_data = {IN_DATA: "Verdicts that came with the pairs"} if pairs.has_verdicts else {}
-    listed = in_data | {spec: card.title for spec, card in catalog.judges_for(Protocol.PAIRWISE).items()}
-    return dict(zip(linked_run.judges(), linked_run.judges(), strict=True)) | listed
+def _pairs() -> Comparisons | None:
+    chosen = state.text(state.DATA)
+    if chosen in datasets.pair_sets() or chosen in datasets.DEMO_TITLES:
+        return datasets.chosen_pairs()
+    why = "this page compares two responses to one question."
+    try:
+        held = datasets.dataset(chosen)
+        if same := [set_id for set_id, name in datasets.pair_sets().items() if name == held.name]:
+            mend = ui.Mend("Use the pairs of this file", lambda: _take(datasets.pairs(same[0]), saved=True))
+            datasets.demo_banner(DEMO_PAIRS, why, (mend,))
+            return datasets.pairs(DEMO_PAIRS)
+        made = pairs_of(held)
+    except EngineError as error:
+        datasets.demo_banner(DEMO_PAIRS, f"{why} {error}")
+    else:
+        people = int(made.comparisons["human"].notna().sum())
+        scored = f", {people} with people's scores" if people else ", none with people's scores"
+        mend = ui.Mend(f"Use my {plural(len(made.comparisons), 'pair')}{scored}", lambda: _take(made))
+        datasets.demo_banner(DEMO_PAIRS, why, (mend,))
+    return datasets.pairs(DEMO_PAIRS)
+
+
+def _take(pairs: Comparisons, *, saved: bool = False) -> None:
+    """Keep pairs, where that was not done before, and choose them on every page."""
+    if not saved:
+        save_comparisons(pairs, get_settings().comparisons)
+    state.after_rerun({state.DATA: pairs.set_id, JUDGE: IN_DATA if pairs.has_verdicts else state.text(state.JUDGE)})
+    st.rerun()
+
+
+def needed(pairs: Comparisons) -> None:
+    """What an audit needs of the pairs, before it runs."""
+    human = pairs.comparisons["human"]
+    people = int(human.isin(["a", "b"]).sum())
+    named = int((pairs.items["group"] != ONE_TYPE).sum())
+    ui.needs(
+        [
+            ui.Need("Two responses to each question", True, plural(len(pairs.comparisons), "pair")),
+            ui.Need(
+                "A person's choice on some pairs", people > 1, plural(people, "pair"),
+                "verdicts, orders that disagree, attacks and the map; no agreement, no flips",
+                (datasets.demo_mend(DEMO_PAIRS),),
+            ),
+            ui.Need("Question types", named > 0, plural(pairs.items["group"].nunique(), "type"), "one type for all"),
+        ],
+        key="audit",
+    )  # fmt: skip
 
 
 def upload() -> None:
@@ -133,15 +180,61 @@ def upload() -> None:
     labels = ", ".join(f"{label} is {side}" for label, side in pairs.spellings.items())
     ui.note(f"{pairs.counts()}.{left_out} Labels: {labels or 'none'}.")
     if st.button("Use these pairs", type="primary", key="use_pairs"):
-        save_comparisons(pairs, get_settings().comparisons)
-        state.after_rerun({PAIRS: pairs.set_id, JUDGE: IN_DATA if pairs.has_verdicts else state.DEFAULT_JUDGE})
-        st.rerun()
+        _take(pairs)
 
 
-def run_panel(pairs: Comparisons, judge: str) -> None:
-    """The settings of a new audit, the Run button, and the job while it goes."""
+def actions(pairs: Comparisons, judge: str) -> None:
+    """At the top right: the quick audit at once, a full one by its settings, and pairs of the user's own."""
     job = watched_job(STUDY.names[0], judge=judge, data=pairs.set_id)
     busy = bool(job and job.active)
+    if st.button("Quick audit", type="primary", icon=":material/play_arrow:", key="quick_audit", disabled=busy,
+                 help=QUICK_HELP):  # fmt: skip
+        encoder = "bundled:judge" if judge.startswith("bundled:") else "words"  # no model that is not there anyway
+        _start({"judge": judge, "data": pairs.set_id, "encoders": [encoder], "quick": True})
+    with st.popover("Full audit", icon=":material/tune:", width="content", key="audit_full", on_change="rerun") as full:
+        if full.open:
+            run_panel(pairs, judge, busy=busy)
+    with st.popover("Use my data", icon=":material/upload:", width="content", key="audit_upload"):
+        upload()
+
+
+QUICK_HELP = (
+    f"At most {QUICK_PAIRS} pairs, one encoder, no UMAP, {QUICK['splits']} splits in place of 10. The full audit takes "
+    "its answers and adds the rest."
+)
+
+
+def _start(params: dict[str, object]) -> None:
+    start_job(STUDY.names[0], params, "The audit could not be started.", state.watch_job)
+
+
+def watch(pairs: Comparisons, judge: str) -> None:
+    """The job while it goes."""
+    if job := watched_job(STUDY.names[0], judge=judge, data=pairs.set_id):
+        progress(job)
+
+
+@st.cache_data(max_entries=64, show_spinner=False, ttl=600)
+def _cost(params: dict[str, object]) -> dict[str, float]:
+    """Calls and seconds, measured on a few calls of the judge; asked for once."""
+    return dict(manager().ask("audit_cost", params))
+
+
+def _minutes(params: dict[str, object]) -> str:
+    try:
+        cost = _cost(params)
+    except EngineError as error:
+        return str(error)
+    known = f", {cost['known']:,} known already" if cost["known"] else ""
+    seconds = cost["seconds"]
+    about = f"{findings.duration(seconds)}" if seconds == seconds else "unknown until it runs"
+    return (
+        f"{plural(int(cost['calls']), 'judge call')}{known}: about {about}, measured just now; encoding comes on top."
+    )
+
+
+def run_panel(pairs: Comparisons, judge: str, *, busy: bool) -> None:
+    """The settings of a full audit, what it takes, and its button."""
     left, right = st.columns(2, gap="medium")
     with left:
         attacks = [] if judge == IN_DATA else list(
@@ -155,25 +248,23 @@ def run_panel(pairs: Comparisons, judge: str) -> None:
         upload_embeddings(pairs, key)
     with st.expander("Details: denoising, splits, transport per type"):
         details = _details()
-    sorting = plural(len(pairs.items), "question") if details["classify"] else ""
+    params: dict[str, object] = {
+        "judge": judge, "data": pairs.set_id, "attacks": attacks, "encoders": encoders, **details
+    }  # fmt: skip
     calls = 0 if judge == IN_DATA else 2 * len(pairs.comparisons) * (1 + len(attacks))
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         pressed = st.button("Run the audit", type="primary", icon=":material/play_arrow:", key="run_audit",
                             disabled=busy or not encoders)  # fmt: skip
+        sorting = f" {plural(len(pairs.items), 'question')} to sort into types." if details["classify"] else ""
         missing = "" if encoders else "Choose at least one encoder. "
-        asked = f", {sorting} to sort into types" if sorting else ""
-        ui.note(f"{missing}{plural(calls, 'judge call')} at most{asked}, then each text is encoded once per encoder.")
+        ui.note(f"{missing}{plural(calls, 'judge call')} at most.{sorting}")
+        if calls and st.button("How long?", key="audit_minutes", type="tertiary", icon=":material/timer:"):
+            with st.spinner("Asking the judge a few of these calls …", show_time=True):
+                ui.note(_minutes(params))
     texts = mean_bytes(pairs.items["context"]) + 2 * mean_bytes(pairs.responses["text"])
     ui.note(cost_sentence(judge, calls, texts) if calls else "")
     if pressed:
-        start_job(
-            STUDY.names[0],
-            {"judge": judge, "data": pairs.set_id, "attacks": attacks, "encoders": encoders, **details},
-            "The audit could not be started.",
-            state.watch_job,
-        )
-    if job:
-        progress(job)
+        _start(params)
 
 
 def _details() -> dict[str, object]:

@@ -130,23 +130,23 @@ def _ties(seen: Evidence) -> list[Advice]:
     if enough(seen.identical) and seen.identical.upper < MANY_TIES:
         said = f"The judge calls two identical texts a tie in only {_percent(seen.identical)}"
         text = f"{said}: pairwise invents preferences."
-        out.append(Advice(text, "for pointwise", "Ties and order"))
+        out.append(Advice(text, "for pointwise", "Ties"))
     if enough(seen.ties_pointwise) and seen.ties_pointwise.lower > FEW_TIES:
         text = (
             f"Pointwise scores tie on {_percent(seen.ties_pointwise)} of clean pairs: they cannot rank most of these "
             "responses under this tie rule. Expected scores, or pairwise, tell more apart."
         )
-        out.append(Advice(text, "for pairwise", "Ties and order"))
+        out.append(Advice(text, "for pairwise", "Ties"))
     return out
 
 
 def _order(disagreement: Interval) -> list[Advice]:
     if not enough(disagreement):
-        return [Advice(f"Disagreement between orders is open: n = {disagreement.n}.", "open", "Ties and order")]
+        return [Advice(f"Disagreement between orders is open: n = {disagreement.n}.", "open", "Ties")]
     if disagreement.lower > MANY_DISAGREE:
         text = f"The two orders disagree on {_percent(disagreement)} of pairs: never compare in one order only."
-        return [Advice(text, "for pointwise", "Ties and order")]
-    return [Advice(f"The two orders disagree on {_percent(disagreement)} of pairs.", "either", "Ties and order")]
+        return [Advice(text, "for pointwise", "Ties")]
+    return [Advice(f"The two orders disagree on {_percent(disagreement)} of pairs.", "either", "Ties")]
 
 
 def _strength(strength: Interval) -> list[Advice]:
@@ -155,9 +155,9 @@ def _strength(strength: Interval) -> list[Advice]:
     size = f"mean |P(a) − P(b)| {strength.value:.2f} [{strength.lower:.2f}, {strength.upper:.2f}] of 1"
     if strength.upper < WEAK_PREFERENCE:
         text = f"Preferences are weak, {size}: a binary choice exaggerates such gaps; report probabilities or scores."
-        return [Advice(text, "for pointwise", "Ties and order")]
+        return [Advice(text, "for pointwise", "Ties")]
     strong = "are not weak" if strength.lower >= WEAK_PREFERENCE else "are not shown to be weak"
-    return [Advice(f"Preferences {strong}: {size} (weak: below {WEAK_PREFERENCE}).", "either", "Ties and order")]
+    return [Advice(f"Preferences {strong}: {size} (weak: below {WEAK_PREFERENCE}).", "either", "Ties")]
 
 
 def _percent(one: Interval) -> str:

@@ -185,8 +185,14 @@ def _part(config: ProtocolsConfig, dataset: Dataset) -> Dataset:
         responses = responses[responses["system"].isin(config.systems)]
     if config.limit:
         responses = responses[responses["item_id"].isin(list(dict.fromkeys(responses["item_id"]))[: config.limit])]
-    items = dataset.items[dataset.items["item_id"].isin(responses["item_id"])]
+    items = as_task(dataset.items, config.task)
+    items = items[items["item_id"].isin(responses["item_id"])]
     return replace(dataset, items=items.reset_index(drop=True), responses=responses.reset_index(drop=True))
+
+
+def as_task(items: pd.DataFrame, task: str) -> pd.DataFrame:
+    """The items as this task; as they are where it is empty."""
+    return items.assign(task=task) if task else items
 
 
 def _variants(config: ProtocolsConfig, dataset: Dataset, settings: Settings) -> pd.DataFrame:
@@ -238,6 +244,7 @@ class DistractOne(BaseModel):
     response_b: str
     side: Literal["a", "b"] = "b"
     distractor: str = "assertiveness"
+    task: Literal["", "instruction", "question"] = ""
     strength: float = Field(default=1.0, ge=0, le=1)
     rewriter: str = "rules"
     seed: int = 0
@@ -255,6 +262,7 @@ def distract_one(config: DistractOne, settings: Settings, checkpoint: Checkpoint
             neither protocol.
     """
     dataset = load_dataset(config.data, settings.datasets)
+    dataset = replace(dataset, items=as_task(dataset.items, config.task))
     a, b = (_request(dataset, name) for name in (config.response_a, config.response_b))
     if a.item_id != b.item_id or a.response_id == b.response_id:
         raise InputError("Two different responses to one item are compared. Choose another second response.")

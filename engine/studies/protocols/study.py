@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field, model_validator
 
 from engine.attacks.distractors import DISTRACTORS, PLACEBO
+from engine.core.settings import Settings
+from engine.data.dataset import Dataset
+from engine.judges.base import Checkpoint
 from engine.runs.folder import RunFolder
 from engine.studies.protocols.metrics import TieRule, View
-from engine.studies.study import Context, Quick, Study, Summary
+from engine.studies.study import Context, Quick, Study, StudyConfig, Summary
 
-if TYPE_CHECKING:
-    from engine.studies.figure import FigureSpec
+QUICK: dict[str, Any] = {"placebo": False, "copies": False, "rankings": False}
+"""Settings of a quick run; besides, one distractor, and only so many items as make `QUICK_CALLS` calls."""
+QUICK_CALLS = 600
+QUICK_ITEMS = 4
+"""Items of a quick run at least, where there are so many."""
 
 
-class ProtocolsConfig(BaseModel):
+def quick_items(dataset: Dataset, most: int | None = None) -> int:
+    """Items of a quick run: each response alone, every two in both orders, clean and with one side rewritten.
+
+    Args:
+        dataset: its data.
+        most: items that the settings allow.
+    """
+    sizes = dataset.responses.groupby("item_id", sort=False).size()
+    calls = (2 * sizes + 3 * sizes * (sizes - 1)).cumsum()
+    fit = max(int((calls <= QUICK_CALLS).sum()), min(QUICK_ITEMS, len(sizes)))
+    return min(fit, most or fit)
+
+
+class ProtocolsConfig(StudyConfig):
     """Settings of a run; its manifest holds them.
 
     Attributes:
@@ -31,11 +50,12 @@ class ProtocolsConfig(BaseModel):
         average: of the two orders, of their probabilities or their logits.
         elo_k: K of the online Elo.
         variants_of: run whose texts are taken in place of new rewritings.
+        task: the responses are judged as answers to an instruction or to a question; empty takes the data's own task,
+            for which a judge need not have a pairwise prompt.
+        quick: the settings of `QUICK` in place of those given, for a first answer within two minutes on two cores.
         systems: only these; by default all.
         limit: only so many items.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     judge: str
     data: str
@@ -51,12 +71,21 @@ class ProtocolsConfig(BaseModel):
     average: Literal["probability", "logit"] = "probability"
     elo_k: float = Field(default=16.0, gt=0)
     variants_of: str | None = None
+    task: Literal["", "instruction", "question"] = ""
+    quick: bool = False
     systems: tuple[str, ...] | None = None
     limit: int | None = Field(default=None, ge=1)
     budget_seconds: float | None = Field(default=None, gt=0)
-    run_id: str | None = None
     seed: int = 0
-    level: float = Field(default=0.95, gt=0.5, lt=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, given: Any) -> Any:
+        """A quick run holds the settings it really ran with; its items are counted once the data are open."""
+        if not isinstance(given, dict) or given.get("quick") not in (True, "true"):
+            return given
+        first = tuple(given.get("distractors") or DISTRACTORS)[:1]
+        return {**given, **QUICK, "distractors": first, "boards": first}
 
     @property
     def arms(self) -> list[str]:
@@ -78,6 +107,17 @@ class Protocols(Study):
     title = "Protocols and leaderboard"
     config = ProtocolsConfig
     marks = frozenset({"distractors"})
+
+    def prepare(self, config: ProtocolsConfig, context: Context) -> ProtocolsConfig:
+        """The settings with their data named by id, and the items of a quick run.
+
+        Raises:
+            InputError: the data cannot be used.
+        """
+        config = super().prepare(config, context)
+        if not config.quick:
+            return config
+        return config.model_copy(update={"limit": quick_items(context.data.dataset(config.data), config.limit)})
 
     def run(self, config: ProtocolsConfig, context: Context, folder: RunFolder) -> None:
         """Rewrite, judge in both protocols, write verdicts, variants and metrics."""
@@ -101,17 +141,22 @@ class Protocols(Study):
 
         return summary_of(config, folder)
 
-    def figures(self) -> tuple[FigureSpec, ...]:
-        """Its figures."""
-        from engine.studies.protocols.figures import ENTRIES
-
-        return ENTRIES
-
     def quick_jobs(self) -> dict[str, Quick]:
-        """One comparison, with one response rewritten."""
+        """One comparison, with one response rewritten, and what a run will take."""
         from engine.studies.protocols.run import DistractOne, distract_one
 
-        return {"distract_one": (DistractOne, distract_one)}
+        return {"distract_one": (DistractOne, distract_one), "protocols_cost": (ProtocolsConfig, _cost)}
+
+
+def _cost(config: ProtocolsConfig, settings: Settings, checkpoint: Checkpoint) -> dict[str, Any]:
+    """Calls and seconds of a run, its pace measured on a few of its own requests; `engine.studies.running.Plan`."""
+    from engine.studies.protocols.run import plan_protocols
+
+    checkpoint(0, 1)
+    context = Context(settings)
+    config = STUDY.prepare(config, context)
+    dataset = context.data.dataset(config.data)
+    return plan_protocols(config, dataset, context.judge(config.judge), settings)._asdict()
 
 
 STUDY = Protocols()

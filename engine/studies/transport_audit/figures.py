@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +17,7 @@ import plotly.graph_objects as go
 from engine.core.schema import NONE
 from engine.data.comparisons import DEMO_PAIRS
 from engine.plots.text import count, label, level_text, plural
-from engine.plots.theme import MEANING, ROLES, SMALL_SIZE, Mode, frame, say
+from engine.plots.theme import MEANING, ROLES, SMALL_SIZE, Mode, frame, say, with_note
 from engine.studies.figure import FigureData, FigureSpec, Setting, Source, Values, has_table
 from engine.studies.transport_audit import drawings
 from engine.studies.transport_audit.drawings import TRUTHS, truth_colour, truth_of
@@ -43,8 +42,6 @@ ATTACKS = {
 CONTROLS = ("cons_adj", "cons_orig", "cons_all", "cons_random", "cons_centroid", "cons_nearest", "cons_top10")
 AUCS = ("auc_entry_mass", "auc_centroid", "auc_nearest", "auc_top10")
 ALL_TYPES = "all types"
-_MASSES = {"mass_clean": "estimated", "mass_attacked": "from attacked labels", "mass_oracle": "true share"}
-"""Masses that are named in the sensitivity."""
 
 
 # An audit read from a run, at a mass.
@@ -66,6 +63,11 @@ def audit(source: Source, attack: str) -> Audit:
         ("audit", attack),
         lambda: read_audit(source.table("audit"), source.table("transport"), attack, seed=source.seed),
     )
+
+
+def labelled(source: Source) -> bool:
+    """False where no pair has a person's choice: then there is a map of the verdicts and nothing to transport."""
+    return source.memo("labelled", lambda: bool(len(source.table("transport"))))
 
 
 def study_mass(source: Source) -> float | None:
@@ -181,7 +183,7 @@ def _masses(mass: Cuts) -> list[float]:
     return sorted(mass) if isinstance(mass, Sequence) else [float(mass)]
 
 
-def plot_items(prepared: pd.DataFrame, mass: Cuts, *, mode: Mode = "light", note: str = "") -> go.Figure:
+def plot_items(prepared: pd.DataFrame, mass: Cuts, *, mode: Mode = "light") -> go.Figure:
     """The price curve lambda(m), each pair a mark where it enters, the cut at the mass, bootstraps below."""
     fig = go.Figure()
     if prepared.empty:
@@ -218,7 +220,6 @@ def plot_items(prepared: pd.DataFrame, mass: Cuts, *, mode: Mode = "light", note
         f"{count(kept)} of {plural(len(prepared), 'pair')} left of {cut}: an input, not a finding",
         "below: share of bootstraps of the positives that keep a pair" if known else "",
         f"{count(len(drawn))} of them drawn as marks" if len(drawn) < len(prepared) else "",
-        label(note, 90),
     )
     alt = f"Price of transported mass against mass; {cut} at {mass_words(mass)} keeps {kept} of {len(prepared)} pairs."
     return frame(
@@ -289,11 +290,11 @@ def plot_density(prepared: pd.DataFrame, mass: Cuts, *, mode: Mode = "light", no
         fig.update_yaxes(title="share of pairs", tickformat=".0%", rangemode="tozero", fixedrange=True)
     if prepared.empty:
         say(fig, "nothing to audit", mode)
-    notes = ("verdicts that disagree should enter late, right of the cut", label(note, 90))
+    notes = ("verdicts that disagree should enter late, right of the cut",)
     alt = "Distribution of entry masses by whether the verdict is the human's."
-    return frame(
-        fig, mode, title="Do wrong verdicts enter later?", notes=notes, alt=alt, body=240, legend=not few, above=16
-    )
+    title = "Do wrong verdicts enter later?"
+    framed = frame(fig, mode, title=title, notes=notes, alt=alt, body=240, legend=not few, above=16)
+    return with_note(framed, note)
 
 
 def _strip(entry: npt.NDArray[np.float64], truth: str, mode: Mode) -> go.Box:
@@ -342,25 +343,32 @@ def prepare_sensitivity(metrics: pd.DataFrame, random: pd.DataFrame) -> pd.DataF
 
 
 def plot_sensitivity(
-    prepared: pd.DataFrame, mass: Cuts, marks: dict[str, float], *, mode: Mode = "light", note: str = ""
+    prepared: pd.DataFrame,
+    mass: Cuts,
+    marks: dict[str, float],
+    *,
+    chosen: tuple[float, float] | None = None,
+    mode: Mode = "light",
+    note: str = "",
 ) -> go.Figure:
-    """Consistency against the mass, with its interval; random flips dashed in their band; named masses as ticks.
+    """Agreement against the mass, with its interval; random flips dashed in their band; named masses as ticks.
 
     Args:
         prepared: from `prepare_sensitivity`.
         mass: the cut.
-        marks: name -> mass, such as the estimate from clean labels.
+        marks: name -> mass, such as the true share of a lesson.
+        chosen: mass that was chosen beforehand and the agreement there; drawn as a diamond.
         mode: light, dark or print.
         note: a last part of the small print.
     """
     fig = go.Figure()
     colour, grey = MEANING[mode]["defended"], MEANING[mode]["unread"]
-    fig.add_trace(_band(prepared, "lower", "upper", ROLES[mode]["faint"], 1.0))
+    fig.add_trace(_band(prepared, "lower", "upper", colour, 0.18))
     fig.add_trace(_band(prepared, "random_lower", "random_upper", grey, 0.3))
     x = prepared["mass"].to_numpy()
     for name, y, dash, shade in (
-        ("after the audit", prepared["value"], "solid", colour),
-        ("after as many random flips", prepared["random"], "dash", grey),
+        ("the audit's flips", prepared["value"], "solid", colour),
+        ("as many random flips", prepared["random"], "dash", grey),
     ):
         fig.add_trace(
             go.Scatter(
@@ -373,20 +381,52 @@ def plot_sensitivity(
                 hovertemplate="mass %{x:.2f}: %{y:.3f}<extra></extra>",
             )
         )
+    if chosen:
+        fig.add_trace(_diamond(*chosen, mode))
     _cut(fig, mass, mode)
     _marks(fig, marks, mode)
-    fig.update_xaxes(title="transported mass m", range=[-0.01, 1.02], fixedrange=True)
-    fig.update_yaxes(title="consistency", range=[0, 1.01], fixedrange=True)
+    fig.update_xaxes(title="mass m: share of verdicts that are kept", range=list(ENDS), fixedrange=True)
+    fig.update_yaxes(title="agreement with people", range=_reach(prepared), fixedrange=True, automargin=False)
     level = prepared["level"].dropna()
-    how = (
-        f"{level_text(float(level.iloc[0]))} bands: bootstrap of items; grey: where random flips land"
-        if len(level)
-        else ""
-    )
+    how = f"bands: {level_text(float(level.iloc[0]))}, items resampled; where random flips land" if len(level) else ""
     n = f"n = {plural(int(prepared['n'].max()), 'pair')}" if len(prepared) else ""
-    notes = (how, n, label(note, 90))
-    alt = "Consistency after the audit against the transported mass, with random flips beside it."
-    return frame(fig, mode, title="Which mass would have been right?", notes=notes, alt=alt, body=280, legend=True)
+    notes = (how, n)
+    alt = "Agreement with people after the audit against the mass, with random flips beside it."
+    framed = with_note(frame(fig, mode, title=HERO, notes=notes, alt=alt, body=230, legend=True), note)
+    return framed.update_layout(margin={"l": LEFT, "r": RIGHT})
+
+
+HERO = "Does flipping raise agreement with people?"
+ENDS = (0.01, 1.0)
+"""Ends of the mass axis, and of the slider below it."""
+LEFT, RIGHT = 64, 24
+"""Margins of the figure [px], which the slider below it has too."""
+
+
+def _reach(prepared: pd.DataFrame) -> list[float]:
+    """The axis of agreement: as far as curves and bands go."""
+    columns = ["value", "lower", "upper", "random", "random_lower", "random_upper"]
+    seen = prepared[columns].to_numpy(dtype=np.float64).ravel()
+    seen = seen[np.isfinite(seen)]
+    if not len(seen):
+        return [0.0, 1.0]
+    pad = max(0.03, 0.08 * float(np.ptp(seen)))
+    return [max(0.0, float(seen.min()) - pad), min(1.0, float(seen.max()) + pad)]
+
+
+def _diamond(mass: float, value: float, mode: Mode) -> go.Scatter:
+    """The mass chosen beforehand, on the curve."""
+    return go.Scatter(
+        x=[mass],
+        y=[value],
+        mode="markers",
+        name=f"chosen beforehand: m = {mass:.2f}",
+        marker={
+            "size": 15, "symbol": "diamond", "color": MEANING[mode]["human"],
+            "line": {"color": ROLES[mode]["ink"], "width": 1.5},
+        },
+        hovertemplate="chosen beforehand<br>mass %{x:.2f}: %{y:.3f}<extra></extra>",
+    )  # fmt: skip
 
 
 def _band(prepared: pd.DataFrame, lower: str, upper: str, colour: str, opacity: float) -> go.Scatter:
@@ -461,7 +501,8 @@ def _cuts(source: Source, at: Values) -> list[float]:
 
 
 def _rows(source: Source, at: Values) -> pd.DataFrame:
-    rows = rows_at(source, at["attack"], at["mass"])
+    given = labelled(source)
+    rows = rows_at(source, at["attack"], at["mass"]) if given else source.table("audit").assign(flip=False)
     return rows if at["type"] == ALL_TYPES else rows[rows["type"] == at["type"]]
 
 
@@ -486,40 +527,35 @@ def _at_mass(source: Source, at: Values) -> str:
 def _controls(source: Source, at: Values) -> FigureData:
     table = table_at(source, at["attack"], at["mass"])
     prepared = drawings.prepare_controls(table, CONTROLS if len(table) else ())
-    more = {"title": "Does transport beat simpler ways to flip?", "note": _note(source), "rows": "consistency"}
-    return FigureData(prepared, more, (_at_mass(source, at), _left_out(source)))
+    more = {"title": "Does transport beat simpler ways to flip?", "rows": "consistency"}
+    return FigureData(prepared, more, (_at_mass(source, at), _left_out(source)), _note(source))
 
 
 def _ranking(source: Source, at: Values) -> FigureData:
     metrics = source.table("metrics")
     prepared = drawings.prepare_controls(metrics[metrics["attack"] == at["attack"]], AUCS)
-    more = {"title": "Which score finds wrong verdicts?", "note": _note(source), "rows": "auc"}
-    return FigureData(prepared, more, (_left_out(source),))
+    more = {"title": "Which score finds wrong verdicts?", "rows": "auc"}
+    return FigureData(prepared, more, (_left_out(source),), _note(source))
 
 
-def _draw_controls(prepared: pd.DataFrame, more: dict[str, Any], mode: Mode) -> go.Figure:
-    rows = drawings.CONSISTENCY if more["rows"] == "consistency" else drawings.AUC
-    return drawings.plot_controls(prepared, rows, mode=mode, title=more["title"], note=more["note"])
+def _draw_controls(prepared: pd.DataFrame, *, rows: str, title: str, mode: Mode) -> go.Figure:
+    drawn = drawings.CONSISTENCY if rows == "consistency" else drawings.AUC
+    return drawings.plot_controls(prepared, drawn, mode=mode, title=title)
 
 
 def _types(source: Source, at: Values) -> FigureData:
     prepared = drawings.prepare_types(table_at(source, at["attack"], at["mass"]))
-    more = {"title": "Where does the audit help or hurt?", "note": _note(source)}
-    return FigureData(
-        prepared, more, (f"n = {int(prepared['n'].sum())} pairs", _at_mass(source, at), _left_out(source))
-    )
+    facts = (f"n = {int(prepared['n'].sum())} pairs", _at_mass(source, at), _left_out(source))
+    return FigureData(prepared, {}, facts, _note(source))
 
 
 def _attacks(source: Source, _: Values) -> FigureData:
     metrics = source.table("metrics")
     prepared = drawings.prepare_types(metrics[metrics["group"].notna()], ATTACKS)
-    more = {"title": "And under attack?", "note": f"each at its estimated mass; {_note(source)}"}
+    note = f"each at its estimated mass; {_note(source)}"
     least = int(prepared["n"].min()) if len(prepared) else 0
-    return FigureData(prepared, more, (f"n = {least} pairs a row or more", _left_out(source)))
-
-
-def _draw_types(prepared: pd.DataFrame, more: dict[str, Any], mode: Mode) -> go.Figure:
-    return drawings.plot_types(prepared, mode=mode, title=more["title"], note=more["note"])
+    facts = (f"n = {least} pairs a row or more", _left_out(source))
+    return FigureData(prepared, {"title": "And under attack?"}, facts, note)
 
 
 def _density(source: Source, at: Values) -> FigureData:
@@ -529,72 +565,75 @@ def _density(source: Source, at: Values) -> FigureData:
     prepared = prepare_density(entry, per_pair(splits, [s.agrees for s in splits], n))
     note = f"mean over the splits; {_note(source)}" if audited.splits else _note(source)
     facts = (f"n = {len(prepared)} pairs", "single pairs, so no interval", _left_out(source))
-    return FigureData(prepared, {"mass": _cuts(source, at), "note": note}, facts)
+    return FigureData(prepared, {"mass": _cuts(source, at)}, facts, note)
 
 
 def _items(source: Source, at: Values) -> FigureData:
     prepared = prepare_items(_rows(source, at))
     facts = (f"n = {len(prepared)} pairs", "single pairs, so no interval", _left_out(source))
-    return FigureData(prepared, {"mass": _cuts(source, at), "note": _note(source)}, facts)
+    return FigureData(prepared, {"mass": _cuts(source, at)}, facts, _note(source))
 
 
 def _map(source: Source, at: Values) -> FigureData:
     prepared = drawings.prepare_map(_rows(source, at), at["map"])
-    more = {"kind": at["map"], "colour": at["colour"], "note": _note(source)}
-    return FigureData(prepared, more, (f"n = {len(prepared)} pairs", "single pairs, so no interval", _left_out(source)))
+    facts = (f"n = {len(prepared)} pairs", "single pairs, so no interval", _left_out(source))
+    return FigureData(prepared, {"kind": at["map"], "colour": at["colour"]}, facts, _note(source))
 
 
 def _sensitivity(source: Source, at: Values) -> FigureData:
-    """Consistency against the mass with random flips, and the named masses."""
+    """Agreement against the mass with random flips, and the mass chosen beforehand."""
     metrics = source.table("metrics")
     metrics = metrics[metrics["attack"] == at["attack"]]
     rows = metrics[metrics["metric"] == "sensitivity_cons_adj"]
     level = float(rows["level"].iloc[0]) if len(rows) else 0.95
     at_masses = sorted({float(group) for group in rows["group"]})
     prepared = prepare_sensitivity(metrics, random_curve(audit(source, at["attack"]), at_masses, level))
-    value = metrics[metrics["group"].isna()].drop_duplicates("metric").set_index("metric")["value"]
-    marks = {t: float(value[name]) for name, t in _MASSES.items() if name in value.index and np.isfinite(value[name])}
+    table = table_at(source, at["attack"])
+    before = table[table["group"].isna() & (table["metric"] == "cons_adj")]["value"]
+    chosen = (mean_mass(source, at["attack"]), float(before.iloc[0])) if len(before) and before.notna().all() else None
     where = _cuts(source, at)
     apart = "curve: one mass for all types" if len(where) > 1 else ""
-    return FigureData(prepared, {"mass": where, "marks": marks, "note": _note(source)}, (apart, _left_out(source)))
+    more = {"mass": where, "marks": {}, "chosen": chosen}
+    return FigureData(prepared, more, (apart, _left_out(source)), _note(source))
 
 
 _EMPTY = has_table("audit", "it holds no audit yet.")
 
 
+def _unlabelled(source: Source) -> str:
+    return _EMPTY(source) or ("" if labelled(source) else "none of its pairs has a person's choice.")
+
+
 def _one_attack(source: Source) -> str:
-    return _EMPTY(source) or ("" if len(attacks(source)) > 1 else "it audited no attack.")
+    return _unlabelled(source) or ("" if len(attacks(source)) > 1 else "it audited no attack.")
 
 
 ENTRIES = (
     FigureSpec(
-        STUDY, "controls", "Does transport beat simpler ways to flip?", _controls, _draw_controls, AT, _EMPTY,
+        STUDY, "controls", "Does transport beat simpler ways to flip?", _controls, _draw_controls, AT, _unlabelled,
     ),
     FigureSpec(
-        STUDY, "types", "Where does the audit help or hurt?", _types, _draw_types, AT, _EMPTY,
+        STUDY, "types", "Where does the audit help or hurt?", _types, drawings.plot_types, AT, _unlabelled,
     ),
     FigureSpec(
-        STUDY, "attacks", "And under attack?", _attacks, _draw_types, (), _one_attack,
+        STUDY, "attacks", "And under attack?", _attacks, drawings.plot_types, (), _one_attack,
     ),
     FigureSpec(
-        STUDY, "density", "Do wrong verdicts enter later?", _density,
-        lambda p, more, mode: plot_density(p, more["mass"], mode=mode, note=more["note"]), AT, _EMPTY,
+        STUDY, "density", "Do wrong verdicts enter later?", _density, plot_density, AT, _unlabelled,
     ),
     FigureSpec(
-        STUDY, "items", "In which order do verdicts enter?", _items,
-        lambda p, more, mode: plot_items(p, more["mass"], mode=mode, note=more["note"]), (*AT, KIND), _EMPTY,
+        STUDY, "items", "In which order do verdicts enter?", _items, plot_items,
+        (*AT, KIND), _unlabelled,
     ),
     FigureSpec(
-        STUDY, "map", "Which comparisons look alike?", _map,
-        lambda p, more, mode: drawings.plot_map(p, more["colour"], kind=more["kind"], mode=mode, note=more["note"]),
+        STUDY, "map", "Which comparisons look alike?", _map, drawings.plot_map,
         (*AT, KIND, MAP, COLOUR), _EMPTY,
     ),
     FigureSpec(
-        STUDY, "sensitivity", "Which mass would have been right?", _sensitivity,
-        lambda p, more, mode: plot_sensitivity(p, more["mass"], more["marks"], mode=mode, note=more["note"]),
-        AT, _EMPTY,
+        STUDY, "sensitivity", HERO, _sensitivity,
+        plot_sensitivity, AT, _unlabelled,
     ),
     FigureSpec(
-        STUDY, "ranking", "Which score finds wrong verdicts?", _ranking, _draw_controls, (ATTACK,), _EMPTY,
+        STUDY, "ranking", "Which score finds wrong verdicts?", _ranking, _draw_controls, (ATTACK,), _unlabelled,
     ),
 )  # fmt: skip

@@ -17,21 +17,21 @@ from engine.core.cache import CallCache, call_cache
 from engine.core.errors import InputError
 from engine.core.schema import METRICS, NONE, VARIANTS
 from engine.core.settings import Settings
-from engine.data.comparisons import Comparisons, pairs_digest
+from engine.data.comparisons import Comparisons, pairs_digest, require_texts
 from engine.inference.chat import render_ids
 from engine.inference.loading import LoadedModel, load_model
 from engine.inference.scoring import label_tokens
 from engine.judges.api_spec import PREFIX as API
-from engine.judges.base import Checkpoint, Judge, Request, no_checkpoint
+from engine.judges.base import Checkpoint, Judge, Request, innermost, no_checkpoint
 from engine.judges.labelled import ask, ready
+from engine.judges.recorded import RecordedJudge
 from engine.runs.folder import RunFolder, now
+from engine.stats.agreement import combine_orders
 from engine.stats.intervals import cluster_rate
-from engine.studies.api_writing import api_writer
-from engine.studies.rewrites import make_rewriter
+from engine.studies.rewrites import api_writer, make_rewriter
 from engine.studies.running import about_judge, ending, keeping, within
 from engine.studies.transport_audit.metrics import (
     GEOMETRY,
-    Audit,
     consistency,
     masses_and_flips,
     ranking_quality,
@@ -41,6 +41,7 @@ from engine.studies.transport_audit.metrics import (
 from engine.studies.transport_audit.splits import (
     ITEMS,
     Arm,
+    Floats,
     Frames,
     Pool,
     Vectors,
@@ -50,9 +51,10 @@ from engine.studies.transport_audit.splits import (
     encoder_frames,
     other_ratios,
     texts_of,
+    unlabelled_rows,
 )
 from engine.studies.transport_audit.study import IN_DATA, AuditConfig
-from engine.studies.transport_audit.summary import manifest_summary
+from engine.studies.transport_audit.summary import UNLABELLED, manifest_summary
 from engine.studies.transport_audit.verdicts import (
     STRICT,
     Judged,
@@ -95,7 +97,7 @@ def run_transport_audit(
     """Judge, attack, encode, transport, measure; returns the metrics table.
 
     Raises:
-        InputError: no human preference at all, too few pairs, or an attack on verdicts that came with the data.
+        InputError: too few pairs, or an attack on verdicts that came with the data.
         Cancelled: from the checkpoint; finished calls are in the cache and the run is marked stopped.
     """
     progress = _Progress(within(config.budget_seconds, checkpoint), config, len(data.comparisons))
@@ -103,7 +105,8 @@ def run_transport_audit(
         judge = keeping(judge, run) if judge else None
         work = _judged(config, data, judge, settings, progress)
         _describe(run, work, judge)
-        metrics = _audited(work, run, settings, progress)
+        audited = _audited if len(work.pool.human) > 1 else _unlabelled
+        metrics = audited(work, run, settings, progress)
     run.update_manifest(state="done", finished=now())
     return metrics
 
@@ -133,11 +136,6 @@ def _judged(
     tied = [pair for pair in requests if human[pair] == "tie"]
     requests = {pair: r for pair, r in requests.items() if pair not in set(tied)}
     labelled = {pair: str(human[pair]) for pair in requests if human[pair] in STRICT}
-    if len(labelled) < 2:
-        raise InputError(
-            f"The pairs {data.name!r} have {len(labelled)} human preferences that are no tie. The audit compares "
-            "verdicts with verified preferences: label some pairs with a or b in the column human."
-        )
     if judge is None and config.attacks:
         raise InputError(
             f"The verdicts came with the pairs ({IN_DATA}), so nobody can be asked about attacked responses. Leave the "
@@ -148,6 +146,11 @@ def _judged(
             f"The audit's encoder is {config.encoders[0]}, which has vectors of the given responses alone, none of an "
             "attacked one. Leave the attacks out, or name an encoder that reads text first and this one after it."
         )
+    if judge and not isinstance(innermost(judge), RecordedJudge):
+        require_texts(data, f"The judge {judge.spec}")
+    for spec in config.encoders:
+        if not knows_only_its_texts(spec):
+            require_texts(data, f"The encoder {spec}")
     clean = judge_pairs(judge, requests, progress) if judge else judged_in_data(data, requests)
     if not clean.side:
         raise InputError(f"The judge decided none of {len(requests)} pairs: {dict(clean.left_out)}.")
@@ -179,6 +182,7 @@ def _types(config: AuditConfig, data: Comparisons, asked: Collection[str], setti
     if not config.classify:
         return {str(k): str(v) for k, v in items["group"].items()}
     questions = {str(k): str(v) for k, v in items["context"].items() if str(k) in asked}
+    require_texts(data, "Sorting questions into types")
     if config.classify.startswith(API):
         return classify_by_api(questions, config.classify, settings, no_checkpoint)
     return classify(questions, load_model(config.classify, settings), call_cache(settings.calls), no_checkpoint)
@@ -221,6 +225,51 @@ def _audited(work: Work, run: RunFolder, settings: Settings, progress: _Progress
     return metrics
 
 
+WITHOUT_LABELS = (
+    "No two pairs have a person's choice (a or b in the column human), so there is nothing to compare verdicts with: "
+    "agreement, transport, flips and question types are left out. What the judge does, with and without an attack, "
+    "and the map of the pairs need none."
+)
+
+
+def _unlabelled(work: Work, run: RunFolder, settings: Settings, progress: _Progress) -> pd.DataFrame:
+    """What needs no human preference: verdicts, orders that disagree, verdicts an attack turns, and the map."""
+    config, clean = work.config, work.arms[0]
+    progress.step()
+    vectors = Vectors(make_encoder(config.encoders[0], settings, work.data))
+    vectors.add(texts_of(work.pool, work.arms[:1], work.ids), progress)
+    why = Counter(work.excluded)
+    directed = direct(work.pool, vectors, clean.side, clean.texts, why)
+    run.write_table("audit", unlabelled_rows(work.pool, clean, directed))
+    verdicts = pd.concat([a.verdicts for a in work.arms])
+    run.write_table("verdicts", verdicts)
+    if work.variants:
+        run.write_table("variants", VARIANTS.conform(pd.DataFrame(work.variants)))
+    metrics = METRICS.conform(pd.DataFrame(_turned(work, verdicts)))
+    run.write_table("metrics", metrics)
+    run.update_manifest(
+        excluded={reason: n for reason, n in why.items() if n},
+        excluded_under_attack={a.attack: dict(a.left_out) for a in work.arms[1:]},
+        summary={UNLABELLED: WITHOUT_LABELS, "n_unlabelled": len(clean.side), "encoder": config.encoders[0]},
+    )
+    return metrics
+
+
+def _turned(work: Work, verdicts: pd.DataFrame) -> list[dict[str, Any]]:
+    """Rows decided and orders_disagree of the clean verdicts; verdict_flips and verdict_undecided of each attack."""
+    config, clean = work.config, work.arms[0]
+    decided = np.array([float(pair in clean.side) for pair in work.requests])
+    items = np.array([work.pool.item[pair] for pair in work.requests])
+    rows = [_rate_row("decided", NONE, decided, items, config)]
+    if verdicts["order"].nunique() > 1:
+        both = combine_orders(clean.verdicts)
+        apart = both["disagree"].to_numpy(dtype=np.float64)
+        rows.append(_rate_row("orders_disagree", NONE, apart, both["item_id"].to_numpy(), config))
+    for arm in work.arms[1:]:
+        rows += _arm_rows(list(work.requests), work.pool.item, clean, arm, config)
+    return rows
+
+
 def _describe(run: RunFolder, work: Work, judge: Judge | None) -> None:
     flips = {a.attack: flip_rate(work.arms[0], a) for a in work.arms[1:]}
     run.update_manifest(
@@ -260,7 +309,9 @@ def audit_metrics(
             masses_and_flips(audited, audit, config.mass, eta=config.eta, level=config.level),
         ]
         if arm.attack != NONE:
-            tables.append(METRICS.conform(pd.DataFrame(_flip_rows(audited, arms[0], arm, config))))
+            pairs = audited.pairs
+            item = dict(zip(pairs["comparison_id"], pairs["item_id"], strict=True))
+            tables.append(METRICS.conform(pd.DataFrame(_arm_rows(list(item), item, arms[0], arm, config))))
     return pd.concat([t for t in tables if len(t)], ignore_index=True)
 
 
@@ -275,19 +326,21 @@ def flip_rate(clean: Judged, arm: Judged) -> dict[str, int]:
     return {"flipped": sum(arm.side[p] != clean.side[p] for p in both), "n": len(both)}
 
 
-def _flip_rows(audited: Audit, clean: Judged, arm: Judged, config: AuditConfig) -> list[dict[str, Any]]:
+def _arm_rows(
+    pairs: Sequence[str], item: Mapping[str, str], clean: Judged, arm: Judged, config: AuditConfig
+) -> list[dict[str, Any]]:
     """verdict_flips: strict verdicts turned by the attack; verdict_undecided: those that became a tie or unread."""
-    pairs = [str(pair) for pair in audited.pairs["comparison_id"]]
+    items = np.array([item[pair] for pair in pairs])
     turned = [float(arm.side[p] != clean.side[p]) if p in arm.side and p in clean.side else np.nan for p in pairs]
     undecided = [float(p not in arm.side) if p in arm.texts and p in clean.side else np.nan for p in pairs]
-    rows = []
-    for metric, values in (("verdict_flips", turned), ("verdict_undecided", undecided)):
-        rate = cluster_rate(values, audited.boot.codes, level=config.level, seed=config.seed)
-        row = _plain(metric, audited.attack, None, rate.value, rate.n, rate.method)
-        rows.append(
-            row | {"lower": rate.lower, "upper": rate.upper, "level": rate.level, "n_clusters": rate.n_clusters}
-        )
-    return rows
+    both = (("verdict_flips", turned), ("verdict_undecided", undecided))
+    return [_rate_row(metric, arm.attack, np.array(values), items, config) for metric, values in both]
+
+
+def _rate_row(metric: str, attack: str, values: Floats, items: Any, config: AuditConfig) -> dict[str, Any]:
+    rate = cluster_rate(values, items, level=config.level, seed=config.seed)
+    row = _plain(metric, attack, None, rate.value, rate.n, rate.method)
+    return row | {"lower": rate.lower, "upper": rate.upper, "level": rate.level, "n_clusters": rate.n_clusters}
 
 
 def ratio_rows(by_ratio: Mapping[float, Frames], config: AuditConfig) -> pd.DataFrame:

@@ -27,7 +27,7 @@ from engine.studies.transport_audit.metrics import (
     per_pair,
     read_audit,
 )
-from engine.studies.transport_audit.study import AuditConfig
+from engine.studies.transport_audit.study import AUDIT, AuditConfig
 from engine.studies.transport_audit.verdicts import STRICT, Judged
 from engine.transport.audit import Audited, Denoising, audit, differences, resampled_entries
 from engine.transport.encoders import Checkpoint, Encoded, Encoder, Text
@@ -225,6 +225,19 @@ def _about(pool: Pool, arm: Arm, done: Divided, pair: str) -> dict[str, Any]:
 
 def _same(side: str | None, human: str | None) -> float:
     return float("nan") if side is None or human is None else float(side == human)
+
+
+def unlabelled_rows(pool: Pool, clean: Judged, directed: Directed) -> pd.DataFrame:
+    """The rows of the table `audit` where nobody labelled anything: verdicts and their place on the map, no mass."""
+    rows = [
+        {
+            "split": AUDIT_ITSELF, "attack": NONE, "part": None, "comparison_id": pair, "item_id": pool.item[pair],
+            "type": pool.kind[pair], "role": "unlabelled", "place": j, "verdict": clean.side[pair],
+        }
+        for j, pair in enumerate(directed.ids)
+    ]  # fmt: skip
+    places = pd.DataFrame(pca(directed.z).points, columns=["pca_x", "pca_y"])
+    return AUDIT.conform(pd.concat([pd.DataFrame(rows), places], axis=1))
 
 
 def event_rows(attack: str, done: Divided) -> pd.DataFrame:

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from engine.attacks.audit_styles import AUDIT_ATTACKS, EMOTIONS
 from engine.core.errors import InputError
 from engine.core.files import read_file
 from engine.core.schema import NONE, Column, Table
-from engine.judges.base import Judge
+from engine.core.settings import Settings
+from engine.judges.base import Checkpoint, Judge
 from engine.runs.folder import RunFolder
-from engine.studies.study import Context, Quick, Study, Summary
+from engine.studies.study import Context, Quick, Study, StudyConfig, Summary
 from engine.transport.encoders import encoder_spec
-
-if TYPE_CHECKING:
-    from engine.studies.figure import FigureSpec
-
 
 AUDIT = Table(
     "audit",
@@ -62,12 +59,15 @@ TRANSPORT = Table(
     ),
 )
 
-
+QUICK_PAIRS = 60
+"""Pairs of a quick audit at most."""
+QUICK: dict[str, Any] = {"umap": False, "p_ratios": (), "bootstraps": 5, "splits": 5}
+"""Settings of a quick audit; besides, one encoder, one attack and `QUICK_PAIRS` pairs at most."""
 IN_DATA = "recorded:data"
 """The judge whose verdicts came with the pairs (columns verdict and verdict_ba)."""
 
 
-class AuditConfig(BaseModel):
+class AuditConfig(StudyConfig):
     """Settings of an audit; the run's manifest holds them.
 
     Attributes:
@@ -89,9 +89,8 @@ class AuditConfig(BaseModel):
         within_type: each question type has a transport and an estimated mass of its own.
         weights: `items` also audits with every item weighing the same (rows cons_adj_items and gain_items, clean arm).
         min_cell: pairs below which a question type takes no part in claims.
+        quick: the settings of `QUICK` in place of those given, for a first answer within two minutes on two cores.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     judge: str = "bundled:judge"
     data: str
@@ -113,11 +112,20 @@ class AuditConfig(BaseModel):
     emotion: str = "cheerful"
     classify: str = ""
     min_cell: int = Field(default=10, ge=1)
+    quick: bool = False
     limit: int | None = Field(default=None, ge=1)
     budget_seconds: float | None = Field(default=None, gt=0)
-    run_id: str | None = None
     seed: int = 0
-    level: float = Field(default=0.95, gt=0.5, lt=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, given: Any) -> Any:
+        """A quick audit holds the settings it really ran with."""
+        if not isinstance(given, dict) or given.get("quick") not in (True, "true"):
+            return given
+        limit = given.get("limit")
+        short = {**given, **QUICK, "limit": min(limit, QUICK_PAIRS) if isinstance(limit, int) else QUICK_PAIRS}
+        return short | {name: tuple(given[name])[:1] for name in ("encoders", "attacks") if given.get(name)}
 
     @field_validator("attacks")
     @classmethod
@@ -189,17 +197,20 @@ class TransportAudit(Study):
 
         return summary_of(folder)
 
-    def figures(self) -> tuple[FigureSpec, ...]:
-        """Its figures."""
-        from engine.studies.transport_audit.figures import ENTRIES
-
-        return ENTRIES
-
     def quick_jobs(self) -> dict[str, Quick]:
-        """An audit of planted directions."""
+        """An audit of planted directions, and what an audit will take."""
         from engine.studies.transport_audit.run import PlantedAudit, planted_audit
 
-        return {"planted_audit": (PlantedAudit, planted_audit)}
+        return {"planted_audit": (PlantedAudit, planted_audit), "audit_cost": (AuditConfig, _cost)}
+
+
+def _cost(config: AuditConfig, settings: Settings, checkpoint: Checkpoint) -> dict[str, Any]:
+    """Calls and seconds of an audit, its pace measured on a few of its own requests; `engine.studies.running.Plan`."""
+    from engine.studies.transport_audit.summary import cost_of
+
+    checkpoint(0, 1)
+    context = Context(settings)
+    return cost_of(config, context.data.comparisons(config.data), _judge(config, context))._asdict()
 
 
 def _judge(config: AuditConfig, context: Context) -> Judge | None:

@@ -13,18 +13,21 @@ from engine.data.comparisons import Comparisons
 from engine.judges.base import Cost, Judge
 from engine.runs.folder import RunFolder
 from engine.stats.intervals import NO_VARIATION
-from engine.studies.running import as_json, expense_of
+from engine.studies.running import Plan, as_json, expense_of, make_plan
 from engine.studies.study import Summary
 from engine.studies.transport_audit.metrics import Audit, Split, best_control, decide
 from engine.studies.transport_audit.study import AuditConfig
-from engine.studies.transport_audit.verdicts import plan_pairs
+from engine.studies.transport_audit.verdicts import clean_requests, plan_pairs
 
 SHOWN = (
     "cons_orig", "cons_adj", "gain", "cons_all", "cons_random", "cons_centroid", "cons_nearest", "cons_top10",
     "gain_over_best", "auc_entry_mass", "auc_centroid", "auc_nearest", "auc_top10", "verdict_flips",
-    "verdict_undecided", "mass_clean", "mass_attacked", "mass_oracle", "cons_adj_items", "gain_items",
+    "verdict_undecided", "decided", "orders_disagree", "mass_clean", "mass_attacked", "mass_oracle", "cons_adj_items",
+    "gain_items",
 )  # fmt: skip
 """Metrics that the command line prints."""
+UNLABELLED = "left_out_without_labels"
+"""Key of the manifest's summary where no pair has a person's choice: a sentence on what the run left out."""
 
 
 def plan_of(config: AuditConfig, pairs: Comparisons, judge: Judge | None) -> tuple[dict[str, Any], str]:
@@ -45,6 +48,19 @@ def plan_of(config: AuditConfig, pairs: Comparisons, judge: Judge | None) -> tup
         lines.append(f"Clean arm: {expense.sentence()}")
         plan |= {"clean_expense": as_json(expense)}
     return plan, "\n".join(lines)
+
+
+def cost_of(config: AuditConfig, pairs: Comparisons, judge: Judge | None) -> Plan:
+    """What all arms will take, every attacked one as much as the clean one; the encoder is not counted."""
+    if judge is None:
+        return Plan(2 * len(pairs.comparisons), 0, 0, 2 * len(pairs.comparisons), float("nan"), 0, 0.0)
+    plan = make_plan([(judge, clean_requests(pairs, config.limit))])
+    arms = 1 + len(config.attacks)
+    return plan._replace(
+        verdicts=plan.verdicts * arms,
+        calls=plan.calls + plan.verdicts * (arms - 1),
+        seconds=plan.seconds + (plan.seconds / plan.calls if plan.calls else 0.0) * plan.verdicts * (arms - 1),
+    )
 
 
 def manifest_summary(
@@ -122,9 +138,10 @@ def summary_of(folder: RunFolder) -> Summary:
         return Summary("No audit yet: it was stopped before the verdicts were measured.", {})
     metrics = folder.table("metrics")
     overall = metrics[metrics["group"].isna() & metrics["metric"].isin(SHOWN)]
-    lines = [f"{'attack':<12} {'metric':<16} value [95 % interval]"]
-    for row in overall.to_dict("records"):
-        lines.append(f"{row['attack']:<12} {row['metric']:<16} {_number(row)}  n {row['n']}")
+    if UNLABELLED in summary:
+        said = _lines(overall)
+        return Summary("\n".join([str(summary[UNLABELLED]), *said]), {"excluded": manifest["excluded"]} | summary)
+    lines = [f"{'attack':<12} {'metric':<16} value [95 % interval]", *_lines(overall)]
     for kind in summary["by_type"]:
         if kind["gain"] and kind["enough"]:
             lines.append(f"{NONE:<12} gain, {kind['type']:<24} {_number(kind['gain'])}  n {kind['n']}")
@@ -135,6 +152,12 @@ def summary_of(folder: RunFolder) -> Summary:
     excluded = manifest["excluded"]
     lines.append(f"Excluded: {sum(excluded.values())} pairs {excluded}. Kept share = mass by construction (an input).")
     return Summary("\n".join(lines), {"excluded": excluded} | summary)
+
+
+def _lines(metrics: pd.DataFrame) -> list[str]:
+    return [
+        f"{row['attack']:<12} {row['metric']:<16} {_number(row)}  n {row['n']}" for row in metrics.to_dict("records")
+    ]
 
 
 def _number(row: dict[Any, Any]) -> str:

@@ -66,8 +66,12 @@ def requests_of(data: Comparisons, limit: int | None = None) -> dict[str, Reques
 
 def plan_pairs(judge: Judge, data: Comparisons, limit: int | None = None) -> Cost:
     """Cost of the clean arm; nobody is asked."""
-    asked = [replace(r, order=order) for r in requests_of(data, limit).values() for order in Order]
-    return judge.cost(asked)
+    return judge.cost(clean_requests(data, limit))
+
+
+def clean_requests(data: Comparisons, limit: int | None = None) -> list[Request]:
+    """Both orders of every pair."""
+    return [replace(r, order=order) for r in requests_of(data, limit).values() for order in Order]
 
 
 def judge_pairs(judge: Judge, requests: dict[str, Request], checkpoint: Checkpoint) -> Judged:

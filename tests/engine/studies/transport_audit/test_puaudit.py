@@ -233,8 +233,6 @@ def test_a_judge_that_always_or_never_agrees(tmp_path, right):
 
 
 def test_what_cannot_be_audited_says_why(tmp_path):
-    with pytest.raises(InputError, match="0 human preferences"):
-        run(planted_pairs(labelled=0.0), tmp_path)
     with pytest.raises(InputError, match="keeps none"):
         run(planted_pairs(4), tmp_path, splits=1)
     for wrong in ({"mass": 0.0}, {"mass": 1.1}, {"attacks": ("shout",)}, {"emotion": "bored"}, {"encoders": ()}):
