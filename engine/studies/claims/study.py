@@ -39,10 +39,12 @@ class SetOfData(_Frozen):
         about: what is measured on, in words.
         demo: id of the bundled data that stand in for it where somebody has none of the public sets; one for each
             kind of data where a study takes responses and another comparisons.
+        recorded: id of the bundled recordings of judges on this set.
     """
 
     about: str
     demo: str | dict[str, str] = ""
+    recorded: str = ""
 
 
 class SubRun(_Frozen):
@@ -201,6 +203,12 @@ class ClaimsConfig(_Frozen):
         chosen |= {by_id[i].requires for i in chosen} - {""}
         return tuple(one for one in self.claim if one.id in chosen)
 
+    @property
+    def shipped(self) -> str:
+        """The id of the bundled recordings that the judge names, where no other data are named; else empty."""
+        named = self.judge.removeprefix(RECORDED).partition("?")[0] if self.judge.startswith(RECORDED) else ""
+        return named if not self.data and named in {about.recorded for about in self.sets.values()} else ""
+
     def data_of(self, claim: Claim, inputs: str) -> dict[str, str]:
         """The sets this claim is decided on and their data; the demo sets, each once, where none were named.
 
@@ -208,6 +216,8 @@ class ClaimsConfig(_Frozen):
             claim: one of them.
             inputs: kind of data of the study it reads: `responses` or `comparisons`.
         """
+        if shipped := self.shipped:
+            return {name: shipped for name in claim.data if self.sets[name].recorded == shipped}
         given = self.data or {name: about.demo for name, about in self.sets.items()}
         found: dict[str, str] = {}
         for name in claim.data:
