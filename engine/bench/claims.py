@@ -45,7 +45,7 @@ from engine.judges.base import no_checkpoint
 from engine.runs.folder import RunFolder
 from engine.studies.claims.metrics import decide
 from engine.studies.claims.run import run_claims
-from engine.studies.claims.study import RECORDED, ClaimsConfig
+from engine.studies.claims.study import RECORDED, ClaimsConfig, SubRun
 from engine.studies.claims.study import STUDY as CLAIMS
 from engine.studies.claims.tables import VERDICTS
 from engine.studies.registry import read_study
@@ -229,7 +229,8 @@ def _decided(spec: str, args: argparse.Namespace, sets: Sets, opener: Held, on: 
     data = {s: _ids(sets, opener, s, recorded) for s in wanted}
     mark = hashlib.sha256(name.encode()).hexdigest()[:6]
     slug = re.sub(r"[^A-Za-z0-9]+", "-", name.rpartition("/")[2].rpartition("judge=")[2]).strip("-")[:24] + f"-{mark}"
-    more = {"data": data, "settings": _open_settings(args, sets, wanted), "run_id": f"claims-{slug}"}
+    runs = bare.runs if args.limit is None else {key: _smaller(one) for key, one in bare.runs.items()}
+    more = {"runs": runs, "data": data, "settings": _open_settings(args, sets, wanted), "run_id": f"claims-{slug}"}
     config = bare.model_copy(update=more)
     run = CLAIMS.begin(config, args.out / "runs")
     context = Context(settings, no_checkpoint, opener, local_files=True)
@@ -243,6 +244,11 @@ def _decided(spec: str, args: argparse.Namespace, sets: Sets, opener: Held, on: 
         run.release()
         _keep(run, config, name, args)
     return name, done
+
+
+def _smaller(run: SubRun) -> SubRun:
+    """A run with the sizes it has on bundled data, for a try."""
+    return run.model_copy(update={"settings": run.settings | {k: v for k, v in run.demo.items() if k != "split"}})
 
 
 def _ids(sets: Sets, opener: Held, name: str, recorded: bool) -> dict[str, str]:

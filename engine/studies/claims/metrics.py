@@ -101,7 +101,8 @@ def _row(table: pd.DataFrame, where: Where, claim: Claim) -> Estimate:
     wanted = {name: str(value) for name, value in where.items() if name not in _KEYS}
     rows = table
     for name, pattern in wanted.items():
-        rows = rows[[fnmatchcase("" if pd.isna(cell) else str(cell), _escaped(pattern)) for cell in rows[name]]]
+        cells = ["" if pd.isna(cell) else str(cell) for cell in rows[name]]
+        rows = rows[np.array([fnmatchcase(cell, _escaped(pattern)) for cell in cells], dtype=bool)]
     if claim.pick and len(rows):
         rows = rows.loc[[rows[claim.pick].idxmax()]]
     if where.get("last") and len(rows):
