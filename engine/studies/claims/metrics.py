@@ -81,6 +81,11 @@ def estimate(claim: Claim, tables: Tables, recorded: bool = False) -> Estimate:
     if claim.table == "cap_layers":  # its intervals are over the contexts of the half that chose nothing
         texts = tables(claim.read)("cap_texts")
         found = replace(found, n_items=int(texts.loc[texts["half"] == "evaluated", "item_id"].nunique()))
+    if claim.only_if:
+        needed = _row(tables(claim.only_if)("metrics"), claim.only_if, claim)
+        if not needed.lower > claim.above:
+            asked = f"{claim.only_if['metric']} above {claim.above:g}"
+            return Estimate(reason=f"it is about judges with {asked}, and this one's is {needed.value:.2f}")
     for other, combine in ((claim.less, difference), (claim.over, ratio)):
         if other is not None:
             found = combine(found, _row(tables(other)("metrics"), other, claim))

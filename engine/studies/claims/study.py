@@ -82,6 +82,7 @@ class Claim(_Frozen):
         minus: a column of the row that is taken off its value.
         trend: two columns; the value is their mean Spearman correlation within items.
         recorded: run and row where the judge is a recording.
+        only_if: a row whose whole interval must lie above `above`; the claim is about no other judge.
     """
 
     id: str = Field(pattern=r"^[a-z0-9-]+$")
@@ -112,6 +113,8 @@ class Claim(_Frozen):
     minus: str = ""
     trend: tuple[str, str] | None = None
     recorded: dict[str, str | bool] | None = None
+    only_if: Where | None = None
+    above: float = 0.0
 
     def stated_on(self, name: str) -> float:
         """The published effect on a set; NaN for a non-inferiority test.
