@@ -225,7 +225,7 @@ def _built(
                     "text": row[f"response_{side}"],
                 }
             )
-        sides = {field: row[field] or None for field in _SIDES}
+        sides = {field: row.get(field) or None for field in _SIDES}
         ids: dict[str, str | None] = {
             "comparison_id": pair,
             "item_id": item,
