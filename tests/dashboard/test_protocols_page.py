@@ -32,7 +32,7 @@ PAGE = "pages/protocols/page.py"
 
 def at_tab(app, tab, **query):
     app.session_state["protocols_tab"] = tab
-    return go(app, PAGE, data=DEMO_INSTRUCTION, **query)
+    return go(app, PAGE, **{"data": DEMO_INSTRUCTION, "judge": "bundled:judge", **query})
 
 
 def test_rewritings_show_what_the_checks_kept_and_what_changed(app):
@@ -110,7 +110,7 @@ def test_the_sentence_says_first_whether_the_protocols_differ(app):
 
 
 def test_every_slider_is_in_the_url_and_back(app):
-    at = go(app, PAGE, data=DEMO_INSTRUCTION, protocols_strength="0.5", protocols_rule="margin",
+    at = go(app, PAGE, data=DEMO_INSTRUCTION, judge="bundled:judge", protocols_strength="0.5", protocols_rule="margin",
             protocols_margin="0.25", protocols_k="2", protocols_elo="32", protocols_chosen="pairwise",
             protocols_tab="Advice")  # fmt: skip
     assert at.select_slider(key="protocols_strength_assertiveness").value == 0.5

@@ -216,6 +216,14 @@ def test_pairs_that_nobody_decided_show_what_needs_no_label(app, settings):
     assert not [s for s in at.slider if s.label == "Mass m"]
 
 
+def test_a_run_that_cannot_be_read_is_said(app, audited, settings):
+    [folder] = [path for path in settings.runs.iterdir() if (path / "audit.parquet").is_file()]
+    (folder / "audit.parquet").write_bytes(b"no parquet")
+    text = html_of(open_page(app, data=audited.set_id))
+    assert f"The run {folder.name} cannot be read" in text
+    assert "have not been audited yet" in text
+
+
 def nobody(made) -> bytes:
     """The same pairs as a file without human preferences."""
     both = made.comparisons.merge(made.items[["item_id", "context"]], on="item_id")
