@@ -207,18 +207,16 @@ def test_a_table_is_held_once_and_a_large_one_is_refused():
 
 
 def test_a_report_opens_with_what_was_tested_what_moved_and_what_to_do(nasty):
-    shift = nasty.table("metrics").query("metric == 'shift' and defense == 'none'").dropna(subset=["value"])
+    naive = Source(find_run("recorded:dialogue/naive"))
+    shift = naive.table("metrics").query("metric == 'shift' and defense == 'none'").dropna(subset=["value"])
     clear = shift[(shift["lower"] > 0) | (shift["upper"] < 0)]
-    report = Report(
-        pieces=(Piece(kind="figure", run="r", entry="forest"), Piece(kind="figure", run="r", entry="dumbbells"))
-    )
-    tested, moved, todo = summary(report, lambda _: nasty)
-    assert tested.count("Attacks") == 1  # two figures of one run are one run
-    assert ("not measurable" in moved) == clear.empty
-    most = (clear if len(clear) else shift)["value"].abs().max()
-    assert f"{most:.2f}"[:3] in moved
-    assert todo.startswith("What to do: ")
-    assert summary(Report(), lambda _: nasty) == []
+    figures = tuple(Piece(kind="figure", run=run, entry="forest") for run in ("naive", "nasty"))
+    report = Report(pieces=(*figures, Piece(kind="figure", run="naive", entry="dumbbells")))
+    tested, moved, todo = summary(report, lambda run: naive if run == "naive" else nasty)
+    assert tested.count("Attacks") == 2  # three figures of two runs
+    assert f"{clear['value'].abs().max():.2f}"[:3] in moved  # the largest that is told from zero
+    assert "defense" in todo
+    assert summary(Report(), lambda _: naive) == []
     page = Seen()
     page.feed(report_html(report, [], (tested, moved, todo)))
     assert page.tags.count(("script", {})) == 2  # the data's name is markup and stays text
