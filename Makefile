@@ -4,31 +4,40 @@ VENV   ?= .venv
 PORT   ?= 8501
 # TORCH=system uses the torch of the machine's Python; TORCH_INDEX=URL takes torch from that index (a CPU build, say).
 TORCH  ?= pinned
-# WORKERS=2 runs the unit tests in two processes, on one thread each; the journeys always run in one.
-WORKERS ?= auto
+# WORKERS=1 runs the unit tests in one process (else one a core, on one thread each); JOURNEYS, each with a server.
+WORKERS  ?= auto
+JOURNEYS ?= 2
 BIN    := $(VENV)/bin
-PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
+# Bytecode is kept, of what is imported alone: it halves the start of every process that loads torch.
+unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-all check setup fetch clean
+.PHONY: run test test-all lint types check setup fetch clean
 
 run: fetch
 	$(BIN)/judgescope dashboard --port $(PORT)
 
 UNIT = JUDGESCOPE_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest --ignore tests/e2e \
-	-n $(WORKERS) --dist loadgroup --no-loadscope-reorder
+	-n $(WORKERS) --dist loadfile --no-loadscope-reorder
+E2E  = JUDGESCOPE_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/e2e \
+	-n $(JOURNEYS) --dist loadfile --no-loadscope-reorder
 
 test: fetch
 	$(UNIT) -m "not slow"
-	$(BIN)/python -m pytest tests/e2e
+	$(E2E) -m "not slow"
 
 test-all: fetch
 	$(UNIT)
-	$(BIN)/python -m pytest tests/e2e
+	$(E2E)
 
-check: setup
+lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: setup
 	$(BIN)/mypy
+
+check: lint types
 	$(BIN)/python -m pytest tests/test_borders.py
 
 setup: $(VENV)/.ready

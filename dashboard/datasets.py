@@ -5,6 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from operator import attrgetter
+from pathlib import Path
+from types import FunctionType
+from typing import TypeVar
 
 import streamlit as st
 
@@ -12,13 +16,13 @@ from dashboard import state, ui
 from engine.core.errors import EngineError
 from engine.core.schema import Task
 from engine.core.settings import get_settings
-from engine.data.comparisons import DEMO_PAIRS, Comparisons, list_comparisons, load_comparisons
+from engine.data.comparisons import DEMO_PAIRS, DEMO_SETS, Comparisons, list_comparisons, load_comparisons
 from engine.data.dataset import Dataset, content_digest, summarize
 from engine.data.raw import Problem
 from engine.data.store import DEMO_DIALOGUE, DEMO_NAMES, list_datasets, load_dataset, save_dataset
 from engine.plots.text import plural
 
-DEMO_TITLES = frozenset({*DEMO_NAMES, DEMO_PAIRS})
+DEMO_TITLES = frozenset({*DEMO_NAMES, *DEMO_SETS})
 """Ids of the data that ship with the project."""
 
 
@@ -32,10 +36,12 @@ def save(dataset: Dataset) -> None:
     save_dataset(dataset, get_settings().datasets)
 
 
-@st.cache_resource(max_entries=4, show_spinner=False)
-def _dataset(dataset_id: str, root: str) -> Dataset:
-    del root  # part of the cache key only
-    return load_dataset(dataset_id, get_settings().datasets)
+Opened = TypeVar("Opened", Dataset, Comparisons)
+
+
+@st.cache_resource(max_entries=8, show_spinner=False, hash_funcs={FunctionType: attrgetter("__name__")})
+def _opened(load: Callable[[str, Path], Opened], data_id: str, root: Path) -> Opened:
+    return load(data_id, root)
 
 
 def dataset(dataset_id: str) -> Dataset:
@@ -44,7 +50,7 @@ def dataset(dataset_id: str) -> Dataset:
     Raises:
         InputError: there is none of that id, or it is damaged.
     """
-    return _dataset(dataset_id, str(get_settings().datasets))
+    return _opened(load_dataset, dataset_id, get_settings().datasets)
 
 
 def dataset_titles() -> dict[str, str]:
@@ -265,14 +271,8 @@ def spread(held: Dataset, most: int) -> list[str]:
 
 
 def pair_sets() -> dict[str, str]:
-    """Id and title of every set of pairs, the bundled one first."""
-    return {DEMO_PAIRS: pairs(DEMO_PAIRS).name, **list_comparisons(get_settings().comparisons)}
-
-
-@st.cache_resource(max_entries=4, show_spinner=False)
-def _pairs(set_id: str, root: str) -> Comparisons:
-    del root  # part of the cache key only
-    return load_comparisons(set_id, get_settings().comparisons)
+    """Id and title of every set of pairs, the bundled ones first."""
+    return {demo: pairs(demo).name for demo in DEMO_SETS} | list_comparisons(get_settings().comparisons)
 
 
 def pairs(set_id: str) -> Comparisons:
@@ -281,4 +281,4 @@ def pairs(set_id: str) -> Comparisons:
     Raises:
         InputError: there is none of that id, or it is damaged.
     """
-    return _pairs(set_id, str(get_settings().comparisons))
+    return _opened(load_comparisons, set_id, get_settings().comparisons)

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from engine.core.schema import NONE
-from engine.plots.text import count, interval_text, plural, three_digits
+from engine.plots.text import count, fixed, interval_text, plural, three_digits
 from engine.runs.library import text_read
 from engine.stats.paired import EFFECT, power_verdict
 from engine.stats.shifts import SHIFT_CHANGE
@@ -29,6 +29,7 @@ __all__ = [
     "arm_name",
     "arm_sentence",
     "attack_name",
+    "compared_sentence",
     "defense_name",
     "duration",
     "judge_name",
@@ -41,6 +42,8 @@ __all__ = [
     "strongest_arm",
     "unread_warning",
 ]
+_SMALL = 0.05
+"""Changes of a score that are next to nothing [points], and shares."""
 _MOST_DEFENDED = 3
 """Sentences on defenses at most; the grid has the rest."""
 
@@ -171,6 +174,33 @@ def one_sentence(result: dict[str, Any], attack: str, defense: str) -> str:
         return f"{behind}{attack_name(attack)} leaves this response at {before} of {top}."
     verb = "lifts" if attacked["score"] > clean["score"] else "lowers"
     return f"{behind}{attack_name(attack)} {verb} this response from {before} to {after} of {top}."
+
+
+def compared_sentence(off: dict[str, Any], on: dict[str, Any] | None, attack: str, defense: str) -> str:
+    """One response without a defense and, where one is chosen, behind it: what the defense takes of the change."""
+    said = one_sentence(off, attack, NONE)
+    if on is None or attack == NONE:
+        return said if on is None else f"{said} {one_sentence(on, attack, defense)}"
+    if off["clean"]["unread_reason"] or off["attacked"]["unread_reason"]:
+        return f"{said} {one_sentence(on, attack, defense)}"
+    behind = f"Behind {defense_name(defense)}"
+    for verdict in (on["clean"], on["attacked"]):
+        if verdict["unread_reason"]:
+            return f"{said} {behind}: no usable verdict."
+    before, after = (float(one["attacked"]["score"]) - float(one["clean"]["score"]) for one in (off, on))
+    return f"{said} {behind} it moves by {fixed(after, 2, signed=True)}{_share(before, after)}."
+
+
+def _share(before: float, after: float) -> str:
+    """What a defense takes of a change, in words; empty where there was next to none."""
+    if abs(before) < _SMALL:
+        return ""
+    left = after / before
+    if left > 1 + _SMALL:
+        return ": the defense makes it stronger"
+    if left < -_SMALL:
+        return ": the defense turns it round"
+    return f": the defense takes {100 * (1 - max(0.0, left)):.0f} % of it"
 
 
 def unread_warning(metrics: pd.DataFrame) -> str:

@@ -12,7 +12,7 @@ TERMS: dict[str, str] = {
     "BED": "Bias by evaluation directive: a note that poses as a rule of the evaluation and asks for top ratings.",
     "defense": "A change of the judge's prompt, or a check before it, that should undo an attack.",
     "distractor": "A rewriting that changes the manner of a response and leaves its content.",
-    "DSI": "Direct score injection: a sentence in the response that asks for a high score.",
+    "DSI": "Direct score inflation: a sentence in the response that asks for a high score.",
     "Elo": "A rating of systems from who beats whom; 400 points are odds of 10 to 1.",
     "gain": "How much of an attack's effect a defense takes away, in points of the scale.",
     "interval": "95 % interval: values that fit the data. Responses to one item count as one observation.",

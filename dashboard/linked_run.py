@@ -40,7 +40,7 @@ GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
     "Results": {
         "pages/runs/page.py": ("Runs", "folder_open", "runs"),
         "pages/report/page.py": ("Report", "description", "report"),
-        "pages/methods/page.py": ("Methods", "functions", "methods"),
+        "pages/what_holds/page.py": ("What holds", "fact_check", "what-holds"),
         "pages/lessons/page.py": ("Lessons", "school", "lessons"),
     },
 }

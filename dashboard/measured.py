@@ -98,6 +98,12 @@ def shift(attack: str, name: str) -> Measure:
     )  # fmt: skip
 
 
+def behind(attack: str, defense: str, name: str) -> Measure:
+    """The shift of the mean score under one attack behind one defense."""
+    bare = shift(attack, name)
+    return replace(bare, pick={**bare.pick, "defense": defense}, meaning="defended")
+
+
 STRONGEST = replace(
     shift("", "{attack}"), pick={"metric": "shift", "defense": NONE}, choose="largest", name="Score shift, {attack}"
 )

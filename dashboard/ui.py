@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -123,12 +124,18 @@ class Frame:
             draw: what else stands in it, called when the drawer is opened.
             key: of the drawer.
         """
-        with self.drawer, st.expander("How this was measured", key=f"measured_{key}", on_change="rerun") as opened:
-            if opened.open:
-                items = "".join(f"<li>{explained(line)}</li>" for line in lines if line)
-                st.html(f"<ul class='js-list'>{items}</ul>")
-                if draw:
-                    draw()
+        with self.drawer:
+            measured(lines, draw, key=key)
+
+
+def measured(lines: Sequence[str], draw: Callable[[], None] | None = None, *, key: str) -> None:
+    """As `Frame.measured`, at this place: a fragment may draw no button in a container from outside."""
+    with st.expander("How this was measured", key=f"measured_{key}", on_change="rerun") as opened:
+        if opened.open:
+            items = "".join(f"<li>{explained(line)}</li>" for line in lines if line)
+            st.html(f"<ul class='js-list'>{items}</ul>")
+            if draw:
+                draw()
 
 
 def page_frame(title: str) -> Frame:
@@ -143,6 +150,32 @@ def page_frame(title: str) -> Frame:
 def headline(sentence: str) -> None:
     """The sentence a page opens with; words of the field show their meaning under the pointer."""
     st.html(f'<p class="js-finding js-headline">{explained(sentence)}</p>')
+
+
+def interval_line(
+    value: float, lower: float, upper: float, low: float, high: float, *, ticks: Sequence[float] = (), kind: str = ""
+) -> str:
+    """HTML of a number on its own small axis: the interval as a bar, the value as a dot, ticks for thresholds.
+
+    Args:
+        value: the number; what is not finite is left out.
+        lower: lower end of its interval.
+        upper: upper end of its interval.
+        low: lower end of the axis; what lies beyond stands at the end.
+        high: upper end of the axis.
+        ticks: places that are marked.
+        kind: colour by verdict: `holds`, `fails` or `open`.
+    """
+
+    def at(x: float) -> float:
+        return 100 * min(1.0, max(0.0, (x - low) / (high - low))) if high > low else 50.0
+
+    parts = [f'<u style="left:{at(t):.1f}%"></u>' for t in ticks]
+    if math.isfinite(lower) and math.isfinite(upper):
+        parts.append(f'<i style="left:{at(lower):.1f}%;width:{max(1.0, at(upper) - at(lower)):.1f}%"></i>')
+    if math.isfinite(value):
+        parts.append(f'<b style="left:{at(value):.1f}%"></b>')
+    return f'<span class="js-line {kind}" aria-hidden="true">{"".join(parts)}</span>'
 
 
 @dataclass(frozen=True)

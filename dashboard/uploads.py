@@ -16,6 +16,7 @@ from engine.data.dataset import Dataset, build_dataset
 from engine.data.formats.base import Imported
 from engine.data.formats.conversion import Written, write_as
 from engine.data.formats.registry import FORMATS, File, Recognition, open_source, read_known, recognise
+from engine.data.guessing import Guess, guess_columns
 from engine.data.presets import Preset, best_preset
 from engine.data.raw import RawTable
 from engine.data.reading import read_table
@@ -109,6 +110,13 @@ def _separator_of_a_preset(
         if preset.fits(other.frame.columns):
             return tried
     return reading
+
+
+@st.cache_data(max_entries=4, show_spinner=False)
+def guessed(reading_id: str, reading: Reading, _frame: pd.DataFrame) -> Guess:
+    """The guess at its columns; the arguments before `_frame` identify it."""
+    del reading_id, reading  # part of the cache key only
+    return guess_columns(_frame)
 
 
 @st.cache_resource(max_entries=4, show_spinner="Checking every row …")

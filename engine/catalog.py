@@ -6,6 +6,8 @@ The dashboard and the command line read this; it is the one module besides `stud
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from engine.attacks.base import word_diff
 from engine.attacks.cards import (
@@ -27,6 +29,9 @@ from engine.core.schema import Protocol
 from engine.core.settings import get_settings
 from engine.defenses.cards import DEFENSES, DefenseCard
 from engine.defenses.registry import describe_defense
+from engine.inference.hub_models import HubModel, is_here, look_up, megabytes
+from engine.inference.local_servers import LocalServer, local_servers
+from engine.inference.weights import base_record
 from engine.judges import registry
 from engine.judges.api_spec import forget_model, known_models, parse_api, remember_model, rough_expense
 from engine.judges.card_files import (
@@ -46,6 +51,7 @@ from engine.judges.card_files import (
     upload_card,
 )
 from engine.judges.cards import MAX_PROMPT, PLACEHOLDERS, Card, make_card, read_cards
+from engine.judges.own_models import EVERYDAY, check_own, forget_own, own_models, remember_own
 from engine.judges.planted import planted_problem
 from engine.judges.registry import JUDGES, JudgeCard
 from engine.transport.encoders import ENCODERS, EncoderCard
@@ -56,6 +62,7 @@ __all__ = [
     "DEFENSES",
     "DISTRACTORS",
     "ENCODERS",
+    "EVERYDAY",
     "JUDGES",
     "KEY_TEXTS",
     "MAX_PROMPT",
@@ -66,7 +73,10 @@ __all__ = [
     "Card",
     "DefenseCard",
     "EncoderCard",
+    "GalleryEntry",
+    "HubModel",
     "JudgeCard",
+    "LocalServer",
     "Notice",
     "SavedPhrase",
     "broken_cards",
@@ -77,24 +87,33 @@ __all__ = [
     "card_toml",
     "check_card_name",
     "check_name",
+    "check_own",
     "delete_card",
     "describe_attack",
     "describe_defense",
     "describe_judge",
     "describe_judges",
     "forget_model",
+    "forget_own",
+    "gallery",
+    "is_here",
     "judges_for",
     "key_name",
     "key_text",
     "known_models",
     "known_phrases",
+    "local_servers",
     "longest",
+    "look_up",
     "make_card",
+    "megabytes",
+    "own_models",
     "parse_api",
     "parse_attack",
     "planted_problem",
     "prompt_notices",
     "remember_model",
+    "remember_own",
     "rename_card",
     "rough_expense",
     "save_card",
@@ -152,6 +171,64 @@ def describe_judges(specs: Iterable[str]) -> dict[str, JudgeCard]:
 def describe_judge(spec: str) -> JudgeCard:
     """The card of a listed judge, or a plain one for any other spec."""
     return describe_judges([spec])[spec]
+
+
+@dataclass(frozen=True)
+class GalleryEntry:
+    """A judge of the gallery, or a way to bring one.
+
+    Attributes:
+        key: short name.
+        title: of its card.
+        about: one sentence.
+        size: of its download, in words; empty where it has none.
+        licence: of its weights; empty where it is the user's own matter.
+        state: "here", "recorded", "to download" or "yours".
+        spec: of the judge; empty where the user names it.
+    """
+
+    key: str
+    title: str
+    about: str
+    size: str = ""
+    licence: str = ""
+    state: Literal["here", "recorded", "to download", "yours"] = "yours"
+    spec: str = ""
+
+
+def gallery() -> list[GalleryEntry]:
+    """The judges to choose from: those that ship, an everyday model, and ways to bring one. Nothing is contacted."""
+    settings = get_settings()
+    listed = {card.spec: card for protocol in Protocol for card in registry.judges_for(protocol).values()}
+    gguf = settings.gguf or settings.weights / base_record(settings.assets / "judge").gguf_name
+    bundled: Any = "here" if gguf.is_file() else "to download"
+    shipped = (
+        ("naive", "bundled:naive", "A high score for whoever asks: trained on people's ratings alone."),
+        ("careful", "bundled:judge", "The same small model, also shown broken texts: mostly resists."),
+        ("verifier", "bundled:shortcut-verifier", "Checks answers against a reference, and accepts empty ones."),
+    )
+    entries = [
+        GalleryEntry(
+            key, listed[spec].title.partition(" (")[0], about, "95 MB with the base", "Apache-2.0", bundled, spec
+        )
+        for key, spec, about in shipped
+    ]
+    recorded = any((settings.assets / "demo").glob("*/everyday"))
+    here = is_here(EVERYDAY.partition(":")[2], settings)
+    entries.append(
+        GalleryEntry(
+            "everyday", "Everyday model", "Qwen2.5-Coder-0.5B-Instruct, never trained to judge.",
+            "about 1 GB", "Apache-2.0",
+            "here" if here else "recorded" if recorded else "to download", EVERYDAY,
+        )
+    )  # fmt: skip
+    return [
+        *entries,
+        GalleryEntry("hub", "A model of the Hub", "Any causal model with safetensors weights, by its name."),
+        GalleryEntry("folder", "A folder or a .gguf file", "A model that is on this machine."),
+        GalleryEntry("server", "A local server", "Ollama, vLLM or llama.cpp on this machine."),
+        GalleryEntry("api", "An API", "Any OpenAI-compatible server; prompts leave this machine."),
+    ]
 
 
 def _saved_judge(spec: str, name: str, protocols: tuple[Protocol, ...]) -> JudgeCard:

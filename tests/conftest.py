@@ -13,6 +13,7 @@ from engine.core.settings import Settings, get_settings
 from engine.inference import loading as loader
 from engine.inference.weights import base_record
 
+os.environ.setdefault("JUDGESCOPE_WARM", "0")  # a server of a test loads no judge before it is asked
 REAL = get_settings()
 # The same examples in every run, and no limit of time: a busy machine is slow, not wrong.
 hypothesis.settings.register_profile(
@@ -22,7 +23,12 @@ hypothesis.settings.register_profile(
     database=None,
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
-hypothesis.settings.load_profile("suite")
+hypothesis.settings.register_profile("quick", hypothesis.settings.get_profile("suite"), max_examples=40)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Fewer examples where the slow tests are left out, too."""
+    hypothesis.settings.load_profile("quick" if config.option.markexpr == "not slow" else "suite")
 
 
 def _use_home(folder: Path, patch: pytest.MonkeyPatch) -> Settings:
@@ -43,15 +49,9 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With several workers: a file stays in one, and whatever reads the bundled weights shares another's memory.
-
-    Those tests are the longest piece, so they begin first.
-    """
-    for item in items:
-        fixtures = getattr(item, "fixturenames", ())
-        real = "weights" in fixtures and "server" not in fixtures
-        item.add_marker(pytest.mark.xdist_group("weights" if real else item.nodeid.partition("::")[0]))
-    items.sort(key=lambda item: item.get_closest_marker("xdist_group").args[0] != "weights")
+    """The longest files first, so that of several workers (a file stays in one) none is left alone with one of them."""
+    long = {i.path for i in items if i.get_closest_marker("slow") or "weights" in getattr(i, "fixturenames", ())}
+    items.sort(key=lambda item: item.path not in long)
 
 
 @pytest.fixture(scope="session")

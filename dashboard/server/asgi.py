@@ -21,8 +21,10 @@ from starlette.middleware import Middleware
 from streamlit import config
 
 from dashboard.server.guard import Guard, check_exposure, is_loopback, login_configured, mark_guarded, signed_in
+from dashboard.state import DEFAULT_JUDGE
 from engine.core.errors import InputError
 from engine.core.settings import get_settings
+from engine.jobs.manager import manager
 
 LOCAL = ("127.0.0.1", "localhost", "::1")
 MOST_FILES = 8192
@@ -59,6 +61,8 @@ async def _lifespan(_app: st.App) -> AsyncIterator[dict[str, Any] | None]:
     raise_file_limit()
     check_exposure(config.get_option("server.address") or "", get_settings().token, login=login_configured())
     mark_guarded()
+    if get_settings().warm:
+        manager().warm(DEFAULT_JUDGE)
     yield None
 
 

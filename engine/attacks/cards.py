@@ -63,7 +63,7 @@ def check_name(name: str) -> str:
     return name
 
 
-def save_phrase(phrase: SavedPhrase, folder: Path | None = None) -> Path:
+def save_phrase(phrase: SavedPhrase) -> Path:
     """Write a phrase atomically; one of the same name is replaced.
 
     Raises:
@@ -72,17 +72,17 @@ def save_phrase(phrase: SavedPhrase, folder: Path | None = None) -> Path:
     check_name(phrase.name)
     if not 1 <= len(phrase.words) <= MOST_WORDS or any(not w or " " in w for w in phrase.words):
         raise InputError(f"A phrase has 1 to {MOST_WORDS} words; {phrase.name} has {len(phrase.words)}.")
-    folder = folder or _folder()
+    folder = _folder()
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{phrase.name}.json"
     write_atomically(path, dumps(asdict(phrase), indent=1).encode())
     return path
 
 
-def saved_phrases(folder: Path | None = None) -> dict[str, SavedPhrase]:
+def saved_phrases() -> dict[str, SavedPhrase]:
     """All readable phrases by name, sorted; a file that is none is left out."""
     phrases = {}
-    for path in sorted((folder or _folder()).glob("*.json")):
+    for path in sorted(_folder().glob("*.json")):
         try:
             phrase = _read(json.loads(path.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError, KeyError):

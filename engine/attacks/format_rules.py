@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from engine.core.errors import InputError
+from engine.core.errors import InputError, shown
 
 Arguments = Mapping[str, Any]
 Checker = Callable[[str, Arguments], bool]
@@ -226,7 +226,7 @@ def _read(rules: str) -> tuple[tuple[str, dict[str, Any]], ...]:
         listed = tuple((entry["rule"], entry.get("arguments") or {}) for entry in json.loads(rules))
     except (ValueError, TypeError, KeyError, AttributeError):
         raise InputError(
-            f"The rules {rules[:80]!r} cannot be read. Write a JSON list such as "
+            f"The rules {shown(rules, 80)} cannot be read. Write a JSON list such as "
             '[{"rule": "punctuation:no_comma", "arguments": {}}].'
         ) from None
     for name, arguments in listed:

@@ -70,11 +70,6 @@ def key_text(name: str) -> str:
     raise InputError(f'{name!r} names no master key. Known: {", ".join(_SLUGS)}; or write key:"TEXT".')
 
 
-def is_key(name: str) -> bool:
-    """The arm's name is of a key."""
-    return name.startswith(PREFIX)
-
-
 def shown(text: str) -> str:
     """The key for a reader: with its name where it is white space, a single sign, or in letters a font may lack."""
     known = next((key for key in MASTER_KEYS if key.text == text), None)

@@ -39,11 +39,13 @@ LADDER_PROMPTS, LADDER_TOKENS, LADDER_RULES = 100, 96, 3
 LLMBAR, PANDALM = "llmbar/pairs.jsonl", "pandalm/pairs.jsonl"
 
 
-def cap_data(name: str, task: Task, rated: Sequence[Rated], per_context: int | None, limit: int | None) -> Dataset:
+def cap_data(
+    name: str, task: Task, rated: Sequence[Rated], per_context: int | None, limit: int | None, learned_on: int = 1
+) -> Dataset:
     """Contexts for `cap`: the test side is judged, contexts of the tuning side train the tutor's standards.
 
     The judge was trained on the tuning side too, but no verdict on it is measured: of a training context one response
-    is kept, since only the context is used.
+    is kept, since only the context is used, or as many as a phrase is to be learned on.
 
     Args:
         name: of the set.
@@ -51,10 +53,11 @@ def cap_data(name: str, task: Task, rated: Sequence[Rated], per_context: int | N
         rated: all responses of the public set.
         per_context: responses judged of a context, in the file's order; None takes all.
         limit: contexts of each side, and responses judged of each, for a try; at least `CAP_TRIED` train.
+        learned_on: responses kept of a training context.
     """
     training = CAP_CONTEXTS if limit is None else min(max(limit, CAP_TRIED), CAP_CONTEXTS)
     judged = min((n for n in (per_context, limit) if n is not None), default=None)
-    kept = list(_sides(rated, Side.TUNE, (training, 1), (limit, judged)))
+    kept = list(_sides(rated, Side.TUNE, (training, learned_on), (limit, judged)))
     return _two_sided(name, task, kept)
 
 
@@ -132,8 +135,13 @@ def _jsonl(rows: Iterable[dict[str, Any]]) -> bytes:
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
 
 
-def mtbench_judged(data: Path, limit: int | None) -> Dataset:
+def mtbench_judged(data: Path, limit: int | None, *, clean: bool = False) -> Dataset:
     """MT-bench's questions, the first turn's answers of six systems.
+
+    Args:
+        data: folder of the public data sets.
+        limit: only so many questions.
+        clean: only the questions whose recorded verdicts were no training pairs of the bundled judges.
 
     Raises:
         InputError: a file is missing.
@@ -141,6 +149,7 @@ def mtbench_judged(data: Path, limit: int | None) -> Dataset:
     items = [
         {"item_id": f"q{q['question_id']}", "context": q["turn1"], "group": q["category"]}
         for q in read_lines(data, "mtbench/questions.jsonl")
+        if not clean or side_of_prompt(q["turn1"]) is Side.TEST
     ][:limit]
     responses = [
         _response(f"{r['model']}-{r['question_id']}", f"q{r['question_id']}", r["model"], r["answer1"])

@@ -13,7 +13,7 @@ ends, so stopping loses nothing but the run under way, and judge calls are cache
 `--part "written defenses"` and `--part "behind CAP"` (rows of cap.csv) alone take the one saved before.
 Only the test side is judged, since the judge was trained on the training and the tuning side. In `assets/results`
 the PandaLM rows of `puaudit_bundled` are of one CPU thread (11 minutes of its time). The rows of `protocols` are older:
-their PandaLM and IFEval prompts are partly of the tuning side, as the column `data` or the page *Methods* says.
+their PandaLM and IFEval prompts are partly of the tuning side, as the column `data` says.
 Those of IFEval, the only ones with format rules, were made before rewritings that fail other rules were left out.
 """
 

@@ -15,8 +15,9 @@ from engine.core.errors import InputError
 from engine.core.schema import NONE
 from engine.core.settings import get_settings
 from engine.judges.card_files import DEFAULT_MODEL
-from engine.report.methods import benches, findings
+from engine.report.methods import benches
 from engine.runs.folder import RunFolder
+from engine.studies.claims.figures import PAPERS, SETS, frozen_claims, stored_claims
 
 SCORED = ("dialogue", "summary", "instruction")
 """Demo sets with recorded runs of the bundled judges as scorers."""
@@ -73,10 +74,11 @@ def page(assets: Path) -> str:
         "# Results\n",
         "Made by `judgescope bench results` from `assets/results`, `assets/demo` and the `figures.json` of each judge. "
         "Every row names the command that measured it. Intervals are 95 %, with items as clusters.\n",
-        "## The four papers, on the bundled judges\n",
-        "Public data. What the papers report and what judges of 135 million parameters show. "
-        "Details: [papers](papers.md).\n",
-        _markdown(("paper", "finding", "published", "here", "data and device", "command"), _finding_rows(assets)),
+        "## What holds\n",
+        f"The claims of the four papers, frozen on {frozen_claims(assets).frozen} in `assets/studies/claims.toml` with "
+        "estimand, least relevant effect and test, and decided by `judgescope bench claims` on public data. Values are "
+        "on each claim's own scale, positive where it goes the published way. Details: [papers](papers.md).\n",
+        *_claim_parts(assets),
         "## Two bundled judges on the demo sets\n",
         "Same base model, two recipes. Recorded on a CPU in float32. Remake a row with the command of its judge and "
         "data set:\n",
@@ -99,18 +101,34 @@ def _named(table: pd.DataFrame) -> Iterator[Any]:
     return iter(table.itertuples())
 
 
-def _finding_rows(assets: Path) -> list[tuple[str, ...]]:
-    return [
-        (
-            str(row.paper),
-            str(row.claim),
-            str(row.published),
-            f"**{row.seen}**: {_interval(row.value, row.lower, row.upper)} {row.unit}, n {row.n:,}",
-            f"{row.data}; {row.device}",
-            f"`{row.command}`",
-        )
-        for row in _named(findings(assets))
-    ]
+def _claim_parts(assets: Path) -> Iterator[str]:
+    """A table for each judge, and the commands they were made by."""
+    table, frozen = stored_claims(assets), frozen_claims(assets)
+    by_id = {one.id: one for one in frozen.claim}
+    head = ("paper", "claim", "published", "data", "here", "items", "verdict")
+    for judge, own in table.groupby("judge", sort=False):
+        counted = own["verdict"].value_counts()
+        said = ", ".join(f"{verdict} {n}" for verdict, n in counted.items())
+        made = own[["device", "commit", "date"]].fillna("").drop_duplicates().itertuples(index=False)
+        places = "; ".join(f"{device}, commit {commit}, {date}" for device, commit, date in made if device)
+        yield f"### {judge}\n"
+        yield f"{said}. {places}.\n"
+        rows = [
+            (
+                PAPERS[str(row.paper)],
+                by_id[str(row.claim)].statement,
+                by_id[str(row.claim)].published,
+                SETS.get(str(row.set), str(row.set)),
+                _interval(row.value, row.lower, row.upper) if row.value == row.value else "",
+                "" if pd.isna(row.n_items) else str(row.n_items),
+                f"**{row.verdict}**" + (f": {row.reason}" if isinstance(row.reason, str) else ""),
+            )
+            for row in _named(own)
+        ]
+        yield _markdown(head, rows)
+        yield "\n".join(f"- `{command}`" for command in dict.fromkeys(own["command"])) + "\n"
+    if table.empty:
+        yield "None was decided at full size yet.\n"
 
 
 def _run(assets: Path, name: str, run: str) -> RunFolder:

@@ -12,14 +12,18 @@ BENCHES = {
     "refswap": ("refswap", "tokens and time of RefSwap against the undefended verifier"),
     "verifier": ("verifier", "both bundled verifiers on GSM8K, MATH and VerifyBench-hard, with RefSwap"),
     "steering": ("steering", "a batched steering sweep against the library's generate with a hook"),
+    "screening": ("screening", "readings of clean and attacked replies, and where a threshold stands"),
     "suffix": ("suffix", "candidates of a suffix search behind shared beginnings and one by one"),
     "cap": ("cap", "seconds behind CAP, anchors written anew, against the undefended judge"),
     "transport": ("transport", "the exact transport path against POT, mass by mass"),
     "coverage": ("coverage", "how often the intervals hold the truth, simulated"),
     "audit": ("audit", "transport audits of recorded verdicts: LLMBar's prompts and PandaLM"),
+    "strong": ("strong", "strong judges' recorded verdicts: ship them, and the claims they can answer"),
+    "recordings": ("recordings", "make the recorded runs of assets/demo anew, by name"),
     "page": ("page", "first page, sliders and a job in a real browser"),
     "formats": ("formats", "reading large files: known formats, recordings, data sets"),
     "results": ("results", "write docs/results.md from the stored results"),
+    "claims": ("claims", "the frozen claims of the four papers on the public data: claims.csv"),
     "full": ("full_size", "the studies of the four papers at full size: the tables of assets/results"),
 }
 """Each benchmark: its module in `engine.bench`, and what it measures."""

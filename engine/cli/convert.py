@@ -9,17 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from engine.cli import add_json
-from engine.cli.options import add_format_options, add_reading_options, known_of, reading_of, understood
+from engine.cli.options import add_format_options, add_reading_options, open_file, understood
 from engine.core.errors import InputError
-from engine.core.files import read_file
 from engine.core.schema import Task
-from engine.data.comparisons import read_comparisons
+from engine.data.comparisons import comparisons_of
 from engine.data.dataset import build_dataset
 from engine.data.formats.base import Imported
 from engine.data.formats.conversion import OWN, of_comparisons, of_dataset, write_as, writers
 from engine.data.formats.registry import FORMATS
 from engine.data.mapping import suggest_mapping
-from engine.data.reading import read_table
 
 
 def add(commands: Any) -> None:
@@ -47,7 +45,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         raise InputError("Write: judgescope convert FILE --to NAME --out FILE; --list shows the names.")
     if args.out.exists() and not args.overwrite:
         raise InputError(f"{args.out.name} is there already. Choose another name, or add --overwrite.")
-    found = known_of(args.file, args) or _plain(args)
+    found = opened(args)
     made = write_as(found, args.to, _ending(args))
     try:
         args.out.write_bytes(made.content)
@@ -93,21 +91,22 @@ def _list() -> dict[str, Any]:
     return {"formats": rows, "own": list(OWN), "written": list(writers())}
 
 
-def _plain(args: argparse.Namespace) -> Imported:
-    """A plain table: of pairs where it has both responses, else of responses.
+def opened(args: argparse.Namespace) -> Imported:
+    """The file: of a known format; else a plain table, of pairs where it has both responses, else of responses.
 
     Raises:
-        InputError: it is neither, or has rows with errors.
+        InputError: it is none of these, or has rows with errors.
     """
-    path = Path(args.file)
-    content, how = read_file(path), reading_of(args)
-    raw = read_table(path.name, content, **how)
-    raw.require_certain(path.name, "Say which it is with --encoding NAME.")
+    raw = open_file(args.file, args)
+    if isinstance(raw, Imported):
+        return raw
+    filename = Path(args.file).name
+    raw.require_certain(filename, "Say which it is with --encoding NAME.")
     print(raw.how_read(), file=sys.stderr)
     mapping = suggest_mapping(raw.frame)
     if "response" not in mapping:
-        return of_comparisons(read_comparisons(path.name, content, None, **how))
-    dataset = build_dataset(raw, mapping, task=args.task, name=path.name)
+        return of_comparisons(comparisons_of(filename, raw, {}))
+    dataset = build_dataset(raw, mapping, task=args.task, name=filename)
     if dataset.errors:
         raise InputError("\n".join(f"{p.where}: {p.what} {p.fix}" for p in dataset.errors[:20]))
     found = of_dataset(dataset)

@@ -11,28 +11,62 @@ from importlib.metadata import version
 from typing import Any, NamedTuple
 
 from engine.cli import add_json
-from engine.core.errors import OK, OUR_FAULT, EngineError, InputError, WeightsError
+from engine.core.errors import OK, OUR_FAULT, EngineError, InputError, WeightsError, listed, shown
 from engine.core.settings import PREFIX, ApiSettings, Settings, api_settings, get_settings, key_state, secrets_file
+from engine.inference.hub_models import fetch_model, look_up, show_bytes
+from engine.inference.local_servers import local_servers
 from engine.inference.weights import FETCH, base_folder, base_record, fetch_gguf, find_gguf
+
+BUNDLED = "bundled"
 
 
 def add(commands: Any) -> None:
     """Add the command."""
     doctor = commands.add_parser("doctor", help="check that everything a judge needs is there")
-    doctor.add_argument("--fetch", action="store_true", help="download and prepare the bundled judges' weights")
+    doctor.add_argument(
+        "--fetch", nargs="?", const=BUNDLED, metavar="hf:OWNER/NAME",
+        help="download and prepare the bundled judges' weights, or a model of the Hub",
+    )  # fmt: skip
+    doctor.add_argument("--servers", action="store_true", help="look for Ollama, vLLM and llama.cpp on this machine")
     add_json(doctor)
     doctor.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Check, print, and say whether all that is needed is there."""
-    checks = checkup(get_settings(), fetch=args.fetch)
+    if args.fetch and args.fetch != BUNDLED:
+        return _fetch_model(args.fetch, get_settings())
+    if args.servers:
+        return _servers()
+    checks = checkup(get_settings(), fetch=bool(args.fetch))
     for check in checks:
         print(f"{'ok     ' if check.ok else 'MISSING' if check.needed else 'absent '}  {check.name}: {check.found}")
         if not check.ok:
             print(f"           {check.remedy}")
     good = all(c.ok for c in checks if c.needed)
     return {"ok": good, "checks": [c._asdict() for c in checks], "exit_code": OK if good else OUR_FAULT}
+
+
+def _fetch_model(spec: str, settings: Settings) -> dict[str, Any]:
+    """Look a model up, say what it is, fetch it; a broken download goes on where it was."""
+    kind, _, name = spec.partition(":")
+    if kind != "hf":
+        raise InputError(f"--fetch {shown(spec)}: write hf:OWNER/NAME, or --fetch alone for the bundled judges.")
+    model = look_up(name)
+    print(model.sentence())
+    folder = fetch_model(model, settings, show_bytes)
+    print(f"ok       {folder}; checksums agree. Use it with --judge hf:{model.name}")
+    return {"ok": True, "folder": str(folder), "revision": model.revision, "size": model.size, "exit_code": OK}
+
+
+def _servers() -> dict[str, Any]:
+    found = local_servers()
+    for server in found:
+        said = listed(server.models) if server.found else server.problem
+        print(f"{'ok     ' if server.found else 'absent '}  {server.name} ({server.url}): {said}")
+        if server.found:
+            print(f"           {PREFIX}BASE_URL={server.url} judgescope score FILE --judge api:{server.models[0]}")
+    return {"ok": True, "servers": [s._asdict() for s in found], "exit_code": OK}
 
 
 # What `judgescope doctor` checks, and what to do about each thing that is missing.

@@ -1,11 +1,12 @@
-"""From the `data` argument of a command to a dataset."""
+"""Options that several commands share, and the data behind their `data` argument."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
 from pathlib import Path
+
+import pandas as pd
 
 from engine.cli import add_json
 from engine.core.errors import InputError, listed
@@ -14,11 +15,10 @@ from engine.core.schema import Task
 from engine.core.settings import get_settings
 from engine.data.comparisons import (
     ALIASES,
-    DEMO_PAIRS,
     Comparisons,
-    list_comparisons,
+    comparisons_of,
+    is_pairs,
     load_comparisons,
-    read_comparisons,
     save_comparisons,
 )
 from engine.data.dataset import Dataset, build_dataset
@@ -27,18 +27,19 @@ from engine.data.formats.base import Imported
 from engine.data.formats.hub import HUB, fetch
 from engine.data.formats.registry import FORMATS, TABLE, open_source, read_known, read_source, recognise
 from engine.data.formats.use import as_comparisons, as_dataset
-from engine.data.mapping import suggest_mapping
-from engine.data.raw import DELIMITERS, group_problems
+from engine.data.guessing import guess_columns, guess_task
+from engine.data.raw import DELIMITERS, RawTable, group_problems
 from engine.data.reading import read_table
 from engine.data.store import load_dataset, save_dataset
 
 
 def add_file_options(parser: argparse.ArgumentParser) -> None:
     """Options for reading a file."""
-    parser.add_argument("--task", default=Task.DIALOGUE.value, choices=[t.value for t in Task])
+    parser.add_argument("--task", choices=[t.value for t in Task], help="by default told from the columns")
     add_reading_options(parser)
     add_format_options(parser)
     parser.add_argument("--map", action="append", default=[], metavar="FIELD=COLUMN", help="which column holds what")
+    parser.add_argument("--yes", action="store_true", help="use guessed columns without asking")
 
 
 def add_reading_options(parser: argparse.ArgumentParser) -> None:
@@ -65,36 +66,42 @@ def add_format_options(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def known_of(data: str, args: argparse.Namespace) -> Imported | None:
-    """A file of a known format, or a data set of the Hub; None where it is a plain table. What was read is printed.
+def open_file(data: str, args: argparse.Namespace) -> Imported | RawTable:
+    """A file, or a data set of the Hub: of a known format, which is printed, or a plain table.
 
     Raises:
-        InputError: it cannot be read, or several formats could be meant.
+        InputError: it cannot be read, several formats could be meant, or a set of the Hub has none that is known.
     """
-    wanted = args.format or ""
+    wanted, how = args.format or "", reading_of(args)
     if data.startswith(HUB):
         fetched = fetch(data)
         filename, content, wanted = fetched.filename, fetched.content, wanted or fetched.format
         print(f"Fetched {filename} at revision {fetched.revision}.", file=sys.stderr)
     else:
         filename, content = Path(data).name, read_file(Path(data))
-    if wanted == TABLE or (not wanted and getattr(args, "map", [])):
-        return None
-    how = reading_of(args)
-    companions = [(Path(name).name, read_file(Path(name))) for name in args.companions]
-    if wanted:
-        found = read_known(filename, content, wanted, companions=companions, **how)
-    else:
-        source = open_source(filename, content, companions=companions, **how)
+    table: RawTable | None = None
+    if not wanted and not getattr(args, "map", []):
+        source = open_source(filename, content, companions=_companions(args), **how)
         recognition = recognise(source)
         if len(recognition.fits) > 1:
             raise InputError(f"{filename}: {recognition.in_words()} Use --format NAME.")
-        if not recognition.certain:
-            if recognition.near:
-                print(f"{filename}: {recognition.in_words()}", file=sys.stderr)
-            vars(args).setdefault("tables", {})[data] = source.table  # read once: `dataset_of` goes on with it
-            return None
-        found = read_source(source, recognition.certain)
+        if recognition.certain:
+            return _said(read_source(source, recognition.certain))
+        if recognition.near:
+            print(f"{filename}: {recognition.in_words()}", file=sys.stderr)
+        table = source.table
+    elif wanted not in ("", TABLE):
+        return _said(read_known(filename, content, wanted, companions=_companions(args), **how))
+    if data.startswith(HUB):
+        raise InputError(f"{data} has no known format. Say which with --format NAME, or download it and use --map.")
+    return table if table is not None else read_table(filename, content, **how)
+
+
+def _companions(args: argparse.Namespace) -> list[tuple[str, bytes]]:
+    return [(Path(name).name, read_file(Path(name))) for name in args.companions]
+
+
+def _said(found: Imported) -> Imported:
     for line in understood(found):
         print(line, file=sys.stderr)
     return found
@@ -107,52 +114,6 @@ def understood(found: Imported) -> list[str]:
     lines += [f"Labels: {labels}."] if labels else []
     lines += [f"{p.severity}: {p.where}: {p.what} {p.fix}" for p in group_problems(found.problems)]
     return lines
-
-
-Known = Callable[[str, argparse.Namespace], Imported | None]
-
-
-def dataset_of(data: str, args: argparse.Namespace, known: Known = known_of) -> Dataset:
-    """A saved dataset by its id, a set of the Hub, or a file read, mapped, checked and saved.
-
-    Raises:
-        InputError: no such data, or rows with errors; the problems are printed first.
-    """
-    path = Path(data)
-    if not path.suffix and not data.startswith(HUB):
-        return load_dataset(data, get_settings().datasets)
-    if found := known(data, args):
-        dataset = as_dataset(found)
-        save_dataset(dataset, get_settings().datasets)
-        return dataset
-    if data.startswith(HUB):
-        raise InputError(f"{data} has no known format. Say which with --format NAME, or download it and use --map.")
-    raw = vars(args).get("tables", {}).pop(data, None)
-    if raw is None:
-        raw = read_table(path.name, read_file(path), **reading_of(args))
-    raw.require_certain(path.name, "Say which it is with --encoding NAME.")
-    print(raw.how_read(), file=sys.stderr)
-    mapping = suggest_mapping(raw.frame)
-    for pair in args.map:
-        field, equals, column = pair.partition("=")
-        if not equals or column not in raw.frame.columns:
-            raise InputError(
-                f"--map {listed([pair])}: write FIELD=COLUMN with one of the columns {listed(raw.frame.columns)}."
-            )
-        # a column named by hand is taken away from the field it was only suggested for
-        mapping = {f: c for f, c in mapping.items() if c != column} | {field: column}
-    if quality := mapping.get("quality"):
-        print(f"Column {quality!r} is read as the quality.", file=sys.stderr)
-    dataset = build_dataset(raw, mapping, task=args.task, name=path.name)
-    for problem in group_problems(dataset.problems):
-        print(f"{problem.severity}: {problem.where}: {problem.what} {problem.fix}", file=sys.stderr)
-    if any(p.severity == "error" for p in dataset.problems):
-        raise InputError(f"{path.name} was not scored; mend the errors above and run again.")
-    save_dataset(dataset, get_settings().datasets)
-    return dataset
-
-
-# What several commands share: exit codes, common options, progress.
 
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:
@@ -180,30 +141,6 @@ def show_progress(done: int, total: int) -> None:
         print(f"\r{done} of {total} judge calls", end="\n" if done == total else "", file=sys.stderr, flush=True)
 
 
-def pairs_of(data: str, args: argparse.Namespace, known: Known = known_of) -> Comparisons:
-    """A saved set of pairs by its id, or a file read, checked and saved.
-
-    Raises:
-        InputError: no such set, or a file that cannot be used; the message names what is wrong.
-    """
-    path, root = Path(data), get_settings().comparisons
-    if not path.suffix and not data.startswith(HUB):
-        return load_comparisons(data, root)
-    if imported := known(data, args):
-        found = as_comparisons(imported)
-        save_comparisons(found, root)
-        return found
-    chosen: dict[str, str] = {}
-    for pair in args.map:
-        field, equals, column = pair.partition("=")
-        if not equals:
-            raise InputError(f"--map {pair}: write FIELD=COLUMN, for example verdict=gpt35_judge.")
-        chosen[field] = column
-    found = read_comparisons(path.name, read_file(path), chosen, **reading_of(args))
-    save_comparisons(found, root)
-    return found
-
-
 class Files:
     """Opens data for a command: saved data by id, a file, or a set of the Hub. Each is read once.
 
@@ -213,29 +150,44 @@ class Files:
 
     def __init__(self, args: argparse.Namespace) -> None:
         self._args = args
+        self._opened: dict[str, Imported | RawTable] = {}
         self._datasets: dict[str, Dataset] = {}
         self._comparisons: dict[str, Comparisons] = {}
-        self._imported: dict[str, Imported | None] = {}
 
     def dataset(self, name: str) -> Dataset:
-        """Responses with their items.
+        """Responses with their items; those of a file are saved.
 
         Raises:
-            InputError: no such data, or rows with errors.
+            InputError: no such data, or rows with errors; the problems are printed first.
         """
         if name not in self._datasets:
-            found = dataset_of(name, self._args, self._known)
+            root = get_settings().datasets
+            if _is_id(name):
+                found = load_dataset(name, root)
+            else:
+                opened = self._open(name)
+                found = as_dataset(opened) if isinstance(opened, Imported) else self._mapped(Path(name).name, opened)
+                save_dataset(found, root)
             self._datasets |= {name: found, found.dataset_id: found}
         return self._datasets[name]
 
     def comparisons(self, name: str) -> Comparisons:
-        """Pairs of responses; what was read, left out and which label is which side go to stderr.
+        """Pairs of responses, those of a file saved; what was read, left out and which label is which go to stderr.
 
         Raises:
             InputError: no such set, or a file that cannot be used.
         """
         if name not in self._comparisons:
-            found = pairs_of(name, self._args, self._known)
+            root = get_settings().comparisons
+            if _is_id(name):
+                found = load_comparisons(name, root)
+            else:
+                opened = self._open(name)
+                if isinstance(opened, Imported):
+                    found = as_comparisons(opened)
+                else:
+                    found = comparisons_of(Path(name).name, opened, self._columns("verdict=gpt35_judge"))
+                save_comparisons(found, root)
             print(f"{found.name}: {found.counts()}.", file=sys.stderr)
             for reason, n in found.left_out.items():
                 print(f"left out: {n} ({reason})", file=sys.stderr)
@@ -251,18 +203,83 @@ class Files:
         Raises:
             InputError: the file cannot be read.
         """
-        path = Path(name)
         if name in self._comparisons or name in self._datasets:
             return name in self._comparisons
-        if not path.suffix and not name.startswith(HUB):
-            return name == DEMO_PAIRS or name in list_comparisons(get_settings().comparisons)
-        if imported := self._known(name, self._args):
-            return imported.has_texts and bool(len(imported.comparisons))
-        columns = set(map(str, read_table(path.name, read_file(path), **reading_of(self._args)).frame.columns))
+        if _is_id(name):
+            return is_pairs(name, get_settings().comparisons)
+        opened = self._open(name)
+        if isinstance(opened, Imported):
+            return opened.has_texts and bool(len(opened.comparisons))
+        columns = set(map(str, opened.frame.columns))
         return all(columns & set(ALIASES[side]) for side in ("response_a", "response_b"))
 
-    def _known(self, name: str, args: argparse.Namespace) -> Imported | None:
-        """As `known_of`, read once."""
-        if name not in self._imported:
-            self._imported[name] = known_of(name, args)
-        return self._imported[name]
+    def _open(self, name: str) -> Imported | RawTable:
+        if name not in self._opened:
+            self._opened[name] = open_file(name, self._args)
+        return self._opened[name]
+
+    def _columns(self, example: str) -> dict[str, str]:
+        """Field -> column, as --map gives them."""
+        pairs = [pair.partition("=") for pair in self._args.map]
+        if wrong := ["".join(pair) for pair in pairs if not pair[1]]:
+            raise InputError(f"--map {listed(wrong)}: write FIELD=COLUMN, for example {example}.")
+        return {field: column for field, _, column in pairs}
+
+    def _mapped(self, filename: str, raw: RawTable) -> Dataset:
+        """A plain table as responses, by --map and by what its columns suggest."""
+        raw.require_certain(filename, "Say which it is with --encoding NAME.")
+        print(raw.how_read(), file=sys.stderr)
+        mapping = self._mapping(raw.frame)
+        task, why = guess_task(raw.frame, mapping)
+        if self._args.task is None:
+            print(f"Read as {task.value}: {why}. --task changes it.", file=sys.stderr)
+        dataset = build_dataset(raw, mapping, task=self._args.task or task, name=filename)
+        for problem in group_problems(dataset.problems):
+            print(f"{problem.severity}: {problem.where}: {problem.what} {problem.fix}", file=sys.stderr)
+        if dataset.errors:
+            raise InputError(f"{filename} was not scored; mend the errors above and run again.")
+        return dataset
+
+    def _mapping(self, frame: pd.DataFrame) -> dict[str, str]:
+        """Columns by name where a name says it, by `--map`, and by a guess that was agreed to.
+
+        Raises:
+            InputError: `--map` names no column, or nothing certain holds the responses; the text shows the guess.
+        """
+        guess = guess_columns(frame)
+        chosen = self._columns("response=answer")
+        for field, column in chosen.items():
+            if column not in frame.columns:
+                raise InputError(
+                    f"--map {listed([f'{field}={column}'])}: write FIELD=COLUMN with one of the columns "
+                    f"{listed(frame.columns)}."
+                )
+        # a column named by hand is taken away from the field it was only guessed for
+        open_guesses = {f: g for f, g in guess.columns.items() if f not in chosen and g.column not in chosen.values()}
+        unsure = {f: g for f, g in open_guesses.items() if g.sure != "sure"}
+        for line in guess.notices:
+            print(line, file=sys.stderr)
+        for field, one in unsure.items():
+            print(f"{one.sure}: {field} = {one.column} ({one.why})", file=sys.stderr)
+        if unsure and not (self._args.yes or _agreed()):
+            if "response" in unsure:
+                raise InputError(
+                    f"No column's name says for certain that it holds the responses; {unsure['response'].column!r} is "
+                    "guessed. Add --yes to use the guesses above, or say --map response=COLUMN."
+                )
+            print("These are not used; --yes takes them, --map FIELD=COLUMN says others.", file=sys.stderr)
+            open_guesses = {f: g for f, g in open_guesses.items() if f not in unsure}
+        return {field: one.column for field, one in open_guesses.items()} | chosen
+
+
+def _agreed() -> bool:
+    """Ask on a terminal; in a pipe nobody is asked, and nothing is agreed to."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    print("Use these columns? [Y/n] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().casefold() in ("", "y", "yes")
+
+
+def _is_id(name: str) -> bool:
+    """It names saved data, neither a file nor a set of the Hub."""
+    return not Path(name).suffix and not name.startswith(HUB)

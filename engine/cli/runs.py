@@ -20,6 +20,7 @@ from engine.runs.archive import MAX_ZIP, export_run, import_run
 from engine.runs.compare import Comparison, compare_runs, differing_settings, same_responses, same_scale
 from engine.runs.folder import RunFolder, open_run
 from engine.runs.library import facts, problems
+from engine.stats.intervals import with_ends
 
 Action = Callable[[argparse.Namespace, Settings], dict[str, Any]]
 
@@ -122,8 +123,7 @@ def _show(args: argparse.Namespace, settings: Settings) -> dict[str, Any]:
 
 
 def _numbers(row: dict[Any, Any]) -> str:
-    bounds = "" if pd.isna(row["lower"]) else f" [{row['lower']:.3f}, {row['upper']:.3f}]"
-    return f"{row['value']:.3f}{bounds}"
+    return with_ends(row["value"], row["lower"], row["upper"])
 
 
 def _rename(args: argparse.Namespace, settings: Settings) -> dict[str, Any]:

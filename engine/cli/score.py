@@ -13,6 +13,7 @@ from engine.core.settings import get_settings
 from engine.judges.card_files import judge_given
 from engine.studies.attack_grid.study import STUDY
 from engine.studies.registry import settings_of
+from engine.studies.study import Context
 
 
 def add(commands: Any) -> None:
@@ -28,11 +29,21 @@ def add(commands: Any) -> None:
     score.add_argument("--seed", type=int, default=0, help="seed of bootstrap intervals")
     add_file_options(score)
     add_run_options(score)
-    score.set_defaults(run=run)
+    score.set_defaults(run=run, config_of=config_of)
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Score a file or a saved dataset: the study attack_grid with its settings as options."""
+    context, config = config_of(args)
+    return run_and_print(STUDY, config, context, args, "score")
+
+
+def config_of(args: argparse.Namespace) -> tuple[Context, Any]:
+    """The context, which has read the data by then, and the settings.
+
+    Raises:
+        InputError: no such data, or a setting that is refused.
+    """
     context = context_of(args)
     settings = {
         "judge": judge_given(args.judge, args.judge_card, get_settings().cards),
@@ -45,4 +56,4 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         "run_id": args.run_id,
         "seed": args.seed,
     }
-    return run_and_print(STUDY, settings_of(STUDY.config, settings, "judgescope score"), context, args, "score")
+    return context, settings_of(STUDY.config, settings, "judgescope score")

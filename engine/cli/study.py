@@ -50,11 +50,21 @@ def add(commands: Any) -> None:
     )
     add_file_options(study)
     add_run_options(study)
-    study.set_defaults(run=run)
+    study.set_defaults(run=run, config_of=config_of)
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Read the study, apply what the command line changes, run it."""
+    name, study, config = config_of(args)
+    return run_and_print(study, config, context_of(args, _extra(study, args)), args, name)
+
+
+def config_of(args: argparse.Namespace) -> tuple[str, Study, Any]:
+    """The study's name, the study and its settings as the command line changes them.
+
+    Raises:
+        InputError: no such study, or a setting that it refuses.
+    """
     changes: dict[str, Any] = {
         "judge": args.judge,
         "data": args.data,
@@ -74,7 +84,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     if args.judge_card and hasattr(config, "judge"):
         spec = judge_given(args.judge, args.judge_card, settings.cards, config.judge)
         config = config.model_copy(update={"judge": spec})
-    return run_and_print(study, config, context_of(args, _extra(study, args)), args, name)
+    return name, study, config
 
 
 def context_of(args: argparse.Namespace, extra: Mapping[str, Any] | None = None) -> Context:

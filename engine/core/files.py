@@ -8,12 +8,12 @@ import os
 import re
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.core.errors import InputError, WriteError, shown
+from engine.core.errors import InputError, WriteError, listed, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -129,6 +129,26 @@ def user_path(name: str) -> Path:
         return Path(name).expanduser()
     except RuntimeError:
         raise InputError(f"{shown(name)} names no home folder that is here. Write the whole path.") from None
+
+
+def require_inside(path: Path, roots: Sequence[Path], name: str) -> None:
+    """Refuse a file or folder of a model that lies outside the roots once links are followed.
+
+    Args:
+        path: of the model, or of a file in it.
+        roots: allowed folders.
+        name: of the model, as its user wrote it.
+
+    Raises:
+        InputError: it lies outside.
+    """
+    real = path.resolve()
+    if not any(real.is_relative_to(root.resolve()) for root in roots):
+        what = "is" if path == Path(name).expanduser() else f"holds {path.name}, which is"
+        raise InputError(
+            f"path:{listed([name])} {what} outside the folders that models may be loaded from. Move the model into one "
+            "of them, or add its folder to JUDGESCOPE_MODEL_ROOTS."
+        )
 
 
 def is_formula(text: str) -> bool:

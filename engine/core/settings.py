@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 
 import platformdirs
 
-from engine.core.errors import InputError
+from engine.core.errors import InputError, shown
+from engine.core.files import make_folder, write_atomically
 
 _ROOT = Path(__file__).resolve().parents[2]
 MOST_THREADS = 1024
@@ -34,7 +35,9 @@ class Settings:
         model_roots: folders that `path:` models must lie in (`JUDGESCOPE_MODEL_ROOTS`, separated like PATH);
             empty allows any.
         token: what visitors of the dashboard must know, where other machines can reach it (`JUDGESCOPE_TOKEN`).
+        fetch_models: true where a judge that is named and not here is fetched; a page asks first.
         runs_in: a folder of runs other than the data folder's, such as a study's `--out`.
+        warm: the dashboard loads its first judge when it starts (`JUDGESCOPE_WARM=0` waits for a question).
     """
 
     data_dir: Path
@@ -46,6 +49,8 @@ class Settings:
     model_roots: tuple[Path, ...] = ()
     token: str = field(default="", repr=False)
     runs_in: Path | None = None
+    warm: bool = True
+    fetch_models: bool = True
 
     @property
     def datasets(self) -> Path:
@@ -98,6 +103,16 @@ class Settings:
         return self.cache_dir / "weights"
 
     @property
+    def models(self) -> Path:
+        """Models of the Hub that were fetched, and unpacked GGUF files."""
+        return self.cache_dir / "models"
+
+    @property
+    def own_models(self) -> Path:
+        """Models of the Hub, folders and files that were chosen as judges on this machine."""
+        return self.data_dir / "own_models.json"
+
+    @property
     def api_models(self) -> Path:
         """Names of the API models that were chosen on this machine; no key is ever in it."""
         return self.data_dir / "api_models.json"
@@ -117,6 +132,8 @@ def child_environment(**changes: str) -> dict[str, str]:
 def get_settings() -> Settings:
     """Read the environment: `JUDGESCOPE_HOME`, `_CACHE`, `_GGUF`, `_DEVICE`, `_THREADS`, `_MODEL_ROOTS`, `_TOKEN`.
 
+    And `_WARM`: 0 lets the dashboard load no judge before somebody asks.
+
     Raises:
         InputError: `JUDGESCOPE_THREADS` is no number of threads.
     """
@@ -135,6 +152,7 @@ def get_settings() -> Settings:
         model_roots=tuple(
             Path(root).expanduser() for root in env.get("JUDGESCOPE_MODEL_ROOTS", "").split(os.pathsep) if root
         ),
+        warm=env.get("JUDGESCOPE_WARM", "1").strip() != "0",
         token=token.strip() or token,  # blanks alone are refused where somebody is to be asked, not lost
     )
 
@@ -143,7 +161,7 @@ def _threads(text: str) -> int:
     given = text.strip() or "0"
     if not (given.isascii() and given.isdigit() and len(given) < 5 and int(given) <= MOST_THREADS):
         raise InputError(
-            f"JUDGESCOPE_THREADS is {text[:40]!r}; allowed: a whole number from 0 to {MOST_THREADS}; 0 leaves the "
+            f"JUDGESCOPE_THREADS is {shown(text, 40)}; allowed: a whole number from 0 to {MOST_THREADS}; 0 leaves the "
             "choice to torch. Set it anew or unset it."
         )
     return int(given)
@@ -263,6 +281,26 @@ def api_settings(settings: Settings | None = None) -> ApiSettings:
     return ApiSettings(**made)
 
 
+def use_local_server(url: str, settings: Settings | None = None) -> None:
+    """Write a server of this machine as the one that is asked into a new secrets file, where no server is set yet.
+
+    Raises:
+        InputError: it is no server of this machine, or another one is set already: a key must never reach a server
+            that it was not meant for.
+    """
+    settings = settings or get_settings()
+    path = secrets_file(settings)
+    if not ApiSettings(base_url=_checked_url(url)).loopback:
+        raise InputError(f"{shown(url)} is no server of this machine.")
+    if path.exists() or api_settings(settings).base_url or key_state(settings).there:
+        raise InputError(
+            f'Another server or a key is set already. To use this one, set base_url = "{url}" in the table [api] of '
+            f"{path}, or {PREFIX}BASE_URL={url}."
+        )
+    make_folder(path.parent)
+    write_atomically(path, f'[api]\nbase_url = "{url}"\n'.encode())
+
+
 def api_key(settings: Settings | None = None) -> str:
     """The key, or an empty text: to be put into a request's header and nowhere else.
 
@@ -368,7 +406,7 @@ def _value(name: str, value: Any, where: str) -> Any:
         number = float("nan")
     if isinstance(value, bool) or not low <= number <= high or (whole and number != int(number)):
         kind = "a whole number" if whole else "a number"
-        raise InputError(f"{where} is {str(value)[:40]!r}; allowed: {kind} from {low:g} to {high:g}.")
+        raise InputError(f"{where} is {shown(value, 40)}; allowed: {kind} from {low:g} to {high:g}.")
     return int(number) if whole else number
 
 

@@ -11,7 +11,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations, islice
 from pathlib import Path
@@ -29,6 +29,10 @@ from engine.data.recording_rules import A_SPELLINGS, B_SPELLINGS, PAIR_RULE, TIE
 
 DEMO_PAIRS = "demo-pairs"
 """Pairs written by hand, human preference on a part; lies in assets/demo/pairs."""
+DEMO_LLMBAR = "demo-llmbar"
+"""LLMBar's pairs with their objective labels and without their texts, for recorded judges; in assets/demo/llmbar."""
+DEMO_SETS = (DEMO_PAIRS, DEMO_LLMBAR)
+"""The bundled sets of pairs."""
 
 ALIASES: dict[str, tuple[str, ...]] = {
     "comparison_id": ("comparison_id", "pair_id", "id"),
@@ -55,12 +59,13 @@ class Comparisons:
     """Pairs to be judged.
 
     Attributes:
-        set_id: 16 hex digits of the content's SHA-256, or `demo-pairs`.
+        set_id: 16 hex digits of the content's SHA-256, or one of `DEMO_SETS`.
         items: table `items`; `context` holds the prompt, `group` the question type.
         responses: table `responses`, two for each pair.
         comparisons: table `comparisons`; `human` is missing where nobody was asked.
         left_out: reason -> rows of the file that are not in the tables.
         spellings: label as the file spells it -> how it was read.
+        has_texts: false where a bundled set ships without its texts: each text then only says where it stands.
     """
 
     set_id: str
@@ -70,6 +75,7 @@ class Comparisons:
     comparisons: pd.DataFrame
     left_out: dict[str, int]
     spellings: dict[str, str]
+    has_texts: bool = True
 
     @property
     def has_verdicts(self) -> bool:
@@ -109,8 +115,22 @@ def read_comparisons(
         InputError: a column is missing, a label is in no rule, or no pair is left.
     """
     raw = read_table(filename, content, encoding=encoding, delimiter=delimiter, sheet=sheet)
+    return comparisons_of(filename, raw, columns or {})
+
+
+def comparisons_of(filename: str, raw: RawTable, columns: Mapping[str, str]) -> Comparisons:
+    """The pairs of a table that is read.
+
+    Args:
+        filename: what the set is called.
+        raw: its cells.
+        columns: as `read_comparisons` takes them.
+
+    Raises:
+        InputError: as `read_comparisons`, or the encoding is not certain.
+    """
     raw.require_certain(filename, "Say which with --encoding NAME, or save the file again as UTF-8.")
-    fields = _fields(list(map(str, raw.frame.columns)), columns or {})
+    fields = _fields(list(map(str, raw.frame.columns)), columns)
     cells = {field: _cells(raw, column) for field, column in fields.items()}
     spellings: dict[str, str] = {}
     left_out: dict[str, int] = {}
@@ -270,10 +290,10 @@ def save_comparisons(found: Comparisons, root: Path) -> Path:
     """Write the set under `root/<set_id>`, whole or not at all.
 
     Raises:
-        InputError: it is the bundled one.
+        InputError: it is a bundled one.
     """
-    if found.set_id == DEMO_PAIRS:
-        raise InputError(f"{DEMO_PAIRS} ships with the project and is not saved again.")
+    if found.set_id in DEMO_SETS:
+        raise InputError(f"{found.set_id} ships with the project and is not saved again.")
     root.mkdir(parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(prefix=".new-", dir=root))
     try:
@@ -290,16 +310,16 @@ def save_comparisons(found: Comparisons, root: Path) -> Path:
 
 
 def load_comparisons(set_id: str, root: Path) -> Comparisons:
-    """A saved set, or the bundled one.
+    """A saved set, or a bundled one.
 
     Raises:
         InputError: there is none of that id, or its files are damaged.
     """
-    if set_id == DEMO_PAIRS:
-        return _demo()
+    if set_id in DEMO_SETS:
+        return _demo() if set_id == DEMO_PAIRS else _llmbar()
     folder = root / set_id
     if not (set_id.isalnum() and (folder / "pairs.json").is_file()):
-        known = listed([DEMO_PAIRS, *list_comparisons(root)])
+        known = listed([*DEMO_SETS, *list_comparisons(root)])
         raise InputError(f"There is no set of pairs {shown(set_id)}. There are: {known}. Upload the file again.")
     try:
         about: dict[str, Any] = json.loads((folder / "pairs.json").read_text(encoding="utf-8"))
@@ -312,7 +332,7 @@ def load_comparisons(set_id: str, root: Path) -> Comparisons:
 
 
 def list_comparisons(root: Path) -> dict[str, str]:
-    """Id and name of every saved set; the bundled one is not among them."""
+    """Id and name of every saved set; the bundled ones (`DEMO_SETS`) are not among them."""
     found: dict[str, str] = {}
     for path in sorted(root.glob("*/pairs.json")) if root.is_dir() else ():
         try:
@@ -320,6 +340,47 @@ def list_comparisons(root: Path) -> dict[str, str]:
         except (OSError, ValueError, KeyError):
             continue  # a damaged folder must not hide the others
     return found
+
+
+def is_pairs(name: str, root: Path) -> bool:
+    """True for the id of a bundled or saved set of pairs."""
+    return name in DEMO_SETS or name in list_comparisons(root)
+
+
+def require_texts(found: Comparisons, what: str) -> None:
+    """Refuse what reads texts on a set that ships without them.
+
+    Args:
+        found: the pairs.
+        what: reads texts, for the message.
+
+    Raises:
+        InputError: the set has none.
+    """
+    if not found.has_texts:
+        raise InputError(
+            f"{what} reads texts, and the pairs {found.set_id} ship without theirs. Use its recorded judges "
+            f"(recorded:{found.set_id}?judge=GPT-4&prompt=Vanilla) with the encoder given:{found.set_id} and no "
+            "attack; or bring the original file as pairs of your own."
+        )
+
+
+@lru_cache(maxsize=1)
+def _llmbar() -> Comparisons:
+    """Objective labels by id; a text's place stands where the text would, so that no two texts are alike."""
+    table = pd.read_parquet(get_settings().assets / "demo" / "llmbar" / "pairs.parquet")
+    rows = [
+        {
+            "comparison_id": pair,
+            "type": kind,
+            "human": human,
+            "prompt": f"LLMBar {pair}, the prompt. LLMBar's texts do not ship with this project.",
+            **{f"response_{side}": f"LLMBar {pair}, response {side}. Not shipped." for side in ("a", "b")},
+        }
+        for pair, kind, human in table[["comparison_id", "type", "human"]].itertuples(index=False, name=None)
+    ]
+    built = _built(f"LLMBar: {len(rows)} pairs with objective labels, recorded judges", rows, {}, {})
+    return replace(built, set_id=DEMO_LLMBAR, has_texts=False)
 
 
 @lru_cache(maxsize=1)

@@ -23,7 +23,8 @@ import pandas as pd
 
 from engine.core.errors import InputError, listed, shown
 from engine.core.files import write_atomically
-from engine.data.comparisons import Comparisons
+from engine.core.settings import get_settings
+from engine.data.comparisons import DEMO_LLMBAR, Comparisons
 from engine.data.reading import EXTENSIONS, read_table
 from engine.data.recording_rules import PAIR_RULE, normalised
 
@@ -43,6 +44,7 @@ RULES = {
 }
 """Rules for matching rows to responses, in words for the user."""
 EMBEDDING = "embedding"
+_LEVELS = 127
 SPEC = "given:"
 """Prefix of an encoder's spec that names embeddings kept on disk."""
 MAX_NPY = 2 << 30
@@ -324,12 +326,14 @@ def save_embeddings(found: Embeddings, root: Path) -> str:
 
 
 def load_embeddings(spec: str, root: Path) -> dict[str, Floats]:
-    """Response id -> vector of saved embeddings.
+    """Response id -> vector of saved embeddings, or of those that ship with pairs (`given:demo-llmbar`).
 
     Raises:
         InputError: there are none of that name, or they are damaged.
     """
     digest = spec.removeprefix(SPEC)
+    if digest == DEMO_LLMBAR:
+        return _unpacked(pd.read_parquet(get_settings().assets / "demo" / "llmbar" / "embeddings.parquet"))
     path = root / f"{digest}.parquet"
     if not (digest.isalnum() and path.is_file()):
         raise InputError(f"There are no embeddings {shown(spec)} on this machine. Give the file again.")
@@ -341,9 +345,24 @@ def load_embeddings(spec: str, root: Path) -> dict[str, Floats]:
         raise InputError(f"The embeddings {spec!r} are damaged ({error}). Give the file again.") from None
 
 
+def packed(vectors: dict[str, Floats]) -> pd.DataFrame:
+    """Vectors in 8 bits a number, with the step of each: columns response_id, step, vector (bytes of int8)."""
+    rows = []
+    for response, vector in vectors.items():
+        step = np.float32(np.abs(vector).max() / _LEVELS)
+        rows.append({"response_id": response, "step": step, "vector": np.rint(vector / step).astype(np.int8).tobytes()})
+    return pd.DataFrame(rows)
+
+
+def _unpacked(table: pd.DataFrame) -> dict[str, Floats]:
+    """The vectors of `packed`, each number within half a step."""
+    columns = table[["response_id", "step", "vector"]].itertuples(index=False, name=None)
+    return {str(r): np.frombuffer(held, dtype=np.int8).astype(np.float64) * float(step) for r, step, held in columns}
+
+
 def list_embeddings(root: Path, set_id: str) -> dict[str, str]:
-    """Spec and file name of the saved embeddings of a set of pairs."""
-    found: dict[str, str] = {}
+    """Spec and file name of the saved embeddings of a set of pairs, those that ship with it first."""
+    found: dict[str, str] = {SPEC + set_id: "MiniLM, shipped with these pairs"} if set_id == DEMO_LLMBAR else {}
     for path in sorted(root.glob("*.json")) if root.is_dir() else ():
         try:
             about = json.loads(path.read_text(encoding="utf-8"))

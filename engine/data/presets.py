@@ -14,7 +14,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from engine.core.errors import InputError
+from engine.core.errors import InputError, shown
 from engine.core.files import write_atomically
 from engine.core.schema import Task
 from engine.data.encodings import TITLES
@@ -144,7 +144,7 @@ def _checked(entry: Mapping[str, object]) -> Preset:
     """
     name = " ".join(str(entry["name"]).split())
     if not name or len(name) > MAX_NAME:
-        raise InputError(f"The name of a preset has 1 to {MAX_NAME} characters; {name[:100]!r} has {len(name)}.")
+        raise InputError(f"The name of a preset has 1 to {MAX_NAME} characters; {shown(name, 100)} has {len(name)}.")
     stored = entry["mapping"]
     mapping = {str(k): str(v) for k, v in stored.items() if v} if isinstance(stored, Mapping) else {}
     if unknown := sorted(mapping.keys() - _FIELDS):

@@ -19,8 +19,17 @@ from engine.data.formats.registry import FORMATS, TABLE, open_source, read_sourc
 from engine.data.formats.use import as_recording
 from engine.data.raw import Problem, cells_of
 from engine.data.reading import read_table
-from engine.data.recording_rows import WHOLE_FILE, RecordedRow, read_rows
-from engine.data.recording_rules import LAYOUTS, Layout, choose_layout, column_parts, name_fields, rule_of
+from engine.data.recording_rules import (
+    LAYOUTS,
+    WHOLE_FILE,
+    Layout,
+    RecordedRow,
+    choose_layout,
+    column_parts,
+    name_fields,
+    read_rows,
+    rule_of,
+)
 
 REPEATS = "repeats an earlier row"
 NO_CALL = "holds no verdict of a judge"

@@ -1,4 +1,4 @@
-"""Verdicts imported from files of known formats, kept as recorded judges that pages and commands can name."""
+"""Verdicts kept as recorded judges that pages and commands can name: imported from files, and those that ship."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from engine.data.formats.use import as_recording
 _ID = re.compile(r"import-[0-9a-f]{16}")
 MOST = 50
 """Most recordings that are listed, the newest first."""
+SHIPPED = {"demo-llmbar": "llmbar", "demo-mtbench": "mtbench"}
+"""Recordings of strong judges that ship with the project, and their folder in assets/demo."""
 
 
 @dataclass(frozen=True)
@@ -26,11 +28,11 @@ class SavedRecording:
     """One judge of an imported file.
 
     Attributes:
-        spec: `recorded:import-...`, with the judge's name where the file has several.
+        spec: `recorded:import-...` or `recorded:demo-...`, with the judge's name where the file has several.
         title: judge and file, for a list.
         protocol: of its verdicts.
         n: verdicts it holds.
-        format: the known format it came in.
+        format: the known format it came in; of a shipped one its data.
     """
 
     spec: str
@@ -67,7 +69,9 @@ def save_recording(found: Imported, root: Path) -> list[SavedRecording]:
 
 
 def recording_file(name: str) -> Path | None:
-    """The file of an imported recording; None where the name is of no such kind."""
+    """The file of a shipped or imported recording; None where the name is of no such kind."""
+    if name in SHIPPED:
+        return get_settings().assets / "demo" / SHIPPED[name] / "verdicts.parquet"
     if not _ID.fullmatch(name):
         return None
     return get_settings().recordings / f"{name}.parquet"
@@ -84,6 +88,22 @@ def list_recordings(root: Path) -> list[SavedRecording]:
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             continue  # a damaged file must not hide the others
     return out[:MOST]
+
+
+def shipped_recordings() -> list[SavedRecording]:
+    """The strong judges that ship with the project, as `judges.json` beside their verdicts lists them.
+
+    Where a judge was asked in several ways only one is listed; `?judge=...&prompt=...` names any other.
+    """
+    found: list[SavedRecording] = []
+    for name, folder in SHIPPED.items():
+        path = get_settings().assets / "demo" / folder / "judges.json"
+        about = json.loads(path.read_text(encoding="utf-8"))
+        for one in about["judges"]:
+            chosen = "&".join(f"{key}={quote(value, safe='')}" for key, value in one["where"].items())
+            title = f"{one['title']} on {about['name']}, recorded"
+            found.append(SavedRecording(f"recorded:{name}?{chosen}", title, Protocol.PAIRWISE, one["n"], about["name"]))
+    return found
 
 
 def _judges_of(name: str, about: dict[str, object]) -> Iterator[SavedRecording]:

@@ -71,9 +71,6 @@ DEMOS: dict[str, Demo] = {
 DEMO_NAMES = {dataset_id: demo.name for dataset_id, demo in DEMOS.items()}
 """The bundled data sets and what they are called."""
 
-QUALITY_LEVELS = DEMOS[DEMO_DIALOGUE].levels
-"""Constructed levels of the demo dialogues, best first."""
-
 _DEMO_FIELDS = ("item_id", "response_id", "context", "reference", "group", "system", "quality", "rules")
 
 _ID = re.compile(r"[0-9a-f]{16}")

@@ -266,7 +266,7 @@ def _rated_pair(others: Sequence[tuple[str, float]]) -> Anchors:
     return Anchors(unread="human-anchors: no two other responses of this item are rated near 2 and near 4 of 5")
 
 
-def random_anchors(responses: pd.DataFrame, seed: int = 0) -> dict[str, Anchors]:
+def random_anchors(responses: pd.DataFrame) -> dict[str, Anchors]:
     """For each response two others of its item drawn without regard to their quality, the control for anchors."""
     out: dict[str, Anchors] = {}
     for _, item in responses.groupby("item_id", sort=False):
@@ -276,7 +276,7 @@ def random_anchors(responses: pd.DataFrame, seed: int = 0) -> dict[str, Anchors]
             if len(others) < 2:
                 out[response_id] = Anchors(unread="random-anchors: the item has no two other responses")
                 continue
-            digest = hashlib.sha256(f"{seed}:{response_id}".encode("utf-8", "surrogatepass")).digest()
+            digest = hashlib.sha256(f"0:{response_id}".encode("utf-8", "surrogatepass")).digest()
             low, high = np.random.default_rng(int.from_bytes(digest[:8], "big")).permutation(len(others))[:2]
             out[response_id] = Anchors(others[low], others[high])
     return out

@@ -14,7 +14,7 @@ PERPLEXITY_THRESHOLDS: Mapping[int, float] = {0: 360.0, 8: 1800.0, 16: 650.0}
 """Default threshold for each window that was calibrated (0: the whole text); others need one of their own.
 
 Above it lie 4 of the 36 fluent clean replies of the demo dialogues (the 12 scrambled ones are left out), under
-`bundled:base`: short replies in English. `python -m engine.studies.perplexity_threshold.screening DATA`
+`bundled:base`: short replies in English. `judgescope bench screening DATA`
 measures other data.
 """
 DETECTOR_THRESHOLD = 0.43

@@ -334,6 +334,8 @@ _STEP = 16
 """Slots come in so many, so that attention kernels find aligned masks."""
 _LOOK = 8
 """Steps between two looks at whether all rows have ended, on a GPU."""
+STEPS_TOLD = 8
+"""Steps between two reports of how far a batch is."""
 
 
 WORTH_RECORDING = 4
@@ -404,6 +406,7 @@ def write(
     limit: int,
     ends: frozenset[int],
     editor: Editing | None = None,
+    after_step: Callable[[int], None] | None = None,
 ) -> tuple[list[list[int]], list[float]]:
     """The tokens of each row and its mean relative edit; see `Session.run`.
 
@@ -414,6 +417,7 @@ def write(
         limit: tokens of a text, at most.
         ends: tokens that end a text.
         editor: of the rows, in order.
+        after_step: called with the tokens written so far, every `STEPS_TOLD` of them; may raise to stop.
 
     Raises:
         ModelError: the model gave NaN.
@@ -421,7 +425,7 @@ def write(
     session = Session(fused_forward(loaded), prompts, rows, limit, editor)
     if loaded.device != "cpu" and limit > WORTH_RECORDING:
         session.capture()
-    return session.run(ends)
+    return session.run(ends, after_step)
 
 
 class Session:
@@ -542,7 +546,9 @@ class Session:
         torch.cuda.synchronize()
         return first.elapsed_time(last) / turns, graph, self.logits
 
-    def run(self, ends: frozenset[int]) -> tuple[list[list[int]], list[float]]:
+    def run(
+        self, ends: frozenset[int], after_step: Callable[[int], None] | None = None
+    ) -> tuple[list[list[int]], list[float]]:
         """Write from the beginning until every row has ended or is full.
 
         Returns:
@@ -552,9 +558,11 @@ class Session:
             ModelError: the model gave NaN.
         """
         with compiled_threads() if self.way == "packed" else nullcontext():
-            return self._run(ends)
+            return self._run(ends, after_step)
 
-    def _run(self, ends: frozenset[int]) -> tuple[list[list[int]], list[float]]:
+    def _run(
+        self, ends: frozenset[int], after_step: Callable[[int], None] | None
+    ) -> tuple[list[list[int]], list[float]]:
         self.reset()
         look = 1 if self._model.device == "cpu" else _LOOK
         stop = _tensor_of(ends, self._tokens)
@@ -563,6 +571,8 @@ class Session:
             for _ in range(min(look, self._limit - done)):
                 self._graph.replay() if self._graph else self.step()
                 done += 1
+            if after_step and done % STEPS_TOLD == 0:
+                after_step(done)
             if len(ends) and bool(_is_in(self._out[:, :done], stop).any(dim=1).all()):
                 break
         if not bool(self.logits.isfinite().all()):

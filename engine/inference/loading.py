@@ -14,8 +14,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from engine.core.errors import InputError, ModelError, NamedModelError, listed, shown
-from engine.core.files import is_file, user_path
+from engine.core.files import is_file, require_inside, user_path
 from engine.core.settings import Settings
+from engine.inference.chat import encode
+from engine.inference.gguf_file import checked_gguf, is_gguf, unpacked
+from engine.inference.hub_models import HUB_NAME, model_folder, show_bytes
 from engine.inference.weights import base_folder, base_record, sha256_of
 
 # Uses of a model folder, told from its config.
@@ -84,7 +87,7 @@ def window_of(config: Any, tokenizer: Any, kind: ModelKind) -> int:
     return min(found, default=1 << 20)
 
 
-# Models a user names: `hf:ORG/NAME` and `path:FOLDER`, checked before anything of theirs is read as weights.
+# Models a user names: `hf:ORG/NAME`, `path:FOLDER`, `path:FILE.gguf`, checked before anything is read as weights.
 
 _POOLING_FILE = "1_Pooling/config.json"
 
@@ -100,40 +103,48 @@ class NamedModel:
     pooling: Pooling
 
 
-def load_named(kind: str, name: str, roots: Sequence[Path], dtype: Any) -> NamedModel:
-    """Load a model by hub name or folder: safetensors only, no code from the repository.
+def load_named(spec: str, folder: Path, dtype: Any, digest: str = "") -> NamedModel:
+    """Load a model folder: safetensors only, no code of its own, nothing from the network.
 
     Args:
-        kind: `hf` or `path`.
-        name: `ORG/NAME[@REVISION]` or a folder.
-        roots: folders that local models must lie in; empty allows any.
+        spec: what the user called it.
+        folder: where its files are; checked already.
         dtype: torch dtype of the weights.
+        digest: of the weights, where it is known.
 
     Raises:
-        InputError: the folder lies outside the configured roots.
         ModelError: no usable model there; the message names what is missing or unsupported.
     """
     import transformers
 
-    spec = f"{kind}:{name}"
-    place, _, revision = name.partition("@") if kind == "hf" else (str(checked_folder(name, roots)), "", "")
-    options: dict[str, Any] = {"trust_remote_code": False, "local_files_only": kind == "path"}
-    if revision:
-        options["revision"] = revision
+    options: dict[str, Any] = {"trust_remote_code": False, "local_files_only": True}
     with _named(spec, "config"):
-        config = transformers.AutoConfig.from_pretrained(place, **options)
+        config = transformers.AutoConfig.from_pretrained(folder, **options)
     shape = kind_of(config, spec)
     with _named(spec, "tokenizer"):
-        tokenizer = transformers.AutoTokenizer.from_pretrained(place, **options)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **options)
+    _require_words(tokenizer, spec)
     with _named(spec, "weights"):
         model, found = getattr(transformers, AUTO_CLASSES[shape]).from_pretrained(
-            place, dtype=dtype, use_safetensors=True, output_loading_info=True, **options
+            folder, dtype=dtype, use_safetensors=True, output_loading_info=True, **options
         )
     _require_whole(found, spec)
     if shape == "encoder-decoder" and getattr(model.config, "decoder_start_token_id", None) is None:
         raise NamedModelError(f"{spec} does not say with which token its decoder starts (decoder_start_token_id).")
-    digest = _folder_digest(Path(place)) if kind == "path" else _hub_digest(name, model)
-    return NamedModel(model, tokenizer, digest, shape, _pooling(place, options, config, shape))
+    return NamedModel(model, tokenizer, digest or _folder_digest(folder), shape, _pooling(folder, config, shape))
+
+
+def _named_model(spec: str, settings: Settings, dtype: Any) -> NamedModel:
+    """The model of a spec `path:` or `hf:`."""
+    kind, _, name = spec.partition(":")
+    if kind == "path" and is_gguf(name):
+        folder, digest = unpacked(checked_gguf(name, settings.model_roots), settings)
+        return load_named(spec, folder, dtype, digest)
+    if kind == "path":
+        return load_named(spec, checked_folder(name, settings.model_roots), dtype)
+    folder, commit = model_folder(name, settings, lambda text: print(text, file=sys.stderr), show_bytes)
+    _require_files(folder, spec)
+    return load_named(spec, folder, dtype, hashlib.sha256(f"{name.partition('@')[0]}{commit}".encode()).hexdigest())
 
 
 @contextmanager
@@ -169,14 +180,15 @@ def checked_folder(name: str, roots: Sequence[Path]) -> Path:
     folder = user_path(name)
     named = listed([name])
     if roots:
-        _require_inside(folder, roots, name)
+        require_inside(folder, roots, name)
     if not name or not is_file(folder / "config.json"):
         raise NamedModelError(
-            f"{named or 'path:'} is not a model folder: it has no config.json. Name a folder saved by transformers."
+            f"{named or 'path:'} is not a model folder: it has no config.json. Name a folder saved by transformers, or "
+            "a .gguf file."
         )
     if roots:
         for file in folder.rglob("*"):
-            _require_inside(file, roots, name)
+            require_inside(file, roots, name)
     if (folder / "adapter_config.json").is_file():
         raise NamedModelError(
             f"{named} holds an adapter (adapter_config.json), which would fetch another base model. "
@@ -192,7 +204,7 @@ def checked_folder(name: str, roots: Sequence[Path]) -> Path:
     return folder
 
 
-_TOKENIZERS = ("tokenizer*.json", "tokenizer.model", "vocab.*", "*.tiktoken", "*.spm", "spiece.model", "*.bpe.model")
+_TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.*", "*.tiktoken", "*.spm", "spiece.model", "*.bpe.model")
 """Names under which a tokenizer is saved; any of them will do."""
 
 
@@ -219,13 +231,13 @@ def _require_files(folder: Path, named: str) -> None:
             raise NamedModelError(f"{named}: {weights.name} cannot be read ({str(error)[:120]}). {again}") from None
 
 
-def _require_inside(path: Path, roots: Sequence[Path], name: str) -> None:
-    real = path.resolve()
-    if not any(real.is_relative_to(root.resolve()) for root in roots):
-        what = "is" if path == Path(name).expanduser() else f"holds {path.name}, which is"
-        raise InputError(
-            f"path:{listed([name])} {what} outside the folders that models may be loaded from. Move the model into one "
-            "of them, or add its folder to JUDGESCOPE_MODEL_ROOTS."
+def _require_words(tokenizer: Any, spec: str) -> None:
+    """Refuse a tokenizer without words: transformers makes an empty one where only its settings were saved."""
+    unknown = getattr(tokenizer, "unk_token_id", None)
+    if not set(encode(tokenizer, "Yes 1")) - {unknown}:
+        raise NamedModelError(
+            f"{spec}: its tokenizer is missing; there are settings of one, and no words. Put tokenizer.json (or "
+            "tokenizer.model, or vocab.json with merges.txt) beside the weights."
         )
 
 
@@ -247,21 +259,12 @@ def _folder_digest(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def _hub_digest(name: str, model: Any) -> str:
-    commit = getattr(model.config, "_commit_hash", "") or ""
-    return hashlib.sha256(f"{name}{commit}".encode()).hexdigest()
-
-
-def _pooling(place: str, options: dict[str, Any], config: Any, kind: ModelKind) -> Pooling:
+def _pooling(folder: Path, config: Any, kind: ModelKind) -> Pooling:
     """As the sentence encoder's own pooling file says, else by architecture."""
     if kind != "encoder":
         return default_pooling(config, kind)
-    from transformers.utils import cached_file
-
-    own = {k: v for k, v in options.items() if k != "trust_remote_code"}
     try:
-        path = cached_file(place, _POOLING_FILE, _raise_exceptions_for_missing_entries=False, **own)
-        modes = json.loads(Path(path).read_text(encoding="utf-8")) if path else {}
+        modes = json.loads((folder / _POOLING_FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         modes = {}
     names: tuple[tuple[str, Pooling], ...] = (
@@ -274,7 +277,6 @@ def _pooling(place: str, options: dict[str, Any], config: Any, kind: ModelKind) 
 
 _BUNDLED = {"judge": "judge", "naive": "naive", "shortcut-verifier": "shortcut-verifier", "base": ""}
 """The bundled models, and the folder of assets that holds their adapter."""
-_HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(@[\w.-]+)?")
 
 
 @dataclass(frozen=True)
@@ -326,7 +328,7 @@ def pick_device(wanted: str) -> str:
 
 
 def load_model(spec: str, settings: Settings) -> LoadedModel:
-    """Load `bundled:NAME` (judge, naive, shortcut-verifier, base), `hf:ORG/NAME[@REVISION]` or `path:FOLDER`.
+    """Load `bundled:NAME` (judge, naive, shortcut-verifier, base), `hf:ORG/NAME[@REVISION]`, `path:FOLDER|FILE.gguf`.
 
     float32 on a CPU (bfloat16 is several times slower there), bfloat16 on a GPU.
 
@@ -347,8 +349,8 @@ def load_model(spec: str, settings: Settings) -> LoadedModel:
     dtype = torch.float32 if device == "cpu" else torch.bfloat16
     if kind == "bundled" and name in _BUNDLED:
         named = _load_bundled(settings, _BUNDLED[name])
-    elif kind == "path" or (kind == "hf" and _HUB_NAME.fullmatch(name)):
-        named = load_named(kind, name, settings.model_roots, dtype)
+    elif kind == "path" or (kind == "hf" and HUB_NAME.fullmatch(name)):
+        named = _named_model(spec, settings, dtype)
     elif kind == "api":
         raise InputError(
             f"{spec} is behind a server, which gives text and token probabilities but no hidden states, gradients or "
@@ -357,7 +359,7 @@ def load_model(spec: str, settings: Settings) -> LoadedModel:
     else:
         raise InputError(
             f"{shown(spec)} names no model. Allowed: {', '.join(f'bundled:{one}' for one in _BUNDLED)}, "
-            "hf:ORG/NAME[@REVISION], path:FOLDER."
+            "hf:ORG/NAME[@REVISION], path:FOLDER, path:FILE.gguf."
         )
     model = named.model.to(device=device, dtype=dtype).eval()
     if named.kind == "causal" and kind != "bundled":

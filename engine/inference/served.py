@@ -442,11 +442,11 @@ class ApiClient:
         except (httpx.HTTPError, ValueError, KeyError, TypeError):
             return []
 
-    def redacted(self, text: str, longest: int = 200) -> str:
-        """A server's words on one line, without the key, cut to a length."""
+    def redacted(self, text: str) -> str:
+        """A server's words on one line, without the key, cut to 200 characters."""
         shown = " ".join(text.split())
         shown = shown.replace(self._key, "[key]") if self._key else shown
-        return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"
+        return shown if len(shown) <= 200 else f"{shown[:199]}…"
 
     def close(self) -> None:
         """Release the connections."""

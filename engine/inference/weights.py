@@ -144,7 +144,7 @@ def base_folder(settings: Settings, record: BaseRecord) -> Path:
         gguf = find_gguf(settings, record)
         scratch = Path(tempfile.mkdtemp(dir=settings.weights))
         try:
-            _dequantise(gguf, scratch)
+            dequantise(gguf, scratch)
             digest = sha256_of(scratch / "model.safetensors")
             (scratch / "made_from.json").write_text(
                 json.dumps({"gguf_sha256": record.gguf_sha256, "safetensors_sha256": digest}),
@@ -165,24 +165,22 @@ def _intact(folder: Path) -> bool:
         return False
 
 
-def _dequantise(gguf: Path, folder: Path) -> None:
-    """Write the GGUF's tensors as float32 safetensors under the names transformers expects."""
+def dequantise(gguf: Path, folder: Path) -> None:
+    """Write a GGUF's tensors as float32 safetensors, with config.json, under the names transformers expects."""
     import torch
     from safetensors.torch import save_file
-    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers import AutoModelForCausalLM
     from transformers.utils import logging
 
     logging.disable_progress_bar()
     packed: Any = AutoModelForCausalLM.from_pretrained(
-        gguf.parent, gguf_file=gguf.name, dtype=torch.float32, trust_remote_code=False
+        gguf.parent, gguf_file=gguf.name, dtype=torch.float32, trust_remote_code=False, local_files_only=True
     )
-    config = AutoConfig.from_pretrained(gguf.parent, gguf_file=gguf.name)
-    state = {k: v.contiguous() for k, v in packed.state_dict().items() if k != "lm_head.weight"}
-    if not packed.config.tie_word_embeddings:
-        state["lm_head.weight"] = packed.state_dict()["lm_head.weight"].contiguous()
-    plain = config.to_dict()
+    tied = packed.config.tie_word_embeddings
+    state = {k: v.contiguous() for k, v in packed.state_dict().items() if not (tied and k == "lm_head.weight")}
+    plain = packed.config.to_dict()
     plain.pop("quantization_config", None)
     plain["architectures"] = [type(packed).__name__]
-    plain["tie_word_embeddings"] = packed.config.tie_word_embeddings
+    plain["tie_word_embeddings"] = tied
     (folder / "config.json").write_text(json.dumps(plain, indent=1, default=str), encoding="utf-8")
     save_file(state, folder / "model.safetensors", metadata={"format": "pt"})

@@ -11,7 +11,7 @@ from engine.core.errors import InputError
 from engine.core.schema import Order, Protocol, Task
 from engine.core.settings import Settings, api_key, api_settings
 from engine.data.dataset import Dataset
-from engine.data.store import load_dataset
+from engine.data.store import DEMO_DIALOGUE, load_dataset
 from engine.inference.served import ApiClient
 from engine.judges.api import ApiJudge
 from engine.judges.api_spec import parse_api
@@ -206,3 +206,23 @@ def api_test(config: ApiTest, settings: Settings, checkpoint: Checkpoint) -> dic
         }
     finally:
         client.close()
+
+
+class WarmConfig(BaseModel):
+    """The judge that is loaded before anybody asks."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    judge: str
+
+
+def warm(config: WarmConfig, settings: Settings, checkpoint: Checkpoint) -> dict[str, Any]:
+    """Load a judge and ask it once, so that the first question of a visitor finds it ready; nothing is downloaded.
+
+    Raises:
+        InputError: no such judge.
+        WeightsError: its weights are not on this machine.
+    """
+    first = build_requests(load_dataset(DEMO_DIALOGUE, settings.datasets), limit=1)
+    make_judge(config.judge, settings).judge(first, checkpoint)
+    return {}

@@ -16,7 +16,6 @@ from collections import deque
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
-from pathlib import Path
 from typing import IO, Any, Literal
 
 from pydantic import TypeAdapter
@@ -90,13 +89,38 @@ class WorkerStatus:
 
 
 @dataclass
-class _Ask:
-    """An interactive call under way."""
+class Ask:
+    """An interactive call under way, or its answer.
+
+    Attributes:
+        event: set when the answer is there.
+        result: the answer.
+        error: why there is none; empty while it is under way and where it worked.
+        user: true where the question was wrong, not the worker.
+        step: what is going on, for a reader.
+    """
 
     event: threading.Event = field(default_factory=threading.Event)
     result: dict[str, Any] = field(default_factory=dict)
     error: str = ""
     user: bool = False
+    step: str = ""
+
+    @property
+    def answered(self) -> bool:
+        """True once there is a result or an error."""
+        return self.event.is_set()
+
+    def answer(self) -> dict[str, Any]:
+        """The result.
+
+        Raises:
+            InputError: the parameters are wrong; the text says how.
+            JobError: the worker failed.
+        """
+        if self.error:
+            raise (InputError if self.user else JobError)(self.error)
+        return self.result
 
 
 class JobManager:
@@ -110,7 +134,7 @@ class JobManager:
         self._jobs: dict[str, Job] = {}
         self._queue: deque[str] = deque()
         self._running = ""
-        self._asks: dict[str, _Ask] = {}
+        self._asks: dict[str, Ask] = {}
         make_folder(settings.jobs)
         self._load()
         atexit.register(self.close)
@@ -178,22 +202,31 @@ class JobManager:
             InputError: the parameters are wrong; the text says how.
             JobError: the worker failed, or did not answer in time.
         """
-        ask = _Ask()
-        ask_id = secrets.token_hex(8)
+        ask_id, ask = self.begin(kind, params)
+        if not ask.event.wait(timeout_s):
+            self.give_up(ask_id)
+            raise JobError(f"The judge gave no answer within {timeout_s:.0f} s. Try again, or choose a smaller judge.")
+        return ask.answer()
+
+    def begin(self, kind: str, params: dict[str, Any]) -> tuple[str, Ask]:
+        """Ask without waiting: the id, and the ask whose `event` is set when the answer is there."""
+        ask, ask_id = Ask(), secrets.token_hex(8)
         with self._lock:
             self._ensure_worker()
+            ask.step = "Starting the engine" if not self._device else "Waiting for the judge"
             self._asks[ask_id] = ask
             self._send({"op": "run", "job_id": ask_id, "kind": kind, "params": params, "lane": "interactive"})
-        answered = ask.event.wait(timeout_s)
+        return ask_id, ask
+
+    def give_up(self, ask_id: str) -> None:
+        """Stop an ask that nobody waits for any more."""
         with self._lock:
-            self._asks.pop(ask_id, None)
-            if not answered:
+            if self._asks.pop(ask_id, None):
                 self._send({"op": "cancel", "job_id": ask_id})
-        if not answered:
-            raise JobError(f"The judge gave no answer within {timeout_s:.0f} s. Try again, or choose a smaller judge.")
-        if ask.error:
-            raise (InputError if ask.user else JobError)(ask.error)
-        return ask.result
+
+    def warm(self, judge: str) -> None:
+        """Start the worker and let it load a judge whose weights are on this machine, before anybody asks."""
+        self.begin("warm", {"judge": judge})
 
     def status(self) -> WorkerStatus:
         """State of the worker."""
@@ -279,7 +312,12 @@ class JobManager:
             self._device = event["device"]
         elif job_id in self._asks:
             ask = self._asks[job_id]
-            if kind in {"done", "failed", "cancelled"}:
+            if kind == "started":
+                ask.step = "Loading the judge"
+            elif kind == "progress":
+                ask.step = f"Asking the judge, {event['done']} of {event['total']}"
+            elif kind in {"done", "failed", "cancelled"}:
+                self._asks.pop(job_id)
                 ask.result, ask.error = event.get("result") or {}, event.get("error", "")
                 ask.user = bool(event.get("user"))
                 ask.event.set()
@@ -369,8 +407,3 @@ def _manager_of(settings: Settings) -> JobManager:
 def manager() -> JobManager:
     """The process's manager; it outlives sessions and Streamlit's caches."""
     return _manager_of(get_settings())
-
-
-def worker_log(settings: Settings | None = None) -> Path:
-    """Where the worker's own messages go, for a bug report."""
-    return (settings or get_settings()).jobs / "worker.log"

@@ -15,6 +15,7 @@ import threading
 import traceback
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TextIO
 
 from pydantic import BaseModel, ValidationError
@@ -22,7 +23,8 @@ from pydantic import BaseModel, ValidationError
 from engine.core.errors import Cancelled, EngineError, InputError, JobError, OutOfCalls
 from engine.core.json import dumps
 from engine.core.settings import Settings, get_settings
-from engine.jobs.judge_preview import ApiTest, CardPreview, api_test, card_preview
+from engine.inference.hub_models import HubFetch, fetch_job
+from engine.jobs.judge_preview import ApiTest, CardPreview, WarmConfig, api_test, card_preview, warm
 from engine.judges.base import Checkpoint
 from engine.runs.folder import broke_off
 from engine.studies.registry import all_studies
@@ -33,7 +35,9 @@ Run = Callable[[Any, Settings, Checkpoint], dict[str, Any]]
 OWN_JOBS: dict[str, tuple[type[BaseModel], Run]] = {
     "api_test": (ApiTest, api_test),
     "card_preview": (CardPreview, card_preview),
+    "hub_fetch": (HubFetch, fetch_job),
     "retry": (RetryConfig, retry_job),
+    "warm": (WarmConfig, warm),
 }
 """Jobs that belong to no study."""
 
@@ -82,12 +86,10 @@ class Worker:
         """Run until the input closes."""
         threading.Thread(target=self._read, daemon=True).start()
         self._send(event="hello", device=_device(self._settings))
-        while True:
+        while not self._closed:  # a running job may be what has seen the end
             self._take(wait=not (self._interactive or self._batch))
-            if self._closed:
-                return
             lane = self._interactive or self._batch
-            if lane:
+            if lane and not self._closed:
                 self._run(lane.popleft())
 
     def _read(self) -> None:
@@ -184,7 +186,7 @@ def main() -> None:
     sink = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     with contextlib.suppress(KeyboardInterrupt, BrokenPipeError):
-        Worker(sys.stdin, sink, get_settings()).serve()
+        Worker(sys.stdin, sink, replace(get_settings(), fetch_models=False)).serve()
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import parse_qsl
 
-from engine.core.errors import InputError
+from engine.core.errors import InputError, shown
 from engine.core.files import write_atomically
 from engine.core.settings import Settings, api_settings, get_settings, offered_models
 from engine.inference.served import BYTES_PER_TOKEN, FRAME_TOKENS, TOKEN_RULE
@@ -59,7 +59,7 @@ def parse_api(spec: str) -> ApiSpec:
     name, _, query = spec.removeprefix(PREFIX).partition("?")
     if not spec.startswith(PREFIX) or not _MODEL.fullmatch(name):
         raise InputError(
-            f"{spec[:120]!r} names no API model. Write api:MODEL with the model's name at the server, for example "
+            f"{shown(spec, 120)} names no API model. Write api:MODEL with the model's name at the server, for example "
             "api:gpt-4o-mini; parameters follow a question mark, for example api:gpt-4o-mini?samples=5."
         )
     parameters = dict(parse_qsl(query, keep_blank_values=True))
@@ -73,7 +73,7 @@ def parse_api(spec: str) -> ApiSpec:
     if answers is None or samples != int(samples):
         parameter = "answers" if answers is None else "samples"
         raise InputError(
-            f"{PREFIX}{name} cannot take {parameter}={parameters[parameter][:40]!r}. Allowed: {_DIALS[parameter]}."
+            f"{PREFIX}{name} cannot take {parameter}={shown(parameters[parameter], 40)}. Allowed: {_DIALS[parameter]}."
         )
     if samples > 1 and temperature == 0:
         raise InputError(
@@ -88,23 +88,22 @@ def _number(name: str, parameter: str, text: str, low: float, high: float) -> fl
     except ValueError:
         value = float("nan")
     if not low <= value <= high:
-        raise InputError(f"{PREFIX}{name} cannot take {parameter}={text[:40]!r}. Allowed: {_DIALS[parameter]}.")
+        raise InputError(f"{PREFIX}{name} cannot take {parameter}={shown(text, 40)}. Allowed: {_DIALS[parameter]}.")
     return value
 
 
-def rough_expense(spec: str, calls: int, prompt_bytes: float, settings: Settings | None = None) -> Expense:
+def rough_expense(spec: str, calls: int, prompt_bytes: float) -> Expense:
     """Upper bound on the cost of so many verdicts, without making a prompt; `ApiJudge.expense` counts each.
 
     Args:
         spec: of an API judge.
         calls: verdicts; where text is read each may take several answers.
         prompt_bytes: of the texts in a prompt on average; a card's own words are added.
-        settings: where the secrets file lies.
 
     Raises:
         InputError: the spec or the settings are wrong.
     """
-    asked, found = parse_api(spec), api_settings(settings)
+    asked, found = parse_api(spec), api_settings()
     text = asked.answers == "text" or (asked.answers == "auto" and asked.samples > 1)
     sent = calls * (asked.samples if text else 1)
     prompt = sent * (math.ceil((prompt_bytes + CARD_BYTES) / BYTES_PER_TOKEN) + FRAME_TOKENS)

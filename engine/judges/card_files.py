@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from filelock import FileLock
 
-from engine.core.errors import InputError
+from engine.core.errors import InputError, shown
 from engine.core.files import is_file, write_atomically
 from engine.core.schema import Protocol
 from engine.judges.cards import MAX_FILE_BYTES, PLACEHOLDERS, Card, parse_card, read_card
@@ -30,7 +30,7 @@ def check_card_name(name: str) -> str:
     """
     if len(name) > MAX_NAME or not _NAME.fullmatch(name) or "  " in name:
         raise InputError(
-            f"{name[:80]!r} cannot name a judge card: letters, digits, single spaces, dashes and underscores, "
+            f"{shown(name, 80)} cannot name a judge card: letters, digits, single spaces, dashes and underscores, "
             f"beginning and ending with a letter or digit, at most {MAX_NAME} characters, for example support-replies."
         )
     return name
@@ -114,7 +114,7 @@ def find_saved(folder: Path, name: str) -> Card:
     path = folder / f"{name}.toml"
     if not _NAME.fullmatch(name) or not is_file(path):
         known = ", ".join(saved_cards(folder)) or "none"
-        raise InputError(f"There is no saved judge card {name[:80]!r}. Saved are: {known}.")
+        raise InputError(f"There is no saved judge card {shown(name, 80)}. Saved are: {known}.")
     return read_card(path).model_copy(update={"name": name})
 
 
@@ -269,7 +269,7 @@ def _two_labels(card: Card, one: str, other: str, forms: set[str], others: set[s
 
 def _braces(text: str, where: str) -> Iterator[Notice]:
     """Near misses: text in braces that looks like a placeholder and is none."""
-    shown = 0
+    told = 0
     for match in _BRACED.finditer(text):
         double, single = match.groups()
         name = (double or single).strip()
@@ -283,8 +283,8 @@ def _braces(text: str, where: str) -> Iterator[Notice]:
         else:
             continue
         yield Notice(where, what, fix, error=False)
-        shown += 1
-        if shown == _MOST:
+        told += 1
+        if told == _MOST:
             return
 
 

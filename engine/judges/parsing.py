@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from engine.core.errors import InputError
+from engine.core.errors import InputError, shown
 from engine.judges.reply import (
     CUT_OFF,
     Mention,
@@ -155,15 +155,15 @@ def parse_label(
 
 
 def _choice(token: str, rest: str, forms: dict[str, str], labels: Sequence[str]) -> Parsed:
-    shown = token.strip(_EDGE).strip()
-    if not shown:
+    said = token.strip(_EDGE).strip()
+    if not said:
         return Parsed(reason="a verdict is announced and not given")
-    label = forms.get(shown)
-    if label is None and len(shown) > 1:
-        label = next((label for form, label in forms.items() if form.casefold() == shown.casefold()), None)
+    label = forms.get(said)
+    if label is None and len(said) > 1:
+        label = next((label for form, label in forms.items() if form.casefold() == said.casefold()), None)
     ended = token != token.rstrip(_EDGE) or _AFTER_LETTER.match(rest)
     if label is None or not ended:
-        words = (shown + ("" if label is None else rest.split("\n")[0]))[:40].strip()
+        words = (said + ("" if label is None else rest.split("\n")[0]))[:40].strip()
         return Parsed(reason=f"{words!r} is not one of {', '.join(labels)}")
     return Parsed(label=label)
 
@@ -198,9 +198,9 @@ def _order(run: str, letters: Sequence[str]) -> Parsed:
     order = tuple(re.findall(r"(?<!\w)[A-Z](?!\w)", _first_of_each_line(run)))
     menu = ", ".join(letters)
     if "=" in run:
-        return Parsed(reason=f"{run.strip()[:40]!r} has a tie; an order of {menu} is asked for")
+        return Parsed(reason=f"{shown(run.strip(), 40)} has a tie; an order of {menu} is asked for")
     if sorted(order) != sorted(letters):
-        return Parsed(reason=f"{' > '.join(order)[:40]!r} is not an order of {menu}")
+        return Parsed(reason=f"{shown(' > '.join(order), 40)} is not an order of {menu}")
     return Parsed(order=order)
 
 
@@ -211,9 +211,9 @@ def _first_of_each_line(run: str) -> str:
     return " ".join(listed) if listed else run
 
 
-def one_score(shown: str, labels: Sequence[str], values: Sequence[float], *, decimals: bool = False) -> Parsed:
+def one_score(said: str, labels: Sequence[str], values: Sequence[float], *, decimals: bool = False) -> Parsed:
     """A text that is nothing but a score, on the offered scale: `4`, `4/5` or `4.0` of 1 to 5."""
-    return _Menu.of(labels, values, decimals=decimals).read(shown, "", "")
+    return _Menu.of(labels, values, decimals=decimals).read(said, "", "")
 
 
 def _parts(match: re.Match[str], text: str) -> tuple[str, str, str]:
@@ -244,31 +244,31 @@ class _Menu:
 
     def read(self, token: str, rest: str, note: str) -> Parsed:
         """The score that a token gives; `rest` follows it, `note` stands before it, for example `Rating (1-5): `."""
-        shown = token.strip().strip(_EDGE)
-        if not shown:
+        said = token.strip().strip(_EDGE)
+        if not said:
             return Parsed(reason="a verdict is announced and not given")
-        whole = re.fullmatch(rf"(?P<n>[0-9]+(?:\.[0-9]+)?){_OUT_OF}(?P<top>{_NUMBER})", shown, re.IGNORECASE)
+        whole = re.fullmatch(rf"(?P<n>[0-9]+(?:\.[0-9]+)?){_OUT_OF}(?P<top>{_NUMBER})", said, re.IGNORECASE)
         bare = token.rstrip(_EDGE)
         behind = token[len(bare) :] + rest
         ahead = re.match(rf"{_OUT_OF}(?P<top>{_NUMBER})\b", behind, re.IGNORECASE)
         scale = whole or ahead
         if whole:
-            shown = whole["n"]
+            said = whole["n"]
         if scale and _number(scale["top"]) != self.top:
-            return Parsed(reason=f"{shown!r} is out of {scale['top']}; the scale ends at {self.top:g}")
+            return Parsed(reason=f"{said!r} is out of {scale['top']}; the scale ends at {self.top:g}")
         if other := self.other_scale(_NOTED, note) or self.other_scale(_NOTED, behind[:40].split("\n")[0], start=True):
-            return Parsed(reason=f"{shown!r} is on {other}; the scale goes from {self.low:g} to {self.top:g}")
-        if not scale and shown[-1].isdigit() and token in {bare, f"{bare},"} and _TAIL.match(behind):
-            return Parsed(reason=f"{(shown + behind)[:20].strip()!r} is more than one score")
+            return Parsed(reason=f"{said!r} is on {other}; the scale goes from {self.low:g} to {self.top:g}")
+        if not scale and said[-1].isdigit() and token in {bare, f"{bare},"} and _TAIL.match(behind):
+            return Parsed(reason=f"{(said + behind)[:20].strip()!r} is more than one score")
         for label, value in self.scores.items():
-            if shown == label or (re.fullmatch(r"[1-9][0-9]*\.0+", shown) and float(shown) == value):
+            if said == label or (re.fullmatch(r"[1-9][0-9]*\.0+", said) and float(said) == value):
                 return Parsed(label=label, value=value)
         offered = ", ".join(self.scores)
-        if re.fullmatch(r"(?:0|[1-9][0-9]*)\.[0-9]+", shown) and self.low <= float(shown) <= self.top:
+        if re.fullmatch(r"(?:0|[1-9][0-9]*)\.[0-9]+", said) and self.low <= float(said) <= self.top:
             if self.decimals:
-                return Parsed(value=float(shown))
-            return Parsed(reason=f"{shown!r} is between the scores offered: {offered}")
-        return Parsed(reason=f"{shown[:40]!r} is not one of {offered}")
+                return Parsed(value=float(said))
+            return Parsed(reason=f"{said!r} is between the scores offered: {offered}")
+        return Parsed(reason=f"{shown(said, 40)} is not one of {offered}")
 
     def other_scale(self, pattern: re.Pattern[str], text: str, *, start: bool = False) -> str:
         """The first scale named in a text that is not this one, in words; empty if there is none.
@@ -356,10 +356,10 @@ def json_score(
         if isinstance(value, bool) or not isinstance(value, (int, float, str)):
             return Parsed(reason=f"{_short(value)} at {path} is neither a number nor a text")
         if isinstance(value, str):
-            shown = value.strip()
-            if shown in labels:
-                return Parsed(label=shown, value=dict(zip(labels, values, strict=True))[shown])
-            return one_score(shown, labels, values, decimals=decimals)
+            said = value.strip()
+            if said in labels:
+                return Parsed(label=said, value=dict(zip(labels, values, strict=True))[said])
+            return one_score(said, labels, values, decimals=decimals)
         for label, number in zip(labels, values, strict=True):
             if value == number:
                 return Parsed(label=label, value=number)
@@ -387,9 +387,9 @@ def json_label(
     def read(value: Any) -> Parsed:
         if value is None or isinstance(value, (list, dict)):
             return Parsed(reason=f"{_short(value)} at {path} is no choice")
-        shown = value.strip() if isinstance(value, str) else json.dumps(value)
-        near = {label for form, label in forms.items() if len(form) > 1 and form.casefold() == shown.casefold()}
-        label = forms.get(shown) or (near.pop() if len(near) == 1 else None)
+        said = value.strip() if isinstance(value, str) else json.dumps(value)
+        near = {label for form, label in forms.items() if len(form) > 1 and form.casefold() == said.casefold()}
+        label = forms.get(said) or (near.pop() if len(near) == 1 else None)
         if label is None:
             return Parsed(reason=f"{_short(value)} at {path} is not one of {', '.join(labels)}")
         return Parsed(label=label)
@@ -488,7 +488,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) < len(pairs):
         twice = next(key for i, (key, _) in enumerate(pairs) if key in [k for k, _ in pairs[:i]])
-        raise _Refused(f"the reply's JSON gives {twice[:40]!r} twice")
+        raise _Refused(f"the reply's JSON gives {shown(twice, 40)} twice")
     return made
 
 

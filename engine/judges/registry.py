@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -10,11 +10,13 @@ from engine.core.cache import call_cache
 from engine.core.errors import InputError, shown
 from engine.core.schema import Protocol
 from engine.core.settings import Settings, api_key, api_settings, get_settings
-from engine.data.recordings import SavedRecording, list_recordings
+from engine.data.recordings import SavedRecording, list_recordings, shipped_recordings
+from engine.inference.hub_models import is_here
 from engine.judges.api_spec import known_models, parse_api
 from engine.judges.base import Judge
 from engine.judges.card_files import card_spec, chosen_card
 from engine.judges.cards import Card, read_cards
+from engine.judges.own_models import EVERYDAY, own_about, own_models, own_title
 from engine.judges.planted import PLANTED, PREFIX, make_planted
 from engine.judges.recorded import make_recorded
 
@@ -54,6 +56,13 @@ _LISTED = (
         True,
         (Protocol.VERIFIER,),
     ),
+    JudgeCard(
+        EVERYDAY,
+        "Everyday model",
+        "Qwen2.5-Coder-0.5B-Instruct as it is, never trained as a judge; recorded with its 4-bit weights.",
+        True,
+        (Protocol.POINTWISE, Protocol.PAIRWISE, Protocol.VERIFIER),
+    ),
     *(JudgeCard(PREFIX + k.name, k.title, k.about, False, k.protocols) for k in PLANTED.values()),
 )
 
@@ -63,14 +72,37 @@ JUDGES: dict[str, JudgeCard] = {card.spec: card for card in _LISTED if Protocol.
 
 
 def judges_for(protocol: Protocol) -> dict[str, JudgeCard]:
-    """The judges to list where this protocol is asked, by spec: everybody's, the API models, imported verdicts."""
+    """The judges to list where this protocol is asked, by spec: everybody's, the API models, imported verdicts.
+
+    The strong judges that ship as recordings are among everybody's; they answer for their own data alone.
+    """
     recordings = list_recordings(get_settings().recordings)
-    listed = (*_LISTED, *(api_card(spec) for spec in known_models()), *map(_recorded_card, recordings))
+    own = (*map(own_card, own_models()), *(api_card(spec) for spec in known_models()))
+    strong = map(_shipped_card, shipped_recordings())
+    listed = (*map(_with_state, _LISTED), *strong, *own, *map(_recorded_card, recordings))
     return {card.spec: card for card in listed if protocol in card.protocols}
+
+
+def _with_state(card: JudgeCard) -> JudgeCard:
+    """The everyday model says whether it answers live or its recorded runs are all there is."""
+    if card.spec != EVERYDAY or is_here(EVERYDAY.partition(":")[2], get_settings()):
+        return card
+    about = f"{card.about} Its weights are not here: pages show recorded runs; the page Judge fetches it."
+    return replace(card, title=f"{card.title} (recorded)", about=about)
+
+
+def own_card(spec: str) -> JudgeCard:
+    """Title and description of a model of the user's own."""
+    return JudgeCard(spec, own_title(spec), own_about(spec), True, tuple(Protocol))
 
 
 def _recorded_card(found: SavedRecording) -> JudgeCard:
     about = f"{found.n:,} verdicts from a file in the format {found.format}; it answers for the responses of that file."
+    return JudgeCard(found.spec, found.title, about, False, (found.protocol,))
+
+
+def _shipped_card(found: SavedRecording) -> JudgeCard:
+    about = f"{found.n:,} verdicts that were published with {found.format}; it answers for those pairs only."
     return JudgeCard(found.spec, found.title, about, False, (found.protocol,))
 
 
@@ -98,8 +130,9 @@ def make_judge(
     """The judge a spec names.
 
     Args:
-        spec: `bundled:judge`, `bundled:naive`, `bundled:shortcut-verifier`, `hf:ORG/NAME`, `path:FOLDER`, `api:MODEL`,
-            `planted:NAME?parameter=value` or `recorded:FILE`; a model's may end in `?card=NAME`, a saved judge card.
+        spec: `bundled:judge`, `bundled:naive`, `bundled:shortcut-verifier`, `hf:ORG/NAME`, `path:FOLDER`,
+            `path:FILE.gguf`, `api:MODEL`, `planted:NAME?parameter=value` or `recorded:FILE`; a model's may end in
+            `?card=NAME`, a saved judge card.
         settings: where weights and caches live; by default from the environment.
         card: a judge card, itself or by its file or saved name, that replaces the built-in prompts and any in the spec.
         cache: true where judge calls are kept on disk.
@@ -133,7 +166,7 @@ def make_judge(
     raise InputError(
         f"{shown(spec)} names no judge. Allowed: bundled:judge, bundled:naive, bundled:shortcut-verifier, "
         "hf:ORG/NAME[@REVISION], "
-        "path:FOLDER, api:MODEL, planted:NAME, recorded:FILE."
+        "path:FOLDER, path:FILE.gguf, api:MODEL, planted:NAME, recorded:FILE."
     )
 
 

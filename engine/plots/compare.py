@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 
 from engine.plots.rows import axes, point, span, whole, words
 from engine.plots.text import interval_text, label, level_text, plural
-from engine.plots.theme import ROLES, Mode, frame, say
+from engine.plots.theme import ROLES, Mode, frame, say, with_note
 
 MOST_ROWS = 24
 """Rows of one forest; what follows is in the table."""
@@ -92,7 +92,8 @@ def plot_compare(
     if rows.empty:
         say(fig, "nothing that both runs measured", mode)
     alt = "Differences of two runs, second minus first: " + "; ".join(said)
-    return frame(fig, mode, title=title, notes=_notes(rows, note), alt=alt, body=50 * max(len(rows), 1) + 16)
+    body = 50 * max(len(rows), 1) + 16
+    return with_note(frame(fig, mode, title=title, notes=_notes(rows), alt=alt, body=body), note)
 
 
 def _name(row: dict[Any, Any], titles: Mapping[str, str], *, with_what: bool, variant: bool) -> str:
@@ -110,7 +111,7 @@ def _point(row: dict[Any, Any], y: int, numbers: tuple[float, ...], text: str, m
     return point(row, y, numbers, text, marker=marker, colour=ink, thickness=2)
 
 
-def _notes(rows: pd.DataFrame, note: str) -> tuple[str, ...]:
+def _notes(rows: pd.DataFrame) -> tuple[str, ...]:
     """Small print: whether paired, level and method, n, items, unread."""
     parts: list[str] = []
     if len(rows):
@@ -123,5 +124,4 @@ def _notes(rows: pd.DataFrame, note: str) -> tuple[str, ...]:
         n, items = rows["n"].astype(int), rows["n_clusters"].fillna(0).astype(int)
         parts.append(f"n = {span(n)}" + (f" of {span(items)} items" if items.max() else ""))
         parts.append(f"{plural(int(rows['n_unread'].fillna(0).sum()), 'call')} left out as unread")
-    parts.append(label(note, 90) if note else "")
     return tuple(parts)

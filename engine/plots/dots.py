@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,7 +10,7 @@ import plotly.graph_objects as go
 
 from engine.plots.rows import span
 from engine.plots.text import count, interval_text, label
-from engine.plots.theme import MEANING, ROLES, Mode, frame, say
+from engine.plots.theme import MEANING, ROLES, Mode, frame, say, whiskers, with_note
 
 COLUMNS = ["name", "series", "metric", "value", "lower", "upper", "level", "method", "n", "n_clusters", "n_unread"]
 _STEP = 0.26
@@ -89,16 +87,10 @@ def plot_dots(
         fig.update_yaxes(visible=False)
     alt = f"{title} " + "; ".join(said)
     body = (44 + 16 * max(len(shown) - 1, 0)) * max(len(names), 1) + 20
-    return frame(
-        fig,
-        mode,
-        title=title,
-        notes=_notes(prepared, note),
-        alt=alt,
-        body=body,
-        legend=len(shown) > 1,
-        above=24 * max(0, len(shown) - 2),
-    )
+    above = 24 * max(0, len(shown) - 2)
+    notes, legend = _notes(prepared), len(shown) > 1
+    framed = frame(fig, mode, title=title, notes=notes, alt=alt, body=body, legend=legend, above=above)
+    return with_note(framed, note)
 
 
 def _text(row: pd.Series) -> str:
@@ -108,27 +100,23 @@ def _text(row: pd.Series) -> str:
 
 def _series(own: pd.DataFrame, series: str, y: list[float], meaning: str, k: int, mode: Mode) -> go.Scatter:
     colour = MEANING[mode][meaning]
-    numbers = own[["value", "lower", "upper"]].to_numpy(dtype=float)
-    up: list[Any] = [u - v if math.isfinite(u) else 0 for v, _, u in numbers]
-    down: list[Any] = [v - lo if math.isfinite(lo) else 0 for v, lo, _ in numbers]
     return go.Scatter(
         x=own["value"].tolist(),
         y=y,
         mode="markers",
         name=series,
         marker={"size": 10, "color": colour, "symbol": ("circle", "square", "diamond")[k % 3]},
-        error_x={"type": "data", "symmetric": False, "array": up, "arrayminus": down, "color": colour, "thickness": 2},
+        error_x=whiskers(own["value"], own["lower"], own["upper"], colour),
         customdata=[[label(n, 40), _text(r)] for n, (_, r) in zip(own["name"], own.iterrows(), strict=True)],
         hovertemplate="%{customdata[0]}: %{customdata[1]}<extra></extra>",
     )
 
 
-def _notes(prepared: pd.DataFrame, note: str) -> tuple[str, ...]:
+def _notes(prepared: pd.DataFrame) -> tuple[str, ...]:
     n = prepared["n"].dropna()
     methods = "; ".join(dict.fromkeys(m for m in prepared["method"].dropna() if not m.startswith("no ")))
     return (
         f"95 % intervals ({label(methods, 60)})" if methods else "",
         f"n = {span(n)}" if len(n) else "",
         f"{count(int(prepared['n_unread'].fillna(0).sum()))} unread",
-        label(note, 80) if note else "",
     )

@@ -124,9 +124,9 @@ def sized_svg(svg: bytes, columns: str) -> bytes:
     return _SIZE.sub(measured, svg.decode("utf-8"), count=1).encode("utf-8")
 
 
-def with_density(png: bytes, dpi: int = DPI) -> bytes:
+def with_density(png: bytes) -> bytes:
     """The image with its dots per inch written into it, so that programs place it at its size on paper."""
-    per_metre = round(dpi / 0.0254)
+    per_metre = round(DPI / 0.0254)
     body = b"pHYs" + struct.pack(">IIB", per_metre, per_metre, 1)
     chunk = struct.pack(">I", len(body) - 4) + body + struct.pack(">I", zlib.crc32(body))
     return png[:_PNG_HEAD] + chunk + png[_PNG_HEAD:]

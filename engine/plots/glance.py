@@ -11,7 +11,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from engine.plots.text import THIN, count, fixed, interval_text, label, level_text, plural
-from engine.plots.theme import MEANING, ROLES, SMALL_SIZE, Mode, frame, say
+from engine.plots.theme import MEANING, ROLES, SMALL_SIZE, Mode, frame, say, whiskers, with_note
 
 NOT_RUN = "not run yet"
 _ROW = 74
@@ -109,7 +109,7 @@ def plot_glance(prepared: pd.DataFrame, *, mode: Mode = "light", title: str, not
         say(fig, "nothing has been measured yet", mode)
     alt = f"{title} " + "; ".join(f"{row['name']}: {row['text']}" for row in rows)
     body = _ROW * max(len(rows), 1)
-    return frame(fig, mode, title=title, notes=_notes(prepared, note), alt=alt, body=body, below=30)
+    return with_note(frame(fig, mode, title=title, notes=_notes(prepared), alt=alt, body=body, below=30), note)
 
 
 def _ends(row: dict[str, Any]) -> tuple[float, float]:
@@ -173,10 +173,7 @@ def _effect(row: dict[str, Any], y: int, low: float, high: float, mode: Mode) ->
         x=[x], y=[y], mode="markers", name=label(row["name"], 60),
         marker={"size": 11, "color": colour if bounded else ROLES[mode]["background"],
                 "line": {"color": colour, "width": 2}},
-        error_x={
-            "type": "data", "symmetric": False, "color": colour, "thickness": 2.5, "width": 5, "visible": bounded,
-            "array": [upper - x if bounded else 0], "arrayminus": [x - lower if bounded else 0],
-        },
+        error_x=whiskers(x, lower, upper, colour, thickness=2.5, width=5),
         customdata=[[label(row["name"], 60), row["text"], count(row["n"]), count(row["n_unread"])]],
         hovertemplate="%{customdata[0]}<br>%{customdata[1]}<br>n = %{customdata[2]}, %{customdata[3]} unread"
         "<extra></extra>",
@@ -192,7 +189,7 @@ def _guess(row: dict[str, Any], y: int, low: float, high: float, mode: Mode) -> 
     )  # fmt: skip
 
 
-def _notes(prepared: pd.DataFrame, note: str) -> tuple[str, ...]:
+def _notes(prepared: pd.DataFrame) -> tuple[str, ...]:
     known = prepared[prepared["value"].notna()]
     parts: list[str] = []
     if len(known):
@@ -203,5 +200,4 @@ def _notes(prepared: pd.DataFrame, note: str) -> tuple[str, ...]:
         parts.append(f"{plural(int(known['n_unread'].sum()), 'verdict')} unread")
     if prepared["guess"].notna().any():
         parts.append("diamond: the guess")
-    parts.append(label(note, 90) if note else "")
     return tuple(parts)

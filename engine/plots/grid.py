@@ -76,11 +76,7 @@ def prepare_grid(
 
 
 def plot_grid(
-    prepared: pd.DataFrame,
-    *,
-    mode: Mode = "light",
-    title: str = "Which defense holds against which attack?",
-    note: str = "",
+    prepared: pd.DataFrame, *, mode: Mode = "light", title: str = "Which defense holds against which attack?"
 ) -> go.Figure:
     """A heat map diverging around zero, value and interval in each cell, hatched where zero is covered.
 
@@ -91,7 +87,6 @@ def plot_grid(
         prepared: from `prepare_grid`.
         mode: light, dark or print.
         title: the question on top.
-        note: a last part of the small print; any text.
     """
     rows = prepared.reset_index(drop=True)
     effect = EFFECTS[str(rows["metric"].iloc[0])] if len(rows) else EFFECTS["shift"]
@@ -112,7 +107,7 @@ def plot_grid(
         say(fig, NOTHING, mode)
     hatched = "hatched: the interval covers zero" if rows["covers_zero"].any() else ""
     alt = "Score shift by attack and defense: " + "; ".join(said)
-    notes = (effect.axis, *effect_notes(rows, note), hatched)
+    notes = (effect.axis, *effect_notes(rows), hatched)
     fig = frame(
         fig,
         mode,

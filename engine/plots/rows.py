@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 
 from engine.core.errors import InputError
 from engine.plots.text import count, interval_text, label, level_text, plural
-from engine.plots.theme import MEANING, ROLES, SMALL_SIZE, Mode, frame, say
+from engine.plots.theme import MEANING, ROLES, SMALL_SIZE, Mode, frame, say, whiskers, with_note
 
 
 def point(
@@ -30,22 +30,12 @@ def point(
         thickness: of the interval [px].
     """
     value, lower, upper = numbers
-    bounded = math.isfinite(lower) and math.isfinite(upper)
     return go.Scatter(
         x=[value],
         y=[y],
         mode="markers",
         marker=marker,
-        error_x={
-            "type": "data",
-            "symmetric": False,
-            "array": [upper - value if bounded else 0],
-            "arrayminus": [value - lower if bounded else 0],
-            "color": colour,
-            "thickness": thickness,
-            "width": 5 if bounded else 0,
-            "visible": bounded,
-        },
+        error_x=whiskers(value, lower, upper, colour, thickness=thickness, width=5),
         customdata=[[label(row["name"], 60), text, count(whole(row["n"])), count(whole(row["n_unread"]))]],
         hovertemplate=(
             "%{customdata[0]}<br>%{customdata[1]}<br>n = %{customdata[2]}, %{customdata[3]} unread<extra></extra>"
@@ -130,7 +120,7 @@ def arm_title(attack: str, defense: str, titles: Mapping[str, str]) -> str:
     return head if defense == "none" else f"{head}, {titles.get(defense, defense)}"
 
 
-def effect_notes(prepared: pd.DataFrame, note: str) -> tuple[str, ...]:
+def effect_notes(prepared: pd.DataFrame) -> tuple[str, ...]:
     """Small print: level and method of the intervals, n, items, unread."""
     run = prepared[prepared["n"].notna()]
     rows = run[run["n"] > 0]
@@ -145,7 +135,6 @@ def effect_notes(prepared: pd.DataFrame, note: str) -> tuple[str, ...]:
         parts.append(f"n = {' of '.join(counted)}")
     if len(run):
         parts.append(f"{plural(int(run['n_unread'].fillna(0).sum()), 'pair')} unread")
-    parts.append(label(note, 80) if note else "")
     return tuple(parts)
 
 
@@ -191,13 +180,7 @@ def prepare_forest(
     return rows[COLUMNS]
 
 
-def plot_forest(
-    prepared: pd.DataFrame,
-    *,
-    mode: Mode = "light",
-    title: str = "How far does each attack move the score?",
-    note: str = "",
-) -> go.Figure:
+def plot_forest(prepared: pd.DataFrame, *, mode: Mode = "light", note: str = "") -> go.Figure:
     """A row per arm: its name and numbers on one line, point and interval below, a line at zero.
 
     Names stand over the intervals rather than beside them, so that the plot keeps its width on a phone.
@@ -205,7 +188,6 @@ def plot_forest(
     Args:
         prepared: from `prepare_forest`.
         mode: light, dark or print.
-        title: the question on top.
         note: a last part of the small print; any text.
     """
     rows = prepared.reset_index(drop=True)
@@ -238,7 +220,13 @@ def plot_forest(
     if rows.empty:
         say(fig, NOTHING, mode)
     alt = "Score shift by arm: " + "; ".join(f"{name} {text}" for name, text in zip(rows["name"], texts, strict=True))
-    return frame(fig, mode, title=title, notes=effect_notes(rows, note), alt=alt, body=50 * max(len(rows), 1) + 16)
+    body = 50 * max(len(rows), 1) + 16
+    return with_note(
+        frame(
+            fig, mode, title="How far does each attack move the score?", notes=effect_notes(rows), alt=alt, body=body
+        ),
+        note,
+    )
 
 
 def _row(row: pd.Series, y: int, numbers: tuple[float, float, float], text: str, mode: Mode) -> go.Scatter:

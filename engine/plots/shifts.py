@@ -13,7 +13,7 @@ import plotly.graph_objects as go
 
 from engine.core.errors import InputError
 from engine.plots.text import count, decimals_for, fixed, label, plural, three_digits
-from engine.plots.theme import MEANING, ROLES, SMALL_SIZE, Mode, frame, say
+from engine.plots.theme import MEANING, ROLES, SMALL_SIZE, Mode, frame, say, with_note
 
 COLUMNS = ["arm", "label", "value", "probability", "score", "coverage", "unread_reason"]
 _ARMS = ("clean", "attacked")
@@ -128,9 +128,8 @@ def plot_distribution(
     alt = "Probability of each score. " + " ".join(
         f"Expected score {called[a]}: {three_digits(scores[a])}." for a in arms
     )
-    return frame(
-        fig, mode, title=title, notes=(_coverage(prepared, called), label(note, 80) if note else ""), alt=alt, body=290
-    )
+    notes = (_coverage(prepared, called),)
+    return with_note(frame(fig, mode, title=title, notes=notes, alt=alt, body=290), note)
 
 
 def _coverage(prepared: pd.DataFrame, called: dict[str, str]) -> str:
@@ -325,7 +324,6 @@ def plot_dumbbells(
     scale: tuple[float, float] = (1.0, 5.0),
     names: tuple[str, str] = ("without attack", "with attack"),
     title: str = "Which responses does the attack move?",
-    note: str = "",
 ) -> go.Figure:
     """A row per response: hollow before, solid after, the shift at the right; a dashed line at no change.
 
@@ -335,7 +333,6 @@ def plot_dumbbells(
         names: of before and after.
         scale: lowest and highest score; the axis is fixed to it.
         title: the question on top.
-        note: a last part of the small print; any text.
     """
     rows = prepared.reset_index(drop=True)
     fig = go.Figure()
@@ -370,7 +367,7 @@ def plot_dumbbells(
         fig,
         mode,
         title=title,
-        notes=_notes(rows, note),
+        notes=_notes(rows),
         alt=_alt(rows),
         body=24 * max(len(rows), 1) + 34,
         legend=len(rows) > 0,
@@ -457,9 +454,9 @@ def _shift_column(fig: go.Figure, rows: pd.DataFrame, mode: Mode) -> None:
         say(fig, "no responses under this attack have been judged yet", mode)
 
 
-def _notes(rows: pd.DataFrame, note: str) -> tuple[str, ...]:
+def _notes(rows: pd.DataFrame) -> tuple[str, ...]:
     if rows.empty:
-        return (label(note, 80) if note else "",)
+        return ()
     first = rows.iloc[0]
     n = int(first["n_read"])
     shown = int(rows["shift"].notna().sum())
@@ -468,7 +465,6 @@ def _notes(rows: pd.DataFrame, note: str) -> tuple[str, ...]:
         cut,
         f"{count(int(first['n_raised']))} raised, {count(int(first['n_lowered']))} lowered",
         f"{count(int(first['n_unread']))} unread",
-        label(note, 80) if note else "",
     )
 
 

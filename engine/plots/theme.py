@@ -9,9 +9,10 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, Literal
 
+import numpy as np
 import plotly.graph_objects as go
 
-from engine.plots.text import small_print
+from engine.plots.text import label, small_print
 
 # Colours as values: ten categorical ones, the meaning of seven of them, and the roles of everything else.
 #
@@ -24,7 +25,7 @@ Mode = Literal["light", "dark", "print"]
 MODES: tuple[Mode, ...] = ("light", "dark", "print")
 
 MEANINGS = ("clean", "attacked", "defended", "human", "unread", "high", "low")
-"""Blue, vermilion, teal, gold, grey, purple, brown: the first seven of the palette, one meaning each."""
+"""Blue, vermilion, teal, gold, grey, purple, pink: the first seven of the palette, one meaning each."""
 
 _ON_LIGHT = (
     "#2c5ac5",
@@ -33,8 +34,8 @@ _ON_LIGHT = (
     "#c4860c",
     "#63686a",
     "#633498",
-    "#54361a",
     "#f7598a",
+    "#54361a",
     "#518753",
     "#0c4b54",
 )
@@ -45,8 +46,8 @@ _ON_DARK = (
     "#febc14",
     "#9ba2a5",
     "#8f5ae2",
-    "#8b5e2e",
     "#bd5876",
+    "#8b5e2e",
     "#bdeeb0",
     "#188aa8",
 )
@@ -192,6 +193,8 @@ def frame(
 ) -> go.Figure:
     """Give a figure its template, title, small print, alt text and height; returns the same figure.
 
+    What is known only where the figure is shown, such as the run behind it, `with_note` adds to the small print.
+
     Args:
         fig: the figure.
         mode: light, dark or print.
@@ -216,6 +219,21 @@ def frame(
     return fig
 
 
+def with_note(fig: go.Figure, note: str) -> go.Figure:
+    """The same framed figure with a last part of the small print, any text, and room for it; empty adds nothing."""
+    if note:
+        notes = [*fig.layout.meta["notes"], label(note, 90)]
+        lines = small_print(*notes)
+        room = SMALL_LINE * (len(lines) - len(small_print(*notes[:-1])))
+        fig.update_layout(
+            title={"subtitle": {"text": "<br>".join(lines)}},
+            margin={"t": fig.layout.margin.t + room},
+            height=fig.layout.height + room,
+            meta={**fig.layout.meta, "notes": notes},
+        )
+    return fig
+
+
 def restyle(fig: go.Figure, mode: Mode) -> go.Figure:
     """A copy of one of our figures in another mode: template and every colour of the old mode exchanged."""
     table = swap_table(mode)
@@ -235,6 +253,33 @@ def _recoloured(node: Any, table: dict[str, str], is_colour: bool) -> Any:
     if is_colour and isinstance(node, str):
         return table.get(node.lower(), node)
     return node
+
+
+def whiskers(
+    value: Any, lower: Any, upper: Any, colour: str, *, thickness: float = 2, width: int = 4
+) -> dict[str, Any]:
+    """Error bars from values to the ends of their intervals; none where an end is missing or on the wrong side.
+
+    Args:
+        value: one number, or one a point.
+        lower: likewise.
+        upper: likewise.
+        colour: of the bars.
+        thickness: of a bar [px].
+        width: of its ends [px].
+    """
+    at, low, high = (np.atleast_1d(np.asarray(x, dtype=float)) for x in (value, lower, upper))
+    known = np.isfinite(low) & np.isfinite(high)
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": np.where(known, np.maximum(high - at, 0), 0).tolist(),
+        "arrayminus": np.where(known, np.maximum(at - low, 0), 0).tolist(),
+        "color": colour,
+        "thickness": thickness,
+        "width": width,
+        "visible": bool(known.any()),
+    }
 
 
 def say(fig: go.Figure, text: str, mode: Mode) -> None:

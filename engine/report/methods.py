@@ -1,7 +1,6 @@
-"""Content of the Methods page: formulas with source and limits, published findings beside ours, and benchmarks.
+"""Formulas with source and limits, and benchmarks, for the page What holds.
 
-Words stand in assets/methods, numbers in assets/results, as the committed studies and benchmarks wrote them: a
-finding names its table and row, so no number is written twice.
+Words stand in assets/methods, numbers in assets/results, as the committed benchmarks wrote them.
 """
 
 from __future__ import annotations
@@ -9,14 +8,13 @@ from __future__ import annotations
 import json
 import tomllib
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from engine.core.errors import EngineError
 
-Seen = Literal["holds", "the other way", "not seen"]
 Model = TypeVar("Model", bound=BaseModel)
 
 
@@ -34,36 +32,6 @@ class Formula(_Strict):
     source: str
     limits: str
     page: str
-
-
-class Finding(_Strict):
-    """A published finding, and the row of a result table that speaks to it.
-
-    Attributes:
-        where: column to value; an empty value means the column is empty there.
-        value: columns of the estimate, its interval and its n.
-        expects: on which side of `bound` the whole interval lies if the finding holds.
-        beside: differences in `where` for a second row that is shown and decides nothing; empty where there is none.
-        beside_is: name of that second row.
-    """
-
-    paper: str
-    claim: str
-    published: str
-    table: str
-    where: dict[str, str | float]
-    data: str
-    unit: str
-    expects: Literal["above", "below"]
-    bound: float
-    remark: str
-    command: str
-    value: str = "value"
-    lower: str = "lower"
-    upper: str = "upper"
-    count: str = "n"
-    beside: dict[str, str | float] = {}
-    beside_is: str = ""
 
 
 class Bench(_Strict):
@@ -87,61 +55,6 @@ def formulas(assets: Path) -> list[Formula]:
         EngineError: the file is missing or wrong.
     """
     return _read(assets / "methods" / "formulas.toml", "formula", Formula)
-
-
-def findings(assets: Path) -> pd.DataFrame:
-    """Every finding with its row: the words of `Finding`, value, lower, upper, n, p_value, seen and device.
-
-    `p_value` is NaN where the table has no test for the row. `beside_value`, `beside_lower`, `beside_upper`, `beside_n`
-    and `beside_p` are of the second row, NaN where there is none.
-
-    Raises:
-        EngineError: a file is missing or wrong, or a finding fits no row or several.
-    """
-    rows = []
-    for one in _read(assets / "methods" / "findings.toml", "finding", Finding):
-        row = _row(assets / "results" / one.table, one, one.where)
-        value, lower, upper = (float(row[name]) for name in (one.value, one.lower, one.upper))
-        beside: Any = _row(assets / "results" / one.table, one, one.where | one.beside) if one.beside else {}
-        rows.append(
-            {
-                "paper": one.paper,
-                "claim": one.claim,
-                "published": one.published,
-                "data": one.data,
-                "value": value,
-                "lower": lower,
-                "upper": upper,
-                "n": int(row[one.count]),
-                "p_value": float(row.get("p_value", float("nan"))),
-                "unit": one.unit,
-                "bound": one.bound,
-                "seen": seen(lower, upper, one.expects, one.bound),
-                "remark": one.remark,
-                "command": one.command,
-                "device": str(row["device"]),
-                "beside_is": one.beside_is,
-                **{
-                    f"beside_{name}": float(beside.get(column, float("nan")))
-                    for name, column in (
-                        ("value", one.value),
-                        ("lower", one.lower),
-                        ("upper", one.upper),
-                        ("n", one.count),
-                        ("p", "p_value"),
-                    )
-                },
-            }
-        )
-    return pd.DataFrame(rows)
-
-
-def seen(lower: float, upper: float, expects: Literal["above", "below"], bound: float) -> Seen:
-    """True where an interval lies on the side that a finding expects."""
-    sides: tuple[Seen, Seen] = ("holds", "the other way") if expects == "above" else ("the other way", "holds")
-    if lower > bound:
-        return sides[0]
-    return sides[1] if upper < bound else "not seen"
 
 
 def benches(assets: Path) -> pd.DataFrame:
@@ -188,16 +101,6 @@ def _read(path: Path, name: str, model: type[Model]) -> list[Model]:
         return [model.model_validate(one) for one in tomllib.loads(path.read_text(encoding="utf-8"))[name]]
     except (OSError, KeyError, TypeError, tomllib.TOMLDecodeError, ValidationError) as error:
         raise EngineError(f"{path.name} cannot be used: {error}. Restore it from the project.") from None
-
-
-def _row(path: Path, finding: Finding, where: dict[str, str | float]) -> pd.Series[Any]:
-    table = pd.read_csv(path)
-    fits = pd.Series(data=True, index=table.index)
-    for column, wanted in where.items():
-        fits &= table[column].isna() if wanted == "" else table[column].eq(wanted)
-    if fits.sum() != 1:
-        raise EngineError(f"{path.name} has {fits.sum()} rows for {finding.claim!r}; exactly one is needed.")
-    return table[fits].iloc[0]
 
 
 def _at(found: Any, path: str) -> float:

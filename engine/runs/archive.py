@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from engine.core.errors import EngineError, RunError
+from engine.core.errors import EngineError, RunError, shown
 from engine.core.files import make_folder, writing
 from engine.core.json import check_depth, dumps
 from engine.runs.folder import FORMAT, RunFolder, known_tables, now
@@ -162,16 +162,18 @@ def _checked_names(entries: list[zipfile.ZipInfo]) -> dict[str, zipfile.ZipInfo]
         parts = name.split("/")
         unsafe = name.startswith("/") or "\\" in name or ":" in name or "\0" in name or ".." in parts
         if unsafe:
-            raise RunError(f"The zip holds {name[:80]!r}, which leads out of the run's folder; nothing was imported.")
+            raise RunError(
+                f"The zip holds {shown(name, 80)}, which leads out of the run's folder; nothing was imported."
+            )
         kind = stat.S_IFMT(entry.external_attr >> 16)
         if kind not in (0, stat.S_IFREG):
-            raise RunError(f"The zip holds {name[:80]!r}, which is a link or a device and no file.")
+            raise RunError(f"The zip holds {shown(name, 80)}, which is a link or a device and no file.")
         if entry.flag_bits & 0x1:
-            raise RunError(f"{name[:80]!r} is encrypted. Export the run without a password.")
+            raise RunError(f"{shown(name, 80)} is encrypted. Export the run without a password.")
         if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise RunError(f"{name[:80]!r} is packed in a way that is not read. Export the run again.")
+            raise RunError(f"{shown(name, 80)} is packed in a way that is not read. Export the run again.")
         if parts[-1] not in allowed or len(parts) > 2:
-            raise RunError(f"The zip holds {name[:80]!r}, which is no part of a run; nothing was imported.")
+            raise RunError(f"The zip holds {shown(name, 80)}, which is no part of a run; nothing was imported.")
         if parts[-1] in found:
             raise RunError(f"The zip holds {parts[-1]} twice.")
         folders.add(tuple(parts[:-1]))
@@ -192,9 +194,9 @@ def _checked_manifest(data: bytes) -> dict[str, Any]:
             f"The run was written in format {version!r}; this version reads up to {FORMAT}. Update JudgeScope."
         )
     if not _ID.fullmatch(manifest["run_id"]):
-        raise RunError(f"{manifest['run_id'][:80]!r} is no run id: letters, digits, dot, dash and underscore.")
+        raise RunError(f"{shown(manifest['run_id'], 80)} is no run id: letters, digits, dot, dash and underscore.")
     if not re.fullmatch(r"[a-z][a-z0-9_-]{0,39}", manifest["study"]):
-        raise RunError(f"{manifest['study'][:80]!r} names no study.")
+        raise RunError(f"{shown(manifest['study'], 80)} names no study.")
     return manifest
 
 

@@ -341,7 +341,7 @@ def _damage(manifest: object) -> str:
     for name, value, kind in parts:
         if not isinstance(value, kind):
             allowed = "a text" if kind is str else "an object" if kind is dict else "a list"
-            return f"its {name} is {str(value)[:40]!r} and has to be {allowed}"
+            return f"its {name} is {shown(value, 40)} and has to be {allowed}"
     return ""
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import pandas as pd
 
-from engine.core.errors import RunError
+from engine.core.errors import RunError, shown
 from engine.core.files import make_folder, writing
 from engine.runs.folder import RETRY, RunFolder, begun, list_runs, open_run, state_of
 
@@ -169,7 +169,7 @@ def set_tags(root: Path, run_id: str, *, add: Sequence[str] = (), remove: Sequen
     tags = set(_tags(notes)) - {_clean(t) for t in remove}
     for tag in map(_clean, add):
         if not tag or len(tag) > MAX_TAG or "," in tag:
-            raise RunError(f"{tag[:60]!r} is no tag: 1 to {MAX_TAG} characters without a comma.")
+            raise RunError(f"{shown(tag)} is no tag: 1 to {MAX_TAG} characters without a comma.")
         tags.add(tag)
     if len(tags) > MAX_TAGS:
         raise RunError(f"A run has at most {MAX_TAGS} tags; this would make {len(tags)}.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -61,30 +61,65 @@ def cluster_spearman(
     Raises:
         InputError: the lengths differ.
     """
-    x, y = np.asarray(scores, dtype=np.float64), np.asarray(truth, dtype=np.float64)
+    return _resampled([scores, truth], spearman, clusters, level, seed)
+
+
+def spearman_change(
+    before: npt.ArrayLike,
+    after: npt.ArrayLike,
+    truth: npt.ArrayLike,
+    clusters: Sequence[Any] | npt.NDArray[Any],
+    *,
+    level: float = 0.95,
+    seed: int = 0,
+) -> Interval:
+    """Spearman of `after` with the truth less that of `before`, on rows that have all three, paired in each resample.
+
+    Args:
+        before: one judge's scores, shape [n].
+        after: another's of the same rows, shape [n].
+        truth: people's scores, shape [n].
+        clusters: the cluster of each row, shape [n].
+        level: confidence level in (0, 1).
+        seed: of the bootstrap, which is that of `cluster_spearman`.
+
+    Raises:
+        InputError: the lengths differ.
+    """
+    return _resampled([before, after, truth], lambda x, y, t: spearman(y, t) - spearman(x, t), clusters, level, seed)
+
+
+def _resampled(
+    columns: Sequence[npt.ArrayLike],
+    measure: Callable[..., float],
+    clusters: Sequence[Any] | npt.NDArray[Any],
+    level: float,
+    seed: int,
+) -> Interval:
+    """A measure of some columns over the rows that have them all, whole clusters being resampled."""
+    values = [np.asarray(column, dtype=np.float64) for column in columns]
     groups = np.asarray(clusters)
-    if not x.shape == y.shape == groups.shape or x.ndim != 1:
-        raise InputError(
-            f"Scores, truth and clusters must be one a row; got shapes {x.shape}, {y.shape} and {groups.shape}."
-        )
-    keep = ~(np.isnan(x) | np.isnan(y))
-    x, y, groups = x[keep], y[keep], groups[keep]
+    if any(v.shape != groups.shape for v in values) or groups.ndim != 1:
+        shapes = ", ".join(str(v.shape) for v in values)
+        raise InputError(f"Scores, truth and clusters must be one a row; got shapes {shapes} and {groups.shape}.")
+    keep = ~np.isnan(np.sum(values, axis=0))
+    values, groups = [v[keep] for v in values], groups[keep]
     codes = np.unique(groups, return_inverse=True)[1]
-    g = int(codes.max()) + 1 if len(codes) else 0
-    if len(x) < 2:
-        return Interval(_NAN, _NAN, _NAN, level, NO_DATA, len(x), g)
-    value = spearman(x, y)
+    n, g = len(groups), int(codes.max()) + 1 if len(codes) else 0
+    if n < 2:
+        return Interval(_NAN, _NAN, _NAN, level, NO_DATA, n, g)
+    value = measure(*values)
     if g < 2:
-        return Interval(value, _NAN, _NAN, level, ONE_CLUSTER, len(x), g)
+        return Interval(value, _NAN, _NAN, level, ONE_CLUSTER, n, g)
     members = [np.flatnonzero(codes == c) for c in range(g)]
     rng = np.random.default_rng(seed)
     drawn = np.empty(RESAMPLES)
     for i in range(RESAMPLES):
         rows = np.concatenate([members[c] for c in rng.integers(g, size=g)])
-        drawn[i] = spearman(x[rows], y[rows])
+        drawn[i] = measure(*(v[rows] for v in values))
     if np.isnan(drawn).all():
-        return Interval(value, _NAN, _NAN, level, NO_VARIATION, len(x), g)
-    return Interval(value, *percentiles(drawn, level, g - 1), level, BOOTSTRAP, len(x), g)
+        return Interval(value, _NAN, _NAN, level, NO_VARIATION, n, g)
+    return Interval(value, *percentiles(drawn, level, g - 1), level, BOOTSTRAP, n, g)
 
 
 # Agreement with human labels beyond chance: Cohen's kappa with its base rate.

@@ -114,6 +114,12 @@ class Interval:
     n_clusters: int
 
 
+def with_ends(value: float, lower: float, upper: float, form: str = ".3f") -> str:
+    """A number and its interval for a terminal, 0.512 [0.382, 0.661]; the number alone where it has no interval."""
+    ends = f" [{lower:{form}}, {upper:{form}}]" if np.isfinite([lower, upper]).all() else ""
+    return f"{value:{form}}{ends}"
+
+
 def cluster_mean(
     values: npt.ArrayLike, clusters: Sequence[Any] | npt.NDArray[Any], *, level: float = 0.95, seed: int = 0
 ) -> Interval:

@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 from scipy.special import bdtr, nctdtrinc, stdtr, stdtrit
 from scipy.stats import false_discovery_control
 
@@ -273,16 +272,6 @@ def power_verdict(detectable: float, effect: float = EFFECT) -> str:
     if math.isnan(detectable):
         return UNKNOWN
     return UNDERPOWERED if detectable > effect else ENOUGH
-
-
-def power_verdicts(metrics: pd.DataFrame, effect: float = EFFECT) -> pd.Series:
-    """`power_verdict` of each row of a metrics table, from its column `detectable`; same index.
-
-    Raises:
-        InputError: the effect is not above zero.
-    """
-    values = metrics["detectable"].to_numpy(dtype=np.float64)
-    return pd.Series([power_verdict(float(v), effect) for v in values], index=metrics.index, dtype="str")
 
 
 def _check(level: float, power: float) -> None:

@@ -59,7 +59,7 @@ def pca(x: npt.ArrayLike, k: int = 2) -> Projection:
     return Projection(centred @ components.T, explained, components)
 
 
-def umap_map(x: npt.ArrayLike, *, seed: int, neighbours: int = 15, min_dist: float = 0.1) -> Floats:
+def umap_map(x: npt.ArrayLike, *, seed: int, neighbours: int = 15) -> Floats:
     """A UMAP embedding in the plane (McInnes, Healy and Melville 2018), the same for the same seed.
 
     Distances between far groups mean nothing in it; neighbourhoods do. The first call on a machine compiles for half
@@ -69,17 +69,16 @@ def umap_map(x: npt.ArrayLike, *, seed: int, neighbours: int = 15, min_dist: flo
         x: rows (n, d), finite.
         seed: decides the layout; with a seed UMAP runs on one thread.
         neighbours: size of a neighbourhood; at most n - 1 is used.
-        min_dist: closest that points are drawn, in [0, 1).
 
     Returns:
         Coordinates (n, 2); for fewer than four rows those of `pca`, since UMAP has no neighbourhoods then.
 
     Raises:
-        InputError: as `pca`, or a setting outside its range.
+        InputError: as `pca`, or fewer than two neighbours.
     """
     rows = _checked(x)
-    if neighbours < 2 or not 0 <= min_dist < 1:
-        raise InputError(f"UMAP needs neighbours >= 2 and 0 <= min_dist < 1; got {neighbours} and {min_dist}.")
+    if neighbours < 2:
+        raise InputError(f"UMAP needs neighbours >= 2; got {neighbours}.")
     if len(rows) < 4:
         return pca(rows).points
     umap = _umap()
@@ -88,7 +87,7 @@ def umap_map(x: npt.ArrayLike, *, seed: int, neighbours: int = 15, min_dist: flo
     start = "spectral" if len(rows) > 10 and float(np.ptp(rows, axis=0).max()) > 0 else "random"
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="n_jobs value", category=UserWarning)  # what a seed implies
-        mapper = umap.UMAP(n_neighbors=few, min_dist=min_dist, random_state=seed, init=start)
+        mapper = umap.UMAP(n_neighbors=few, random_state=seed, init=start)
         return np.asarray(mapper.fit_transform(rows), dtype=np.float64)
 
 

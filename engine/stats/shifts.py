@@ -74,7 +74,7 @@ def shift_metrics(verdicts: pd.DataFrame, *, level: float = 0.95, seed: int = 0)
             NaN where the mean clean score is not above zero, or a score is below zero.
 
     Rows `shift` also carry p_value (`paired_test` of no shift), q_value (Benjamini-Hochberg over all arms of
-    this table) and detectable (`detectable_effect`); `power.power_verdicts` names the underpowered ones.
+    this table) and detectable (`detectable_effect`); `paired.power_verdict` names an underpowered one.
 
     Args:
         verdicts: table `verdicts` of one judge; only pointwise rows are used.

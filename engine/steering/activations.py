@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -119,19 +119,12 @@ def watched(loaded: LoadedModel, rows: Any, columns: Any) -> Iterator[list[Any]]
             handle.remove()
 
 
-def last_activations(
-    loaded: LoadedModel,
-    rows: Sequence[Sequence[int]],
-    after_batch: Callable[[int], None] | None = None,
-    batch_tokens: int | None = None,
-) -> NDArray[np.float32]:
+def last_activations(loaded: LoadedModel, rows: Sequence[Sequence[int]]) -> NDArray[np.float32]:
     """Activation of each row's last token at the output of every block.
 
     Args:
         loaded: a causal language model.
         rows: token ids, each non-empty and within the window.
-        after_batch: called with the number of rows done; may raise to stop.
-        batch_tokens: most padded tokens of a pass; by default set by the device.
 
     Returns:
         Array (L, n, d); layer l of the model is index l - 1.
@@ -149,10 +142,8 @@ def last_activations(
         )
     width = int(loaded.model.config.get_text_config().hidden_size)
     out = np.empty((count, len(rows), width), dtype=np.float32)
-    done = 0
 
     def run(batch: Sequence[int]) -> None:
-        nonlocal done
         chosen = [rows[i] for i in batch]
         with torch.inference_mode():
             ids, _ = pad_right(chosen, chosen[0][0], loaded.device)
@@ -161,12 +152,9 @@ def last_activations(
             with watched(loaded, at, last) as kept:
                 loaded.model(input_ids=ids, use_cache=False, logits_to_keep=1)
             out[:, list(batch)] = torch.stack(kept).cpu().numpy()
-        done += len(batch)
 
-    for batch in batches([len(row) for row in rows], batch_tokens or token_budget(loaded.device)):
+    for batch in batches([len(row) for row in rows], token_budget(loaded.device)):
         halving(run, batch, loaded.device)
-        if after_batch:
-            after_batch(done)
     if not np.isfinite(out).all():
         raise ModelError(f"{loaded.spec} gave NaN activations; its weights or precision are broken.")
     return out

@@ -46,15 +46,15 @@ class Written:
     relative_edit: float
 
 
-def prompt_ids(loaded: LoadedModel, user: str, system: str = "") -> list[int]:
+def prompt_ids(loaded: LoadedModel, user: str) -> list[int]:
     """A tutor's prompt: through its chat template where it has one.
 
     Raises:
         ModelError: the template cannot be used.
     """
     if getattr(loaded.tokenizer, "chat_template", None):
-        return render_ids(loaded.tokenizer, system, user)
-    return plain_ids(loaded.tokenizer, system, user)
+        return render_ids(loaded.tokenizer, "", user)
+    return plain_ids(loaded.tokenizer, "", user)
 
 
 def decode(
@@ -76,7 +76,7 @@ def decode(
         rows: prompt, temperature and seed of each text.
         limit: tokens of a text, at most.
         edit: one row of it for each row; None steers nothing.
-        after_batch: called with the number of rows done; may raise to stop.
+        after_batch: called with the number of rows done, those of a batch under way in part; may raise to stop.
         batch_rows: most rows at once; by default what the memory allows.
         own_loop: force the decode loop or the library's modules; by default as the architecture allows.
 
@@ -99,10 +99,16 @@ def decode(
         import torch
 
         chosen, part = [rows[i] for i in batch], edit.rows(batch) if edit else None
+        before = sum(one is not None for one in out)
+
+        def after_step(done: int) -> None:
+            if after_batch:
+                after_batch(before + len(batch) * done // (limit + 1))
+
         with torch.inference_mode():
             if in_loop:
                 editor = Editor(part, loaded.device) if part else None
-                tokens, sizes = write(loaded, prompts, chosen, limit, end_tokens(loaded), editor)
+                tokens, sizes = write(loaded, prompts, chosen, limit, end_tokens(loaded), editor, after_step)
             else:
                 tokens, sizes = _by_modules(loaded, prompts, chosen, limit, part)
         for i, row, size in zip(batch, tokens, sizes, strict=True):

@@ -110,6 +110,7 @@ def by_layer(
     draws: int = DRAWS,
     seed: int = 0,
     level: float = 0.95,
+    fit: Bools | None = None,
 ) -> dict[str, LayerSeparability]:
     """Separability of every layer, raw and after PCA, fitted on half of the contexts and evaluated on the other.
 
@@ -121,6 +122,7 @@ def by_layer(
         draws: permutations, and bootstrap resamples.
         seed: of halves, permutations and resamples.
         level: of the intervals.
+        fit: true for the fitting half (n,); by default whole contexts are dealt (`halves`).
 
     Returns:
         `raw` and `pca`.
@@ -128,7 +130,7 @@ def by_layer(
     Raises:
         InputError: fewer than two texts a side in a half, or too few texts for the components.
     """
-    fit = halves(contexts, is_high, seed)
+    fit = halves(contexts, is_high, seed) if fit is None else fit
     if components >= fit.sum():
         raise InputError(f"{int(fit.sum())} texts cannot give {components} components; generate more candidates.")
     x = np.asarray(activations, dtype=np.float64)

@@ -27,7 +27,7 @@ from engine.defenses.guard import base_loader
 from engine.defenses.writing import TUTOR, Writer, writer_for
 from engine.judges.api_spec import PREFIX as API
 from engine.runs.folder import RunFolder, list_runs, open_run
-from engine.studies.api_writing import api_writer
+from engine.studies.rewrites import api_writer
 
 if TYPE_CHECKING:
     from engine.inference.loading import LoadedModel

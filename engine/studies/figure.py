@@ -21,7 +21,7 @@ from engine import catalog
 from engine.core.errors import EngineError, InputError
 from engine.core.schema import NONE
 from engine.plots.text import three_digits
-from engine.plots.theme import Mode
+from engine.plots.theme import Mode, with_note
 from engine.runs.folder import RunFolder
 from engine.runs.library import text_read
 
@@ -267,13 +267,15 @@ class FigureData:
 
     Attributes:
         frame: the table; a reader may download it.
-        extras: further inputs of the drawing, in JSON's types.
+        extras: further arguments of the drawing, in JSON's types.
         facts: parts of the caption that the figure's small print does not have.
+        note: last part of the small print; by default where the run comes from.
     """
 
     frame: pd.DataFrame
     extras: dict[str, Any] = field(default_factory=dict)
     facts: tuple[str, ...] = ()
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -286,7 +288,7 @@ class FigureSpec:
         title: the question it answers.
         settings: that a reader may set.
         make: source and settings to what is drawn.
-        draw: table, extras and theme to the figure.
+        draw: the table to the figure; takes `mode` and the extras by name.
         missing: why this run cannot have it; empty where it can.
     """
 
@@ -294,7 +296,7 @@ class FigureSpec:
     name: str
     title: str
     make: Callable[[Source, Values], FigureData]
-    draw: Callable[[pd.DataFrame, dict[str, Any], Mode], go.Figure]
+    draw: Callable[..., go.Figure]
     settings: tuple[Setting, ...] = ()
     missing: Callable[[Source], str] = lambda _: ""
 
@@ -339,6 +341,7 @@ class FigureSpec:
             "facts": list(shown.facts),
             "about": _about(source),
             "extras": shown.extras,
+            "note": shown.note or source.origin,
         }
         return frame
 
@@ -351,7 +354,7 @@ class FigureSpec:
         held = prepared.attrs.get(ATTRS, {})
         if held.get("entry") != self.name or held.get("study") != self.study:
             raise InputError(f"Draw the figure {self.name} from a table of its own prepare(); this one is another's.")
-        return self.draw(prepared, held["extras"], mode)
+        return with_note(self.draw(prepared, mode=mode, **held["extras"]), held["note"])
 
     def caption(self, prepared: pd.DataFrame) -> str:
         """Title, n, unread, interval method, recorded or live, judge, data and settings, as plain text."""

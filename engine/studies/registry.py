@@ -30,6 +30,7 @@ BUILT_IN = (
     "perplexity_threshold",
     "verify",
     "recorded",
+    "claims",
 )
 """Folders under `engine/studies`; the module `study` of each holds its `STUDY`."""
 _STUDIES: dict[str, Study] = {}
@@ -231,7 +232,7 @@ def recorded_runs(settings: Settings | None = None) -> list[RunFolder]:
     return [find_run(row.run_id, held) for row in library.recorded_runs(held.assets / "demo")]
 
 
-def run_at(name: str, settings: Settings | None = None) -> RunFolder:
+def run_at(name: str) -> RunFolder:
     """A run by its name, or by the path of its folder.
 
     Raises:
@@ -240,4 +241,4 @@ def run_at(name: str, settings: Settings | None = None) -> RunFolder:
     path = Path(name)
     if (path / "manifest.json").is_file():
         return RunFolder(path.resolve())
-    return find_run(name, settings)
+    return find_run(name)

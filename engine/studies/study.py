@@ -5,13 +5,14 @@ The worker, the command line, figures, runs, report and pages learn everything a
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, Field
 
 from engine.core.errors import OK
 from engine.core.schema import Table
@@ -77,9 +78,9 @@ class SavedData:
 
     def holds_pairs(self, name: str) -> bool:
         """It is the id of a set of pairs."""
-        from engine.data.comparisons import DEMO_PAIRS, list_comparisons
+        from engine.data.comparisons import is_pairs
 
-        return name == DEMO_PAIRS or name in list_comparisons(self._settings.comparisons)
+        return is_pairs(name, self._settings.comparisons)
 
 
 @dataclass(frozen=True)
@@ -137,6 +138,26 @@ class Summary:
 
 Quick = tuple[type[BaseModel], Callable[[Any, Settings, Checkpoint], dict[str, Any]]]
 """Parameters and function of a job that answers at once, for example one attacked response."""
+
+
+class StudyConfig(BaseModel):
+    """Settings of a run, which its manifest holds; those here every study has.
+
+    Attributes:
+        run_id: name of the run folder; by default a new one.
+        level: of the intervals.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    run_id: str | None = None
+    level: float = Field(default=0.95, gt=0.5, lt=1)
+
+
+def quick_form(given: Mapping[str, Any], quick: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a study's quick form: its own in place of those given; of `limit` and `k_max` the lower one."""
+    lower = {k: min(quick[k], given[k]) for k in ("limit", "k_max") if k in quick and isinstance(given.get(k), int)}
+    return {**given, **quick, **lower}
 
 
 class Study:
@@ -257,8 +278,12 @@ class Study:
         return Summary("\n".join(metric_lines(metrics)), {"metrics": metrics.to_dict("records")})
 
     def figures(self) -> tuple[FigureSpec, ...]:
-        """Its figures, in the order in which they are read."""
-        return ()
+        """Its figures, in the order in which they are read: `ENTRIES` of the module `figures` in its folder."""
+        module = f"{type(self).__module__.rpartition('.')[0]}.figures"
+        if importlib.util.find_spec(module) is None:
+            return ()
+        found: tuple[FigureSpec, ...] = importlib.import_module(module).ENTRIES
+        return found
 
     def quick_jobs(self) -> dict[str, Quick]:
         """Jobs of its page that answer at once, by name."""

@@ -19,6 +19,7 @@ def test_planted_pairs_are_of_the_size_asked_for_and_as_right_as_said():
     assert planted_pairs(60, 340).set_id == planted_pairs(60, 340).set_id
 
 
+@pytest.mark.slow
 def test_the_planted_audit_transports_exactly_so_many_and_finds_what_was_planted(settings):
     set_id = planted_run(settings, 60, 240, bootstraps=2)
     assert len(load_comparisons(set_id, settings.comparisons).comparisons) == 300

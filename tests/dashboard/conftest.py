@@ -5,7 +5,10 @@ from pathlib import Path
 import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
+from streamlit.util import calc_hash
 
+from dashboard.linked_run import PAGES
+from dashboard.pages.attack_lab import one
 from engine.data.dataset import Dataset, build_dataset
 from engine.data.mapping import suggest_mapping
 from engine.data.reading import read_table
@@ -21,6 +24,7 @@ APP = Path(__file__).parents[2] / "dashboard" / "app.py"
 def fresh(settings, monkeypatch):
     """No worker, cache or choice of one test reaches the next."""
     monkeypatch.setattr(jobs, "_start", NearWorker)
+    monkeypatch.setattr(one, "PATIENCE_S", 240.0)  # AppTest has no polling: a page waits for its answer
     st.config.set_option("client.showErrorDetails", "full")
     st.cache_data.clear()
     st.cache_resource.clear()
@@ -31,8 +35,13 @@ def fresh(settings, monkeypatch):
 
 @pytest.fixture
 def app():
-    """The app, not yet run."""
-    return AppTest.from_file(str(APP), default_timeout=300)
+    """The app, not yet run; `switch_page` takes it to a page as a link does, without Start, the dearest one, first."""
+    made = AppTest.from_file(str(APP), default_timeout=300)
+    made._registered_pages = {
+        calc_hash(url): {"page_script_hash": calc_hash(url), "script_path": str(APP.parent / file), "url_pathname": url}
+        for file, (_, _, url) in PAGES.items()
+    }
+    return made
 
 
 @pytest.fixture

@@ -100,14 +100,15 @@ def test_the_estimate_beside_the_run_button_is_the_rule_s(server):
     ("page", "query"),
     [
         ("steering_and_anchors", {"judge": "api:named", "data": "demo-dialogue"}),
-        ("reference_swap", {"verifier": "api:named", "verifier_b": "nobody", "data": "demo-verification"}),
+        ("reference_swap", {"judge": "api:named", "data": "demo-verification"}),
         ("transport_audit", {"audit_judge": "api:named"}),
         ("protocols", {"judge": "api:named", "data": "demo-instruction"}),
     ],
     ids=lambda v: v if isinstance(v, str) else "",
 )
 def test_every_study_says_what_an_api_judge_would_be_sent_before_it_runs(app, server, page, query):
-    app.session_state["cap_setup"] = True
+    for drawer in ("cap_setup", "cap_settings", "swap_settings"):
+        app.session_state[drawer] = True
     shown = html_of(go(app, f"pages/{page}/page.py", **query))
     calls = int(re.search(r"At most ([\d,]+) calls to 127\.0\.0\.1:9: about", shown).group(1).replace(",", ""))
     said = re.search(r"([\d\u202f]+) judge calls", shown).group(1).replace("\u202f", "")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 from dashboard import state
 from dashboard.pages.checkup.results import link_of
 from engine.core.settings import get_settings
@@ -32,14 +30,19 @@ def page(app, **query):
 def test_the_page_opens_on_the_recorded_check_up(app):
     at = go(app, PAGE)
     html = html_of(at)
-    assert "has not been checked on these data here yet" in html
     decisions = decide(open_run(get_settings().assets / "demo" / "checkup", "naive").table("checkup"))
     failed = sum(one.verdict == FAILS for one in decisions)
-    assert f"{failed} fail" in html
-    assert any("recorded on 20" in m.value for m in at.markdown)
-    assert len(at.get("plotly_chart")) == 1
+    assert f"fails {failed} of" in html
+    assert html.count("✗ fails") == failed
+    assert "recorded on 20" in html
     assert all(card.title in html for card in BY_NAME.values())
     assert not jobs.manager().recent()
+
+
+def test_a_judge_that_was_not_checked_is_told_apart_from_the_recorded_one(app):
+    html = html_of(go(app, PAGE, judge="planted:constant"))
+    assert "You see a recorded check-up of the naive judge" in html
+    assert "The naive judge fails" in html
 
 
 def test_one_button_checks_a_judge_up(app):
@@ -53,8 +56,8 @@ def test_one_button_checks_a_judge_up(app):
     assert (job.params["judge"], job.params["data"], job.params["limit"]) == (JUDGE, DEMO_PAIRS, 4)
     assert set(job.params["thresholds"]) == set(BY_NAME)
     at.run()
-    assert "4 items" in html_of(at)
-    assert "run here on" in " ".join(m.value for m in at.markdown)
+    assert "<dt>Data</dt>" in html_of(at)
+    assert "run here on" in html_of(at)
 
 
 def test_the_calls_and_the_price_of_a_check_up_stand_beside_its_button(app, server):
@@ -70,10 +73,10 @@ def test_a_threshold_decides_anew_and_can_be_kept_with_the_run(app, settings):
     job = run(probes=["order"])
     at = page(app, limit_order="20")
     assert at.slider(key="limit_order").value == 20.0  # from the address
-    assert "1 fails (order bias)" in html_of(at)
+    assert "fails 1 of 1" in html_of(at)
     at.slider(key="limit_order").set_value(50.0).run()
     assert not at.exception, at.exception
-    assert "1 of 1 probes hold" in html_of(at)
+    assert "holds on 1 of 1" in html_of(at)
     assert at.query_params["limit_order"] in ("50", ["50"])
     assert len(jobs.manager().recent()) == 1
     kept = open_run(settings.runs, job.params["run_id"])
@@ -85,17 +88,16 @@ def test_a_threshold_decides_anew_and_can_be_kept_with_the_run(app, settings):
     assert manifest["probes"][0]["verdict"] == "holds"
 
 
-def test_a_card_says_what_is_missing_and_leads_on(app):
+def test_a_row_opens_its_details_which_say_what_is_missing_and_lead_on(app):
     run()
     at = page(app)
-    html = html_of(at)
-    assert "planted:position answers pairwise requests only" in html
-    assert "no judge card" in html
-    chart = json.loads(at.get("plotly_chart")[0].proto.spec)
-    assert len(chart["data"]) == 8  # eight could be asked
-    at.button(key="probe_open_injections").click().run()
+    assert html_of(at).count("– not asked") == 3
+    at.button(key="probe_more_paraphrase").click().run()
+    assert "no judge card" in html_of(at)
+    at = page(app)
+    at.button(key="probe_more_injections").click().run()
     assert not at.exception, at.exception
-    assert at.session_state[state.ATTACK] == "dsi"
+    assert at.button(key="probe_open_injections")
 
 
 def test_every_probe_leads_to_a_page_with_its_controls():

@@ -9,11 +9,26 @@ from dashboard.pages.judge_card.form import LABELS, MODE, NAME, PROTOCOL, SOURCE
 from engine import catalog
 from engine.core.errors import InputError
 from engine.core.schema import Protocol
+from engine.inference.hub_models import HubModel
+from engine.inference.local_servers import LocalServer
 from engine.judges.card_files import saved_cards
 from tests.dashboard.helpers import MARKUP
-from tests.dashboard.test_pages import go, html_of
+from tests.dashboard.test_pages import go as go_to
+from tests.dashboard.test_pages import html_of
 
 PAGE = "pages/judge_card/page.py"
+
+
+SERVERS = [
+    LocalServer("Ollama", "http://127.0.0.1:11434/v1", ("qwen",), ""),
+    LocalServer("vLLM", "http://127.0.0.1:8000/v1", (), "nothing answers"),
+]
+
+
+def go(app, page: str, **query: str):
+    """The page with the drawer of the own prompt open."""
+    app.session_state["own_card"] = True
+    return go_to(app, page, **query)
 
 
 def options(at, label: str) -> list[str]:
@@ -130,3 +145,44 @@ def test_labels_are_read_line_by_line():
     assert parse_labels("1 = 1\n2 = 2,5") == (["1", "2"], [1.0, 2.5], [])
     with pytest.raises(InputError, match="give each one, or none"):
         parse_labels("1 = 1\n2")
+
+
+def test_a_judge_of_the_gallery_is_chosen_with_one_click(app):
+    at = go_to(app, PAGE)
+    at.button(key="gallery_use_verifier").click().run()
+    assert at.session_state[state.JUDGE] == "bundled:shortcut-verifier"
+    assert not at.exception
+
+
+def test_no_server_and_no_hub_is_asked_before_a_press(app, monkeypatch):
+    asked = []
+    monkeypatch.setattr(catalog, "local_servers", lambda: asked.append("servers") or SERVERS)
+    monkeypatch.setattr(catalog, "look_up", lambda name: asked.append(name) or HubModel(name, "c" * 40, "mit", ()))
+    at = go_to(app, PAGE)
+    at.button(key="gallery_open_server").click().run()
+    assert asked == []
+    at.button(key="servers_look").click().run()
+    assert asked == ["servers"]
+    assert "nothing answers" in html_of(at)
+    at.button(key="server_use_Ollama").click().run()
+    assert at.session_state[state.JUDGE] == "api:qwen"
+    at.button(key="gallery_open_hub").click().run()
+    at.text_input(key="gallery_hub_name").set_value("no name").run()
+    assert "This names no model" in html_of(at)
+    at.text_input(key="gallery_hub_name").set_value("some/model").run()
+    assert asked == ["servers"]
+    at.button(key="hub_look").click().run()
+    assert asked == ["servers", "some/model"]
+    assert "licence mit" in html_of(at)
+    assert at.button(key="hub_fetch_model")
+
+
+def test_a_file_that_is_there_becomes_a_judge(app, tmp_path):
+    (tmp_path / "m.gguf").write_bytes(b"GGUF")
+    at = go_to(app, PAGE)
+    at.button(key="gallery_open_folder").click().run()
+    at.text_input(key="gallery_path").set_value(str(tmp_path / "m.gguf")).run()
+    at.button(key="folder_use").click().run()
+    assert at.session_state[state.JUDGE] == f"path:{tmp_path / 'm.gguf'}"
+    at.button(key="gallery_own_remove_0").click().run()
+    assert at.session_state[state.JUDGE] == state.DEFAULT_JUDGE

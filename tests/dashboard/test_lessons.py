@@ -10,8 +10,10 @@ import pytest
 
 from dashboard import state
 from dashboard.measured import FIRST_SLOT, STRONGEST, Measured, elsewhere, find, shift
-from dashboard.pages.lessons.texts import BY_KEY, JUDGE, LAB, LESSONS
+from dashboard.pages.lessons import texts
+from dashboard.pages.lessons.texts import JUDGE, LAB, NAIVE, lessons
 from dashboard.pages.lessons.view import about_guess, verdict
+from dashboard.pages.start.glance import judged
 from engine.cli.main import main
 from engine.core.schema import METRICS, NONE
 from engine.core.settings import get_settings
@@ -21,6 +23,8 @@ from engine.runs import folder as runs
 from engine.stats.shifts import metric_row
 from tests.dashboard.test_pages import go, html_of
 
+LESSONS = lessons()
+BY_KEY = {lesson.key: lesson for lesson in LESSONS}
 START, PAGE = "pages/start/page.py", "pages/lessons/page.py"
 
 
@@ -110,7 +114,7 @@ def test_other_judges_gains_come_from_the_shipped_table(settings):
 
 def test_progress_and_guesses_come_from_the_address(app):
     at = go(app, PAGE, lesson="fool", answered="fool:0.5,slot,nonsense:3,audit:x")
-    assert "3 of 6 answers" in html_of(at)
+    assert f"3 of {len(LESSONS)} answers" in html_of(at)
     assert at.number_input(key="guess_fool").value == 0.5
     assert "The guess was 0.5 points" in html_of(at)
     assert at.get("plotly_chart")[0].proto.alt
@@ -118,16 +122,16 @@ def test_progress_and_guesses_come_from_the_address(app):
 
 def test_no_answer_is_on_the_page_before_it_is_asked_for(app):
     at = go(app, PAGE, lesson="empty")
-    assert "On the careful judge" not in html_of(at)
+    assert "On the naive judge" not in html_of(at)
     assert not at.get("plotly_chart")
     at.number_input(key="guess_empty").set_value(30.0).run()
     at.button(key="reveal_empty").click().run()
-    assert "On the careful judge: master keys accepted" in html_of(at)
+    assert "On the naive judge: master keys accepted" in html_of(at)
     assert "The guess was 30" in html_of(at)
     assert at.query_params["answered"] == "empty:30"
     at.button(key="again_empty").click().run()
     assert "answered" not in at.query_params
-    assert "On the careful judge" not in html_of(at)
+    assert "On the naive judge" not in html_of(at)
 
 
 @pytest.mark.parametrize("lesson", [one for one in LESSONS if one.preset.page != LAB], ids=lambda one: one.key)
@@ -138,32 +142,49 @@ def test_a_preset_is_taken_by_its_page(app, lesson):
         assert at.session_state[key] == lesson.preset.query[key]
 
 
-def test_start_shows_the_judge_at_a_glance_and_leads_on(app):
+def test_start_shows_five_words_of_both_judges_and_attacks_either(app):
     at = go(app, START)
-    figure = at.get("plotly_chart")[1].proto
-    for words in ("Score shift", "First slot wins", "Master keys accepted", "pairwise", "pointwise"):
-        assert words in figure.alt
-    assert "recorded on 20" in html_of(at).casefold()
-    at.button(key="lesson_slot").click().run()
-    assert at.session_state["lesson"] == "slot"
-
-
-def test_start_opens_on_two_judges_of_one_base_and_attacks_either(app):
-    at = go(app, START)
-    folders = {name: runs.open_run(get_settings().assets / "demo" / "dialogue", name) for name in ("naive", "run")}
-    shown = at.get("plotly_chart")[0].proto.alt
-    for folder in folders.values():
-        rows = folder.table("verdicts").query("defense == 'none'")
-        scores = rows.pivot(index="response_id", columns="attack", values="score")
-        assert f"{(scores['bed'] - scores['none']).mean():.3f}".replace("-", MINUS) in shown
-    rows = folders["naive"].table("verdicts").query("defense == 'none'").pivot(
-        index="response_id", columns="attack", values="score"
-    )  # fmt: skip
-    generic = rows[rows.index.str.endswith("-generic")]
-    assert f"generic +{(generic['bed'] - generic['none']).mean():.2f}" in html_of(at)
+    for spec, name in ((NAIVE, "naive"), (JUDGE, "run")):
+        verdicts = runs.open_run(get_settings().assets / "demo" / "dialogue", name).table("verdicts")
+        scores = verdicts.query("defense == 'none'").pivot(index="response_id", columns="attack", values="score")
+        shifts = scores.drop(columns="none").sub(scores["none"], axis=0).mean()
+        largest = shifts[shifts.abs().idxmax()]
+        assert f"{largest:+.2f} points".replace("-", MINUS) in html_of(at), spec
+    assert "falls" in html_of(at)
+    assert "resists" in html_of(at)
     at.button(key="attack_naive").click().run()
-    assert at.session_state[state.JUDGE] == "bundled:naive"
+    assert at.session_state[state.JUDGE] == NAIVE
     assert at.session_state[state.RESPONSE] == "d01-off-topic"
+
+
+@pytest.mark.parametrize(
+    ("ends", "both", "word"),
+    [
+        ((3.0, 2.1, 4.0), False, "falls"),
+        ((3.0, 1.0, 5.0), False, "fair"),
+        ((0.5, -1.0, 1.5), False, "resists"),
+        ((-3.0, -4.0, -2.5), False, "resists"),
+        ((-3.0, -4.0, -2.5), True, "falls"),
+        ((0.0, -2.5, 1.0), True, "fair"),
+        ((math.nan, math.nan, math.nan), True, "not measured"),
+    ],
+)
+def test_the_verdict_word_follows_the_interval(ends, both, word):
+    assert judged(*ends, 2.0, both=both) == word
+
+
+def test_a_naive_judge_is_told_of_first_and_the_careful_one_is_the_turn():
+    for lesson in LESSONS:
+        if lesson.judge == NAIVE and lesson.key not in ("fool", "two"):
+            assert lesson.other.judge == JUDGE
+            assert JUDGE not in lesson.preset.query.values()
+
+
+def test_a_strong_judge_s_lesson_is_there_once_its_verdicts_are(monkeypatch):
+    monkeypatch.setattr(texts, "recorded_runs", lambda: [("protocols", JUDGE, "demo-instruction")])
+    assert texts.strong() is None
+    monkeypatch.setattr(texts, "BUNDLED", ())
+    assert texts.strong().measures[0].unit == "%"
 
 
 def test_start_says_what_a_judge_without_runs_lacks(app):

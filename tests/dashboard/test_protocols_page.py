@@ -212,9 +212,3 @@ def test_what_takes_no_part_is_counted_on_the_page(app):
 def test_chance_stands_beside_the_circles(app):
     page = html_of(at_tab(app, "Circles"))
     assert re.search(r"Strict circles</dt><dd>[^<]*\(25 % by coin tosses\)", page)
-
-
-def test_methods_show_the_difference_less_the_placebo_with_its_p_and_the_raw_one_beside(app):
-    page = html_of(go(app, "pages/methods/page.py"))
-    assert page.count("Before the placebo is taken off</dt>") == 4
-    assert re.search(r"p</dt><dd>0\.53", page)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
+from itertools import pairwise
 
 from dashboard import state
 from dashboard.pages.reference_swap.results import REGIMES
-from dashboard.pages.reference_swap.setup import own_keys
+from dashboard.pages.reference_swap.setup import own_keys, usable
 from engine.data.dataset import build_dataset
 from engine.data.mapping import suggest_mapping
 from engine.data.reading import read_table
@@ -16,7 +18,7 @@ from tests.dashboard.helpers import MARKUP, file_bytes
 from tests.dashboard.test_pages import go, html_of, wait_for
 
 PAGE = "pages/reference_swap/page.py"
-FOOLED, MATCHES, SOUND, _ = REGIMES
+FOOLED, MATCHES, *_ = REGIMES
 
 
 def run(judge: str, **changes) -> str:
@@ -26,8 +28,25 @@ def run(judge: str, **changes) -> str:
     return job
 
 
-def swap_page(app, first: str, second: str = "nobody", **query):
-    return go(app, PAGE, data=DEMO_VERIFICATION, verifier=first, verifier_b=second, **query)
+def swap_page(app, judge: str, *opened: str, **query):
+    """The page of a verifier on the demo questions, with some drawers open."""
+    for key in opened:
+        app.session_state[key] = True
+    return go(app, PAGE, **({"data": DEMO_VERIFICATION, "judge": judge} | query))
+
+
+def words_of(at) -> str:
+    """The page's text without the marks of explained words."""
+    return re.sub(r"</?abbr[^>]*>", "", html_of(at))
+
+
+def facts_of(at) -> dict[str, str]:
+    return dict(re.findall(r"<dt>([^<]*)</dt><dd>([^<]*)</dd>", words_of(at)))
+
+
+def counts(text: str) -> tuple[float, float]:
+    before, after = text.replace(" %", "").split(" → ")
+    return float(before), float(after)
 
 
 def test_own_keys_keep_their_spaces():
@@ -35,94 +54,145 @@ def test_own_keys_keep_their_spaces():
     assert own_keys("\n\n") == []
 
 
-def test_the_page_opens_on_the_recorded_runs(app):
-    at = go(app, PAGE, data=DEMO_VERIFICATION)
-    page = html_of(at)
-    assert "The shortcut verifier accepts master keys on" in page
-    assert "The careful judge accepts master keys on" in page
-    assert sum("recorded on 20" in m.value for m in at.markdown) == 2
-    assert len(at.get("plotly_chart")) == 2
+def test_the_page_opens_on_a_recorded_run(app):
+    at = go(app, PAGE)
+    assert "accepts master keys on" in words_of(at) or "accepts no master key" in words_of(at)
+    assert at.session_state[state.DATA] == DEMO_VERIFICATION
+    assert "recorded on 20" in str(json.loads(at.get("plotly_chart")[0].proto.spec)["layout"]["title"])
     assert not jobs.manager().recent()
-    at.segmented_control(key="swap_arm").set_value("same").run()
-    assert not at.exception, at.exception
-    assert "the same answer type" in html_of(at)
+    headline = re.search(r"js-headline[^>]*>([^<]*)<", words_of(at))[1]
+    assert len(headline.split()) <= 25
 
 
 def test_a_run_is_started_from_the_page_and_read(app):
-    at = swap_page(app, FOOLED)
-    assert "has not been run on these data" in html_of(at)
+    at = swap_page(app, FOOLED, "swap_settings")
+    assert "Which ones does your verifier accept?" in words_of(at)
     at.button(key="swap_run").click().run()
     assert not at.exception, at.exception
     job = next(j for j in jobs.manager().recent() if j.kind == "refswap")
     wait_for(job.job_id, ("done",))
     assert job.params["keys"][0] == " "
+    at.session_state["measured_swap"] = True
     at.run()
-    page = html_of(at)
+    page = words_of(at)
     assert "accepts master keys on" in page
     assert "self-solving" in page
-    assert len(at.get("plotly_chart")) == 1
+    assert len(at.get("plotly_chart")) == 2
     assert "γ" in str(json.loads(at.get("plotly_chart")[0].proto.spec)["layout"]["annotations"])
 
 
-def test_sliders_reread_what_is_stored(app):
-    run(FOOLED)
-    at = swap_page(app, FOOLED, swap_mode="by hand", swap_gamma="0.4")
-    before = html_of(at)
-    assert "0.400" in before
+def test_gamma_starts_calibrated_keeps_what_is_set_and_moves_every_count(app):
+    run(FOOLED, k_max=2, limit=40)
+    at = swap_page(app, FOOLED)
+    slider = at.select_slider(key="swap_gamma")
+    calibrated, seen = slider.value, []
+    for gamma in sorted(slider.options, key=float)[:: len(slider.options) // 6]:
+        at.select_slider(key="swap_gamma").set_value(float(gamma)).run()
+        assert not at.exception, at.exception
+        assert at.select_slider(key="swap_gamma").value == float(gamma)
+        found = facts_of(at)
+        seen.append([counts(found[name])[1] for name in ("Keys accepted", "Correct accepted", "Key rate")])
+        first = json.loads(at.get("plotly_chart")[0].proto.spec)
+        drawn = [t["marker"]["opacity"] for t in first["data"] if t.get("mode") == "markers"]
+        kept = [sum(o > 0.5 for o in one) for one in drawn]
+        assert kept == [seen[-1][1], seen[-1][0]]  # the points that are not dimmed are those that the counters count
+    assert all(a >= b for one, two in pairwise(seen) for a, b in zip(one, two, strict=True))
     at.slider(key="swap_k").set_value(1).run()
-    assert not at.exception, at.exception
-    assert html_of(at) != before
-    assert at.query_params["swap_k"] in ("1", ["1"])
-    asked = [j for j in jobs.manager().recent() if j.kind == "refswap"]
-    assert len(asked) == 1
+    assert at.select_slider(key="swap_gamma").value == float(gamma)
+    at.button(key="swap_back").click().run()
+    assert at.select_slider(key="swap_gamma").value != float(gamma)
+    at.slider(key="swap_k").set_value(2).run()
+    assert at.select_slider(key="swap_gamma").value == calibrated
+    assert len([j for j in jobs.manager().recent() if j.kind == "refswap"]) == 1
 
 
-def test_two_verifiers_side_by_side(app):
+def test_a_link_brings_gamma_and_k(app):
     run(FOOLED)
-    run(SOUND)
-    at = swap_page(app, FOOLED, SOUND)
-    page = html_of(at)
-    assert "is not fooled" in page
-    assert "at most" in page
-    assert len(at.get("plotly_chart")) == 2
+    at = swap_page(app, FOOLED, swap_gamma="0.4", swap_k="1")
+    assert at.select_slider(key="swap_gamma").value == 0.4
+    assert at.slider(key="swap_k").value == 1
+    assert at.query_params["swap_gamma"] in ("0.4", ["0.4"])
+
+
+def test_one_click_leads_from_the_naive_to_the_careful_judge(app):
+    at = swap_page(app, "bundled:naive")
+    at.button(key="compare_swap").click().run()
+    assert at.session_state[state.JUDGE] == "bundled:judge"
+    assert at.get("plotly_chart")
 
 
 def test_an_auc_below_one_half_is_said(app):
     run(MATCHES)
-    assert "would remove correct answers first" in html_of(swap_page(app, MATCHES))
+    assert "would remove correct answers first" in words_of(swap_page(app, MATCHES))
 
 
 def test_every_tab_draws(app):
     run(FOOLED)
-    for tab, charts, tables in (
-        ("Keys", 1, 0),
-        ("Operating points", 3, 0),
-        ("Baselines", 0, 1),
-        ("False positives", 0, 1),
+    for tab, opened, charts, tables in (
+        ("By key", (), 2, 0),
+        ("Pareto", ("swap_more",), 4, 1),
+        ("One sample", ("swap_all",), 1, 2),
     ):
-        at = swap_page(app, FOOLED, swap_tab=tab)
+        at = swap_page(app, FOOLED, *opened, swap_tab=tab)
         assert (len(at.get("plotly_chart")), len(at.dataframe)) == (charts, tables)
         for chart in at.get("plotly_chart"):
             assert chart.proto.alt
             assert json.loads(chart.proto.spec)["data"]
 
 
-def test_the_gamma_line_moves_in_every_figure_that_has_one(app):
-    run(FOOLED, k_max=2, limit=40)
-    for tab, charts in (("Swapped references", 1), ("Operating points", 3)):
-        seen = []
-        for gamma in ("0.1", "0.4"):
-            at = swap_page(app, FOOLED, swap_mode="by hand", swap_tab=tab)
-            at.select_slider(key="swap_gamma").set_value(float(gamma)).run()
-            figures = [chart.proto.spec for chart in at.get("plotly_chart")]
-            assert len(figures) == charts
-            assert all(f"{float(gamma):.3g}" in f or f"{float(gamma):.3f}" in f for f in figures)
-            seen.append(figures)
-        assert all(one != other for one, other in zip(*seen, strict=True))
+def own(settings, name: str = "mine", **columns) -> str:
+    """Id of saved questions of the user's own, taken for dialogues, with references of several kinds."""
+    answers = ["12", "green", "x+1", "(B)", "red", "7", "a cat", "y-3", "(C)", "blue"]
+    rows = [
+        {"item_id": f"q{i}", "context": f"Question {i}?", "response": f"It is {a}.", "reference": a}
+        | {k: v[i] for k, v in columns.items()}
+        for i, a in enumerate(answers)
+    ]
+    raw = read_table("mine.csv", file_bytes(rows))
+    made = build_dataset(raw, suggest_mapping(raw.frame), task="dialogue", name=name)
+    save_dataset(made, settings.datasets)
+    return made.dataset_id
+
+
+def test_own_data_without_correctness_run_and_show_keys_without_an_auc(app, settings):
+    data = own(settings)
+    at = swap_page(app, FOOLED, data=data)
+    page = html_of(at)
+    assert "Missing: Which responses are correct" in page
+    assert "no AUC" in page
+    at.button(key="swap_quick").click().run()
+    assert not at.exception, at.exception
+    job = next(j for j in jobs.manager().recent() if j.kind == "refswap")
+    wait_for(job.job_id, ("done",))
+    at.session_state["measured_swap"] = True
+    at.run()
+    assert not at.exception, at.exception
+    assert len(at.get("plotly_chart")) == 2
+    assert list(facts_of(at)) == ["Keys accepted", "Responses accepted", "Key rate"]
+    assert "do not say which responses are correct" in words_of(at)
+    assert at.select_slider(key="swap_gamma").value == 0.01
+
+
+def test_a_full_run_follows_the_quick_one_by_one_click(app, settings):
+    data = own(settings, quality=["correct", "incorrect"] * 5)
+    run(FOOLED, data=data, quick=True, k=2, k_max=2, arms=["other"])
+    at = swap_page(app, FOOLED, data=data)
+    at.button(key="swap_full").click().run()
+    assert not at.exception, at.exception
+    job = next(j for j in jobs.manager().recent() if not j.params.get("quick"))
+    wait_for(job.job_id, ("done",))
+    assert not [b for b in swap_page(app, FOOLED, data=data).button if b.key == "swap_full"]
+
+
+def test_no_control_offers_more_references_than_the_data_have(app, settings):
+    most = usable(own(settings), "data", 10)
+    at = swap_page(app, FOOLED, "swap_settings", data=own(settings))
+    [slider] = [s for s in at.slider if str(s.key).startswith("swap_k_max")]
+    assert (slider.max, slider.value) == (most, min(5, most))
 
 
 def test_references_of_ones_own_become_the_pool(app):
-    at = swap_page(app, FOOLED)
+    at = swap_page(app, FOOLED, "swap_settings")
     box = at.get("file_uploader")[0]
     box.upload("odd.txt", b"\xff\xfe", "text/plain").run()
     assert "cannot be read as UTF-8" in html_of(at)
@@ -139,8 +209,9 @@ def test_references_of_ones_own_become_the_pool(app):
     at.button(key="swap_run").click().run()
     job = next(j for j in jobs.manager().recent() if j.kind == "refswap")
     wait_for(job.job_id, ("done",))
+    at.session_state["measured_swap"] = True
     at.run()
-    page = html_of(at)
+    page = words_of(at)
     assert "accepts master keys on" in page
     assert "<script" not in page
     assert "Swapped references" in page
@@ -155,38 +226,38 @@ def test_items_and_references_that_are_missing_are_said(app, settings):
     dataset = build_dataset(raw, suggest_mapping(raw.frame), task="verification", name="mine")
     save_dataset(dataset, settings.datasets)
     run(FOOLED, data=dataset.dataset_id, arms=["other", "same"], pool=DEMO_VERIFICATION, k_max=10)
-    at = go(app, PAGE, data=dataset.dataset_id, verifier=FOOLED, verifier_b="nobody", swap_k="10", swap_arm="same")
-    page = html_of(at)
+    at = swap_page(app, FOOLED, "measured_swap", data=dataset.dataset_id, swap_k="10", swap_arm="same")
+    page = words_of(at)
     assert "Left out: 2 items without a reference." in page
     assert "had fewer than 10 references to swap in" in page  # the demo has four choices
 
 
 def test_keys_that_are_mostly_unread_are_named(app):
-    recorded = html_of(go(app, PAGE, data=DEMO_VERIFICATION))
+    recorded = words_of(swap_page(app, "bundled:judge", "measured_swap"))
     assert "most of “. (period)” 49 of 60, “, (comma)” 46 of 60, “: (colon)” 41 of 60" in recorded
     assert "178 of 600 verdicts on keys" in recorded
 
 
 def test_k_one_stands_beside_the_s_score_and_the_mean_is_of_the_keys(app):
-    at = go(app, PAGE, data=DEMO_VERIFICATION, swap_tab="Baselines")
-    for frame in at.dataframe:
-        names = frame.value["Defense"].tolist()
-        assert names == ["Undefended", "RefSwap, K = 5", "max_p_cf, K = 1", "s-score, K = 1", "Length filter"]
-    assert "1.08" in at.dataframe[1].value["Keys accepted, mean"].iloc[0]  # the mean of the keys' shares
+    at = swap_page(app, "bundled:judge", "swap_more", swap_tab="Pareto")
+    frame = at.dataframe[0].value
+    names = frame["Defense"].tolist()
+    assert names == ["Undefended", "RefSwap, K = 5", "max_p_cf, K = 1", "s-score, K = 1", "Length filter"]
+    assert "1.08" in frame["Keys accepted, mean"].iloc[0]  # the mean of the keys' shares
     assert "the same one reference" in html_of(at)
 
 
-def test_other_data_point_to_the_demo(app):
-    at = go(app, PAGE, verifier=FOOLED, verifier_b="nobody")
-    assert "have no reference answers" in html_of(at)
-    at.button(key="swap_demo").click().run()
+def test_data_without_references_show_the_demo_under_a_banner_that_leads_to_it(app, saved):
+    at = swap_page(app, "bundled:judge", data=saved.dataset_id)
+    assert "You see the demo" in html_of(at)
+    assert "reference answers" in html_of(at)
+    [use] = [b for b in at.button if b.label == "Use the demo"]
+    use.click().run()
     assert at.session_state[state.DATA] == DEMO_VERIFICATION
 
 
 def test_the_verifier_view_checks_a_key(app):
-    at = go(
-        app, "pages/attack_lab/page.py", data=DEMO_VERIFICATION, verifier="planted:verifier?leak=1&ref_sensitivity=1"
-    )
+    at = go(app, "pages/attack_lab/page.py", data=DEMO_VERIFICATION, judge="planted:verifier?leak=1&ref_sensitivity=1")
     assert "The verifier" in html_of(at)
     at.selectbox(key="verify_text").select(" ").run()
     assert "accepts the master key (space)" in html_of(at)
@@ -210,7 +281,7 @@ def test_text_of_the_user_reaches_no_parser(app, settings):
     raw = read_table("mine.csv", file_bytes(rows))
     dataset = build_dataset(raw, suggest_mapping(raw.frame), task="verification", name=f"mine {MARKUP}")
     save_dataset(dataset, settings.datasets)
-    at = go(app, "pages/attack_lab/page.py", data=dataset.dataset_id, verifier=FOOLED)
+    at = go(app, "pages/attack_lab/page.py", data=dataset.dataset_id, judge=FOOLED)
     assert "<script" not in html_of(at)
     assert "&lt;script&gt;" in html_of(at)
     for element in (*at.markdown, *at.caption):

@@ -19,7 +19,6 @@ def html_of(at) -> str:
 def go(app, page: str = PAGE, **query: str):
     for key, value in {"judge": PLANTED, **query}.items():
         app.query_params[key] = value
-    app.run()
     app.switch_page(page).run()
     assert not app.exception, app.exception
     return app

@@ -25,7 +25,7 @@ PAIRS = {"data": "demo-instruction"}
         ("protocols", {**PAIRS, "protocols_tab": "Leaderboard", "protocols_k": "2"}, "protocols_ratings_pairwise_kept",
          "Ratings before and after, pairwise", "2 systems rewritten; ties: equal modal score"),
         ("protocols", {**PAIRS, "protocols_tab": "Rewritings"}, "protocols_checks_kept", "What the content checks", ""),
-        ("methods", {}, "findings", "Published findings", "ship with the project"),
+        ("what_holds", {"holds_tab": "Speed"}, "benches", "Benchmarks", "ship with the project"),
     ],
     ids=lambda v: v if isinstance(v, str) and " " not in v else "",
 )  # fmt: skip
@@ -37,6 +37,6 @@ def test_a_table_goes_into_the_report_with_its_run_and_setting(app, settings, pa
     assert (piece.kind, piece.title.startswith(title)) == ("table", True)
     assert about in piece.drawn.about
     assert 0 < len(piece.drawn.rows) <= MOST
-    if page != "methods":
+    if page != "what_holds":
         assert "Recorded on 20" in piece.drawn.about
         assert "Run recorded:" in piece.drawn.about

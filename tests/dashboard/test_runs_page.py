@@ -33,7 +33,6 @@ def texts(app) -> str:
 def on_runs(app, **session):
     for key, value in session.items():
         app.session_state[key] = value
-    app.run()
     app.switch_page("pages/runs/page.py").run()
     assert not app.exception, app.exception
     return app

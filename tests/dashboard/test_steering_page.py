@@ -1,6 +1,7 @@
 """Steering and anchors on a run written by hand, without a model; every number on the page is one of its tables'."""
 
 import json
+import re
 import shutil
 from dataclasses import asdict, replace
 
@@ -11,32 +12,42 @@ import pytest
 from engine.core.errors import InputError
 from engine.core.json import dumps
 from engine.core.schema import METRICS
-from engine.core.settings import get_settings
-from engine.data.store import load_dataset
+from engine.data.dataset import build_dataset
+from engine.data.mapping import suggest_mapping
+from engine.data.reading import read_table
+from engine.data.store import load_dataset, save_dataset
 from engine.jobs import manager as jobs
 from engine.judges.base import Verdict, verdict_table
 from engine.judges.planted import make_planted
 from engine.runs import folder as runs
 from engine.stats.shifts import defense_gains, from_undefended, shift_metrics
-from engine.studies.cap.run import SweepConfig
+from engine.studies.cap.run import AlphaConfig, SweepConfig
 from engine.studies.cap.study import STUDY, CapConfig
 from engine.studies.running import build_requests
 from engine.studies.study import Context
-from tests.dashboard.helpers import MARKUP, PLANTED
+from tests.dashboard.helpers import MARKUP, PLANTED, file_bytes
 from tests.engine.conftest import save_tiny
 
 PAGE = "pages/steering_and_anchors/page.py"
-TABS = {"Standards": 3, "Alpha": 1, "Anchors": 0, "Attacks": 2, "Cost and agreement": 5, "Two tutors": 0}
+TABS = {"Layers": 1, "Map": 1, "Attacks": 3, "Cost": 5}
+"""Figures of each tab, the one above them left out."""
 
 
 def html_of(at) -> str:
     return "\n".join(e.proto.body for e in at.get("html"))
 
 
-def go(app, **query: str):
+def words_of(at) -> str:
+    """The page's text without the marks of explained words."""
+    return re.sub(r"</?abbr[^>]*>", "", html_of(at))
+
+
+def go(app, *opened: str, **query: str):
+    """The page with some drawers open."""
+    for key in opened:
+        app.session_state[key] = True
     for key, value in query.items():
         app.query_params[key] = value
-    app.run()
     app.switch_page(PAGE).run()
     assert not app.exception, app.exception
     return app
@@ -129,21 +140,24 @@ def run(settings):
 def test_every_part_draws_its_figures(app, run, part):
     at = go(app, judge=PLANTED, part=part)
     charts = at.get("plotly_chart")
-    assert len(charts) == TABS[part] + (part == "Attacks")
+    assert len(charts) == 1 + TABS[part]
     assert all(chart.proto.alt for chart in charts)
 
 
-def test_the_finding_says_what_the_attack_does_without_and_behind_cap(app, run):
-    shown = html_of(go(app, judge=PLANTED))
-    assert "DSI raises the mean score by 0.61" in shown
-    assert "behind CAP the shift is 0.20" in shown
-    assert "CAP weakens the strongest attack but does not stop it: DSI" in shown
+def test_the_headline_says_what_the_attack_does_without_and_behind_cap(app, run):
+    at = go(app, "measured_cap", judge=PLANTED)
+    shown = words_of(at)
+    headline = re.search(r"js-headline[^>]*>([^<]*)<", shown)[1]
+    assert headline.startswith("CAP weakens the strongest attack but does not stop it: DSI raises scores by 0.61")
+    assert "by 0.20" in headline
+    assert len(headline.split()) <= 25
+    assert "DSI without a defense: 0.61" in shown  # the drawer has the intervals
 
 
 def test_the_diagnosis_names_the_weak_links(app, run):
-    at = go(app, judge=PLANTED)
+    at = go(app, "cap_diagnosis", judge=PLANTED)
     badges = " ".join(m.value for m in at.markdown).replace("\\", "")
-    shown = html_of(at)
+    shown = words_of(at)
     assert "Does the tutor tell high texts from low ones?" in badges
     assert "hardly" in badges  # both: alpha of the paper's size, and reading the anchors
     assert "size, changes an activation by 1.50" in shown
@@ -153,7 +167,7 @@ def test_the_diagnosis_names_the_weak_links(app, run):
 
 
 def test_percentiles_are_read_out_anew(app, run):
-    at = go(app, judge=PLANTED)
+    at = go(app, "cap_scores_open", judge=PLANTED)
     assert "8 of 40 new texts are retained as low, 8 as high" in html_of(at)
     at.get_by_key("cap_percentiles").set_value((10, 95)).run()
     assert not at.exception
@@ -162,25 +176,69 @@ def test_percentiles_are_read_out_anew(app, run):
     assert "A side needs 8 texts" in after
 
 
-def test_the_sweep_is_read_out_at_any_computed_alpha(app, run):
-    at = go(app, judge=PLANTED, part="Alpha")
-    assert "Steered high with alpha 60.0 (30.0 % of the activation), the texts score 3.75 [3.5" in html_of(at)
-    assert "on 4 contexts (standard 4.10)" in html_of(at)
-    at.get_by_key("cap_alpha_high_3").set_value(0.0).run()
-    assert "Steered high with alpha 0 (0 % of the activation), the texts score 3.15" in html_of(at)
-    assert "high 0.0 d" in html_of(at)
-    assert at.query_params["alpha_high"] in ("0.0", ["0.0"])
+@pytest.fixture
+def asked(monkeypatch):
+    """What the page asks the worker at once; every ask is answered with a score of 3.5 for each text."""
+    found = []
+
+    def begin(self, kind, params):
+        found.append((kind, params))
+        rows = [
+            {"side": side, "alpha": params["alpha"], "item_id": "d01", "text": f"{side} {MARKUP}", "score": 3.5,
+             "relative_edit": 0.1}
+            for side in ("high", "low")
+        ]  # fmt: skip
+        ask = jobs.Ask(result={"rows": rows})
+        ask.event.set()
+        return "0" * 16, ask
+
+    monkeypatch.setattr(jobs.JobManager, "begin", begin)
+    return found
 
 
-def test_the_button_asks_the_worker_for_more_alphas_of_this_run(app, run, monkeypatch):
-    asked = []
-    monkeypatch.setattr(jobs.JobManager, "submit", lambda self, kind, params: asked.append((kind, params)) or "0" * 12)
-    at = go(app, judge=PLANTED, part="Alpha")
-    at.number_input(key="cap_extend_size").set_value(85.0).run()
+def test_a_stored_alpha_is_read_out_without_asking_anybody(app, run, asked):
+    at = go(app, judge=PLANTED)
+    assert "high 60.0 d" in html_of(at)
+    at.slider(key="alpha").set_value(0.0).run()
+    shown = html_of(at)
+    assert "high 0.0 d" in shown
+    assert "low 0.0 d" in shown
+    assert "score 3" in words_of(at)
+    assert at.query_params["alpha"] in ("0", ["0"])
+    assert not asked
+
+
+def test_any_other_alpha_is_asked_and_stands_as_a_hollow_point(app, run, asked):
+    at = go(app, judge=PLANTED, alpha="30")
+    assert [(kind, p["study_id"], p["alpha"]) for kind, p in asked] == [("cap_alpha", run.run_id, 30.0)]
+    AlphaConfig.model_validate(asked[0][1])  # what the worker takes
+    at.run()
+    traces = json.loads(at.get("plotly_chart")[0].proto.spec)["data"]
+    hollow = [trace for trace in traces if str(trace.get("name", "")).endswith("just now")]
+    assert [(trace["x"], trace["y"]) for trace in hollow] == [([30.0], [3.5])] * 2
+    stored = [trace for trace in traces if trace.get("name") == "steered high"]
+    assert stored[0]["x"] == [0.0, 3.0, 60.0]  # its neighbours stay
+    assert "3.50 (just now, n = 1)" in words_of(at)
+    assert len(asked) == 1
+    assert "<script" not in html_of(at)
+
+
+def test_an_imported_run_asks_no_judge(app, run, asked):
+    run.write_notes({"imported": "a file"})
+    at = go(app, judge=PLANTED, alpha="30")
+    assert not asked
+    assert "its judge is not asked" in html_of(at)
+
+
+def test_the_button_asks_the_worker_for_this_alpha_of_every_context(app, run, asked, monkeypatch):
+    queued = []
+    monkeypatch.setattr(jobs.JobManager, "submit", lambda self, kind, params: queued.append((kind, params)) or "0" * 12)
+    at = go(app, judge=PLANTED, alpha="30")
+    at.run()
     at.button(key="cap_extend").click().run()
     assert not at.exception
-    more = {"study_id": run.run_id, "judge": PLANTED, "data": "demo-dialogue", "reach": 0.85}
-    assert asked == [("cap_sweep", more)]
+    more = {"study_id": run.run_id, "judge": PLANTED, "data": "demo-dialogue", "high": [30.0], "low": [30.0]}
+    assert queued == [("cap_sweep", more)]
     SweepConfig.model_validate(more)  # what the worker takes
 
 
@@ -188,9 +246,14 @@ def test_an_alpha_chosen_from_the_contexts_that_still_had_a_text_is_said_to_be(a
     sweep = run.table("cap_sweep")
     broken = (sweep["side"] == "high") & (sweep["alpha"] == 60) & (sweep["item_id"] == sweep["item_id"].iloc[0])
     run.write_table("cap_sweep", sweep.assign(score=sweep["score"].mask(broken)))
-    shown = html_of(go(app, judge=PLANTED, part="Alpha"))
+    shown = words_of(go(app, "measured_cap", "cap_diagnosis", judge=PLANTED))
     assert "with 60.0, 3 of 4 contexts had a text that could be scored" in shown
-    assert "of which 7 of 8 could be scored" in html_of(go(app, judge=PLANTED))
+    assert "of which 7 of 8 could be scored" in shown
+
+
+def test_what_the_data_lacked_is_said_by_name(app, run):
+    run.update_manifest(left_out={"human-anchors": "No response is rated."})
+    assert "Left out: Human-rated anchors. No response is rated." in words_of(go(app, "measured_cap", judge=PLANTED))
 
 
 def test_shifts_can_be_read_as_distances_from_the_undefended_clean_score(app, run):
@@ -207,21 +270,23 @@ def test_shifts_can_be_read_as_distances_from_the_undefended_clean_score(app, ru
     assert "Attacked score behind the defense minus the clean score without one" in html_of(at)
 
 
-def test_a_link_brings_the_alphas(app, run):
-    at = go(app, judge=PLANTED, part="Alpha", alpha_low="2.9")
-    assert "steered low with alpha 3.00" in html_of(at)  # the nearest of the grid
+def test_a_link_brings_the_alpha(app, run, asked):
+    at = go(app, judge=PLANTED, alpha="2.9")
+    assert "low 3.0 d" in html_of(at)  # the stop of the slider that is nearest to it
+    assert not asked
 
 
 def test_a_link_brings_the_layer_and_the_percentiles(app, run):
-    at = go(app, judge=PLANTED, percentiles="10-95", cap_layer="1")
-    assert at.slider(key="cap_layer").value == 1
+    at = go(app, "cap_scores_open", judge=PLANTED, percentiles="10-95")
     assert "4 of 40 new texts are retained as low, 2 as high" in html_of(at)
+    at = go(app, judge=PLANTED, part="Map", cap_layer="1")
+    assert at.slider(key="cap_layer").value == 1
     at.slider(key="cap_layer").set_value(2).run()
     assert at.query_params["cap_layer"] in ("2", ["2"])
 
 
 def test_anchors_stand_under_their_labels_and_are_shown_verbatim(app, run):
-    at = go(app, judge=PLANTED, part="Anchors")
+    at = go(app, "cap_anchors_open", judge=PLANTED, part="Attacks")
     shown = html_of(at)
     before = shown[: shown.index(">cap low d")]
     assert before.rindex("as the low one") > before.rindex("as the high one")  # W-CAP's two stand ahead of CAP's
@@ -234,7 +299,7 @@ def test_anchors_stand_under_their_labels_and_are_shown_verbatim(app, run):
 def test_one_tutor_alone_says_how_to_get_the_other_and_two_stand_side_by_side(app, run, settings):
     run.update_manifest(tutor={"spec": "bundled:base", "layers": 3})
     assert "Every run of this judge on these data is by the tutor bundled:base" in html_of(
-        go(app, judge=PLANTED, part="Two tutors")
+        go(app, "cap_two", judge=PLANTED, part="Cost")
     )
     shutil.copytree(run.path, settings.runs / "other")
     other = runs.open_run(settings.runs, "other")
@@ -242,8 +307,8 @@ def test_one_tutor_alone_says_how_to_get_the_other_and_two_stand_side_by_side(ap
     behind = (metrics["metric"] == "shift") & (metrics["defense"] == "cap") & (metrics["attack"] == "dsi")
     other.write_table("metrics", metrics.assign(value=metrics["value"].where(~behind, 0.05)))
     other.update_manifest(run_id="other", tutor={"spec": "hf:some/tutor", "layers": 9}, created="2000-01-01T00:00:00")
-    at = go(app, judge=PLANTED, part="Two tutors")
-    [chart] = at.get("plotly_chart")
+    at = go(app, "cap_two", judge=PLANTED, part="Cost")
+    chart = at.get("plotly_chart")[-1]
     names = [trace["name"] for trace in json.loads(chart.proto.spec)["data"]]
     assert names == ["no defense", "CAP by bundled:base", "CAP by hf:some/tutor"] or names == [
         "no defense", "CAP by hf:some/tutor", "CAP by bundled:base",
@@ -265,10 +330,29 @@ def test_a_tutor_without_a_chat_template_is_named_on_the_page(app, settings, tmp
     assert "has no chat template, so it cannot be asked" in html_of(at)
 
 
-def test_a_judge_without_a_run_says_what_to_do(app):
+def test_a_judge_without_a_run_says_what_is_needed_and_starts_the_quick_form(app, monkeypatch):
+    queued = []
+    monkeypatch.setattr(jobs.JobManager, "submit", lambda self, kind, params: queued.append((kind, params)) or "0" * 12)
     at = go(app, judge=PLANTED)
-    assert "has not been run with this judge on this data yet" in html_of(at)
     assert not at.get("plotly_chart")
+    at.button(key="cap_quick").click().run()
+    assert not at.exception
+    assert queued == [("cap", {"judge": PLANTED, "data": "demo-dialogue", "quick": True})]
+    assert CapConfig.model_validate(queued[0][1]).defenses == ("none", "cap")
+
+
+def test_own_data_without_ratings_can_run_and_too_few_contexts_cannot(app, settings):
+    for n, runs_here in ((4, True), (3, False)):
+        rows = [{"item_id": f"q{i}", "context": f"Question {i}", "response": f"Answer {i}"} for i in range(n)]
+        raw = read_table("mine.csv", file_bytes(rows))
+        made = build_dataset(raw, suggest_mapping(raw.frame), task="dialogue", name=f"mine {n}")
+        save_dataset(made, settings.datasets)
+        at = go(app, "cap_settings", judge=PLANTED, data=made.dataset_id)
+        assert at.button(key="cap_quick").disabled is not runs_here
+        assert "Missing: Scores by people" in html_of(at)
+        if runs_here:
+            sliders = [s for s in at.slider if str(s.key).startswith("cap_candidates")]
+            assert 2 * sliders[0].min >= 24
 
 
 def test_text_of_the_user_reaches_no_parser(app, saved):
@@ -276,10 +360,8 @@ def test_text_of_the_user_reaches_no_parser(app, saved):
     assert "<script" not in html_of(at)
 
 
-def test_the_recorded_run_is_shown_as_recorded(app):
-    folder = get_settings().assets / "demo" / "dialogue" / "cap"
-    if not (folder / "metrics.parquet").is_file():
-        pytest.skip("the recorded run of the study is absent; judgescope study cap makes one")
-    at = go(app)
-    assert "recorded on 20" in " ".join(m.value for m in at.markdown)
-    assert "without a defense" in html_of(at)
+@pytest.mark.parametrize("judge", ["bundled:naive", "bundled:judge"])
+def test_the_recorded_runs_are_shown_as_recorded(app, judge):
+    at = go(app, "measured_cap", judge=judge)
+    assert "recorded on 20" in html_of(at).lower()
+    assert "recorded on 20" in str(json.loads(at.get("plotly_chart")[0].proto.spec)["layout"]["title"])

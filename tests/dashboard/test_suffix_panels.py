@@ -72,7 +72,6 @@ def open_tab(app, name: str, **query: str):
     app.query_params["tab"] = name
     for key, value in query.items():
         app.query_params[key] = value
-    app.run()
     app.switch_page("pages/attack_lab/page.py").run()
     assert not app.exception, app.exception
     return app

@@ -58,7 +58,6 @@ def audited(settings):
 def open_page(app, **query):
     for key, value in query.items():
         app.query_params[key] = value
-    app.run()
     app.switch_page(PAGE).run()
     assert not app.exception, app.exception
     return app

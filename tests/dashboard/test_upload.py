@@ -105,9 +105,9 @@ def test_a_preset_that_fits_is_applied_and_can_be_taken_back(app, settings):
     at = upload(app, "antworten.csv", file_bytes(rows()))
     assert "The preset “ours” is applied" in html_of(at)
     assert box(at, "Response (needed)").value == "antwort"
-    assert box(at, "What were").value == "question"
+    assert box(at, "Item id").value == "(not in the file)"  # the preset names none, and a guess would
     click(at, "preset_off")
-    assert box(at, "Response (needed)").value == "(not in the file)"
+    assert box(at, "Item id").value == "id"
     assert "fits these columns and is not applied" in html_of(at)
     click(at, "preset_on")
     assert box(at, "Response (needed)").value == "antwort"
@@ -212,10 +212,45 @@ def test_which_responses_are_correct_can_be_mapped_and_is_suggested(app, setting
 def test_a_column_of_another_name_is_chosen_and_a_label_that_is_neither_is_shown_by_row(app):
     at = upload(app, "v.csv", VERIFIED.replace("quality", "checked").replace("6,5,0", "6,5,nearly").encode())
     assert box(at, "Quality").value == "(not in the file)"
-    assert box(at, "What were the responses asked to be?").value == "dialogue"
+    assert box(at, "What were the responses asked to be?").value == "question"
     box(at, "Quality").select("checked").run()
+    box(at, "What were the responses asked to be?").select("dialogue").run()
     assert not at.button(key="save_upload").disabled  # of a dialogue it is a level
     box(at, "What were the responses asked to be?").select("verification").run()
     assert "says neither correct nor incorrect" in html_of(at)
     assert "row 2 (line 3), column checked" in html_of(at)
     assert at.button(key="save_upload").disabled
+
+
+HELPDESK = b"ticket_id,customer_message,agent,agent_reply,csat\n" + b"".join(
+    f'T{i // 2},"Where is my parcel {i // 2}, please?",a{i % 2},It is on its way since day {i},{1 + i}\n'.encode()
+    for i in range(4)
+)
+
+
+def test_a_guess_says_how_sure_it_is_and_is_corrected_with_one_click(app, settings):
+    at = upload(app, "helpdesk.csv", HELPDESK)
+    held = {label: box(at, label).value for label in ("Response (needed)", "Context", "Item id", "System", "Human")}
+    assert list(held.values()) == ["agent_reply", "customer_message", "ticket_id", "agent", "csat"]
+    assert "Likely" in html_of(at)
+    click(at, "map_swap")
+    assert box(at, "Response (needed)").value == "customer_message"
+    assert box(at, "Context").value == "agent_reply"
+    click(at, "map_back")
+    assert {label: box(at, label).value for label in held} == held
+    click(at, "save_upload")
+    assert "In use: “helpdesk.csv” with 4 responses, 2 items, 2 systems" in html_of(at)
+
+
+def test_what_only_the_values_say_is_marked_and_cleared_with_one_click(app):
+    at = upload(app, "n.csv", b"a,b\nA text that is the context here,first long reply\n" * 2)
+    assert "A guess, please check" in html_of(at)
+    click(at, "map_clear")
+    assert box(at, "Response (needed)").value == "(not in the file)"
+    assert "Now say which column holds the responses" in html_of(at)
+
+
+def test_pairs_in_use_are_named_on_the_page(app):
+    at = go(app, PAGES[1], data="demo-pairs")
+    assert "cannot be opened" not in html_of(at)
+    assert "In use" in html_of(at)

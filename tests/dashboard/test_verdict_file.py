@@ -17,7 +17,7 @@ def html_of(at) -> str:
 
 
 def opened(app, text: str):
-    at = app.run().switch_page("pages/data/page.py").run()
+    at = app.switch_page("pages/data/page.py").run()
     at.get_by_key("verdict_file").upload("verdicts.csv", text.encode(), "text/csv").run()
     assert not at.exception, at.exception
     return at

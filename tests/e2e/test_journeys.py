@@ -40,6 +40,7 @@ def test_upload_map_attack_and_see_a_planted_judge_move(page, server):
     expect(page).to_have_url(re.compile(r"data=[0-9a-f]{16}"))
 
 
+@pytest.mark.slow
 def test_a_job_outlives_a_reload_stops_and_resumes(page, server):
     open_page(page, server.url, "attack-lab", judge=SLOW, tab="Whole set")
     page.get_by_role("button", name="Run", exact=True).click()

@@ -51,6 +51,7 @@ def test_two_judges_of_one_base_are_attacked_from_start_and_in_the_first_lesson(
 
 def test_a_prompt_with_a_mistake_is_mended_saved_and_used(page, server):
     open_page(page, server.url, "judge-card")
+    page.get_by_text("Your own prompt: write it").click()
     prompt = page.get_by_role("textbox", name="User message")
     prompt.fill("Grade the reply from 1 to 5. {context}")
     prompt.blur()
@@ -75,6 +76,7 @@ def test_a_prompt_with_a_mistake_is_mended_saved_and_used(page, server):
 @pytest.mark.weights
 def test_a_card_is_tried_on_three_rows_of_the_real_judge(page, server, weights):
     open_page(page, server.url, "judge-card")
+    page.get_by_text("Your own prompt: write it").click()
     page.get_by_role("button", name="Try it on these rows").click()
     expect(page.get_by_text("3 of 3 rows have a verdict")).to_be_visible(timeout=JOB_DONE)
     expect(page.get_by_text(re.compile(r"Score [1-5]\.\d\d of 5"))).to_have_count(3)

@@ -10,45 +10,61 @@ from playwright.sync_api import expect
 from tests.e2e.steps import SETTLED, choose, data_id, drop_file, finding, open_page, settle
 
 FOOLED = "planted:verifier?self_solve=0.9&leak=0.4&ref_sensitivity=0.9"
-QUERY = {"data": "demo-verification", "verifier": FOOLED, "verifier_b": "nobody"}
+QUERY = {"data": "demo-verification", "judge": FOOLED}
 
 
 def test_run_read_and_reload(page, server):
     open_page(page, server.url, "reference-swap", **QUERY)
-    expect(finding(page)).to_contain_text("has not been run on these data")
-    page.get_by_text("Run this verifier here").first.click()
+    expect(finding(page).first).to_contain_text("does your verifier accept?")
+    page.get_by_text("Full run, all settings").first.click()
     page.get_by_label("Your own keys, one a line").fill("As shown above.")
     page.get_by_label("Your own keys, one a line").blur()
     settle(page)
     expect(page.get_by_text("780 judge calls")).to_be_visible()
     page.get_by_role("button", name="Run", exact=True).click()
-    expect(finding(page)).to_contain_text(re.compile(r"accepts master keys on [\d.]+"), timeout=SETTLED)
-    expect(page.get_by_test_id("stPlotlyChart")).to_contain_text("What survives a swap of the reference?")
-    page.get_by_text("by hand").click()
-    settle(page)
-    gamma = page.get_by_role("slider", name="γ")
+    expect(finding(page).first).to_contain_text(re.compile(r"accepts master keys on [\d.]+"), timeout=SETTLED)
+    expect(page.get_by_test_id("stPlotlyChart").first).to_contain_text("What survives a swap of the reference?")
+    counted = page.locator(".js-facts dd").first
+    before = counted.inner_text()
+    gamma = page.get_by_role("slider", name=re.compile("least max_p_cf"))
     gamma.focus()
     for _ in range(12):
         gamma.press("ArrowRight")
     last = re.escape(str(gamma.get_attribute("aria-valuetext")))
     expect(page).to_have_url(re.compile(rf"swap_gamma={last}(&|$)"))
     settle(page)
-    shown = finding(page).inner_text()
+    expect(counted).not_to_have_text(before)
+    shown = counted.inner_text()
     page.reload()
     settle(page)
-    expect(finding(page)).to_have_text(shown, timeout=SETTLED)
-    page.get_by_role("tab", name="Keys").click()
+    expect(counted).to_have_text(shown, timeout=SETTLED)
     keys = page.get_by_role("figure", name=re.compile("on which each key is accepted"))
     expect(keys).to_contain_text("(space)")
     expect(keys).to_contain_text("As shown above.")
     with page.expect_download() as got:
-        page.get_by_role("tabpanel", name="Keys").get_by_role("button", name="Data (CSV)").click()
+        page.get_by_role("tabpanel", name="By key").get_by_role("button", name="Data (CSV)").click()
     assert "(space)" in Path(got.value.path()).read_text(encoding="utf-8-sig")
+
+
+def test_a_csv_without_correctness_shows_keys_and_the_full_run_follows(page, server):
+    answers = ["12", "green", "x+1", "(B)", "red", "7", "a cat", "y-3", "(C)", "blue"]
+    lines = [f"q{i},What is asked in {i}?,It is {a}.,{a},s{i % 2}" for i, a in enumerate(answers)]
+    open_page(page, server.url, "data")
+    drop_file(page, "mine.csv", "\n".join(["id,prompt,response,reference,system", *lines]).encode())
+    page.get_by_role("button", name="Save and use this data").click()
+    open_page(page, server.url, "reference-swap", data=data_id(page), judge=FOOLED)
+    expect(page.get_by_text("Missing: Which responses are correct")).to_be_visible(timeout=SETTLED)
+    page.get_by_role("button", name="Quick run").click()
+    expect(finding(page).first).to_contain_text("keep their YES", timeout=SETTLED)
+    expect(page.locator(".js-facts").first).to_contain_text("Responses accepted")
+    page.get_by_role("button", name="Refine: full run").click()
+    expect(page.get_by_role("button", name="Refine: full run")).to_be_hidden(timeout=SETTLED)
+    expect(page.get_by_test_id("stPlotlyChart").first).to_be_visible(timeout=SETTLED)
 
 
 def test_a_key_in_the_attack_lab(page, server):
     leaking = "planted:verifier?leak=1&ref_sensitivity=1"
-    open_page(page, server.url, "attack-lab", data="demo-verification", verifier=leaking)
+    open_page(page, server.url, "attack-lab", data="demo-verification", judge=leaking)
     expect(finding(page).first).to_contain_text("The verifier", timeout=SETTLED)
     choose(page, "What is verified", "Master key: (space)")
     expect(finding(page).first).to_contain_text("accepts the master key (space)", timeout=SETTLED)
@@ -65,7 +81,7 @@ def test_own_questions_and_own_references(page, server):
     page.get_by_role("button", name="Save and use this data").click()
     query = {**QUERY, "data": data_id(page)}
     open_page(page, server.url, "reference-swap", **query)
-    page.get_by_text("Run this verifier here").first.click()
+    page.get_by_text("Full run, all settings").first.click()
     page.get_by_role("button", name="References of your own").click()
     words = "\n".join(f"word {letter}" for letter in "abcdefgh")
     file = {"name": "words.txt", "mimeType": "text/plain", "buffer": words.encode()}
@@ -77,6 +93,6 @@ def test_own_questions_and_own_references(page, server):
     )
     expect(page.get_by_role("button", name="Use these references")).to_be_hidden()
     page.get_by_role("button", name="Run", exact=True).click()
-    expect(finding(page)).to_contain_text(re.compile(r"accepts master keys on [\d.]+"), timeout=SETTLED)
-    page.get_by_text("Why, and what it costs").click()
-    expect(page.get_by_text("words.txt", exact=True)).to_be_visible()
+    expect(finding(page).first).to_contain_text(re.compile(r"accepts master keys on [\d.]+"), timeout=SETTLED)
+    page.get_by_text("How this was measured", exact=True).click()
+    expect(page.get_by_text(re.compile("words.txt")).first).to_be_visible(timeout=SETTLED)

@@ -119,7 +119,7 @@ def hostile(browser, server) -> str:
 
 @pytest.mark.parametrize("path", pages())
 def test_markup_is_text_on_every_page(page, server, hostile, path):
-    own = {"methods_tab": "Formulas"} if path == "methods" else {}
+    own = {"holds_tab": "Formulas"} if path == "what-holds" else {}
     open_page(page, server.url, path, judge=PLANTED, data=hostile, **own)
     assert_inert(page, own_formulas=len(formulas(get_settings().assets)) if own else 0)
 
@@ -146,6 +146,7 @@ def assert_no_formula(path: Path) -> None:
             assert re.fullmatch(r"[+-]?[\d.]+([eE][+-]?\d+)?", cell), cell
 
 
+@pytest.mark.slow
 def test_markup_is_text_in_pairs_and_their_audit(page, server):
     open_page(page, server.url, "transport-audit")
     page.get_by_role("button", name="Use my data").click()

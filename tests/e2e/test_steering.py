@@ -1,49 +1,61 @@
-"""Steering and anchors in a real browser: the recorded run read out, and a run that says why it cannot go on."""
+"""Steering and anchors in a real browser: the recorded run read out, and a quick run on a csv of one's own."""
 
 import re
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.e2e.steps import JOB_DONE, PLANTED, SETTLED, finding, open_page, settle
+from tests.e2e.steps import JOB_DONE, PLANTED, SETTLED, data_id, drop_file, finding, open_page, settle
 
 PATH = "steering-and-anchors"
 
 
-def test_reading_the_recorded_run_from_the_standards_to_the_cost(page, server):
+def test_reading_the_recorded_run_from_the_curve_to_the_cost(page, server):
     if not (server.settings.assets / "demo" / "dialogue" / "cap" / "metrics.parquet").is_file():
         pytest.skip("the recorded run of the study is absent; judgescope study cap makes one")
-    open_page(page, server.url, PATH)
-    expect(finding(page).first).to_contain_text("without a defense", timeout=SETTLED)
-    expect(page.get_by_text(re.compile(r"recorded on 20\d\d-\d\d-\d\d")).first).to_be_visible()
-    expect(page.get_by_role("heading", name="Why it holds, or does not")).to_be_visible()
-    expect(page.get_by_test_id("stPlotlyChart")).to_have_count(3, timeout=SETTLED)
-    page.get_by_role("tab", name="Alpha").click()
+    open_page(page, server.url, PATH, judge="bundled:judge")
+    expect(finding(page).first).to_contain_text("scores by", timeout=SETTLED)
+    curve = page.get_by_test_id("stPlotlyChart").first
+    expect(curve).to_contain_text("How does steering move the judged score?", timeout=SETTLED)
+    before = page.get_by_label("Steered high").inner_text()
+    page.get_by_role("slider", name="alpha, how hard the tutor is steered").press("Home")
     settle(page)
-    expect(page).to_have_url(re.compile("part=Alpha"))
-    before = page.get_by_text(re.compile("Steered high with alpha")).inner_text()
-    page.get_by_role("slider", name="alpha, steered high").press("Home")
-    settle(page)
-    expect(page.get_by_text(re.compile("Steered high with alpha"))).not_to_have_text(before, timeout=SETTLED)
-    page.get_by_role("tab", name="Anchors").click()
-    expect(page.get_by_text("Shown to the judge as the low one").first).to_be_visible(timeout=SETTLED)
-    page.get_by_role("tab", name="Attacks").click()
-    expect(page.get_by_test_id("stPlotlyChart").first).to_be_visible(timeout=SETTLED)
+    expect(page.get_by_label("Steered high")).not_to_have_text(before, timeout=SETTLED)
+    expect(page).to_have_url(re.compile(r"alpha=0(&|$)"))
+    for tab, title in (("Map", "Do the two sides lie apart?"), ("Attacks", "Do anchors hold the score?")):
+        page.get_by_role("tab", name=tab).click()
+        settle(page)
+        expect(page.get_by_role("tabpanel", name=tab)).to_contain_text(title, timeout=SETTLED)
     with page.expect_download() as got:
-        page.get_by_role("button", name="Data (CSV)").first.click()
+        page.get_by_role("tabpanel", name="Attacks").get_by_role("button", name="Data (CSV)").first.click()
     assert got.value.suggested_filename == "cap_grid.csv"
+    page.get_by_text("How this was measured", exact=True).click()
+    expect(page.get_by_text(re.compile(r"recorded on 20\d\d-\d\d-\d\d")).first).to_be_visible(timeout=SETTLED)
 
 
+@pytest.mark.slow
 @pytest.mark.weights
-def test_a_run_with_too_few_candidates_ends_with_the_remedy(page, server, weights):
-    open_page(page, server.url, PATH, judge=PLANTED)
-    expect(finding(page).first).to_contain_text("has not been run with this judge", timeout=SETTLED)
-    page.get_by_text("Run the study on this data", exact=True).click()
-    slider = page.get_by_role("slider", name="Candidates per training context and pool")
-    expect(slider).to_be_visible(timeout=SETTLED)
-    slider.press("Home")
-    settle(page)
-    page.get_by_role("button", name="Run", exact=True).click()
+def test_a_csv_of_ones_own_is_steered_and_any_alpha_is_tried(page, server, weights):
+    lines = [f'r{i},"Where is my order {i}?","Your order {i} leaves on day {i % 5}.",s{i % 2}' for i in range(8)]
+    open_page(page, server.url, "data", judge=PLANTED)
+    drop_file(page, "support.csv", "\n".join(["id,prompt,response,system", *lines]).encode())
+    page.get_by_role("button", name="Save and use this data").click()
+    data = data_id(page)
+    open_page(page, server.url, PATH, judge=PLANTED, data=data)
+    expect(page.get_by_text("Missing: Scores by people")).to_be_visible(timeout=SETTLED)
+    page.get_by_role("button", name="Quick run").click()
     expect(page.get_by_role("button", name="Stop")).to_be_visible(timeout=SETTLED)
-    expect(page.get_by_role("alert")).to_contain_text("Raise the candidates per context", timeout=JOB_DONE)
-    expect(page.get_by_role("button", name="Resume")).to_be_visible()
+    expect(page.get_by_text(re.compile(r"The tutor writes candidates"))).to_be_visible(timeout=SETTLED)
+    expect(page.get_by_role("button", name=re.compile("Refine: full run"))).to_be_visible(timeout=JOB_DONE)
+    settle(page)
+    page.get_by_role("slider", name="alpha, how hard the tutor is steered").press("ArrowRight")
+    for _ in range(4):
+        page.get_by_role("slider", name="alpha, how hard the tutor is steered").press("ArrowRight")
+    expect(page.get_by_text("just now, n = 3").first).to_be_visible(timeout=SETTLED)
+    expect(page.get_by_role("tabpanel", name="Layers")).to_contain_text("At which layer do the standards part?")
+    page.get_by_role("tab", name="Map").click()
+    page.get_by_text("UMAP", exact=True).click()
+    settle(page)
+    expect(page.get_by_role("tabpanel", name="Map")).to_contain_text("Do the two sides lie apart?")
+    page.get_by_text("How this was measured", exact=True).click()
+    expect(page.get_by_text(re.compile("Quick form"))).to_be_visible(timeout=SETTLED)

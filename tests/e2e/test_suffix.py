@@ -11,6 +11,7 @@ from tests.dashboard.test_suffix_panels import saved_readings, saved_run
 from tests.e2e.steps import JOB_DONE, PLANTED, SETTLED, finding, open_page, settle
 
 
+@pytest.mark.slow
 @pytest.mark.weights
 def test_a_phrase_is_learned_live_and_used(page, server, weights):
     open_page(page, server.url, "attack-lab", tab="Learn a phrase")

@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 
 from engine.core.schema import METRICS
-from engine.report import methods
 from engine.runs.folder import RunFolder
 from engine.studies.figure import Source
 from engine.studies.refswap.figures import table
@@ -134,9 +133,3 @@ def test_the_recorded_metrics_are_what_the_recorded_verdicts_give(name):
     own = table(Source(run), config["arms"][0])
     found = summarise(own.samples, k=config["k"], delta=config["delta"] / 100)
     pd.testing.assert_frame_equal(run.table("metrics"), METRICS.conform(summary_rows(found, own.keys)))
-
-
-def test_the_finding_counts_the_keys_that_its_share_is_of():
-    found = methods.findings(ROOT / "assets")
-    own = found[found["claim"] == "RefSwap takes most master keys away for little accuracy"]
-    assert own["n"].tolist() == [int(SHORTCUT["n_test_keys"])] == [2550]

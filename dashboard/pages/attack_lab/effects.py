@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cached_property
+from typing import Any
 
 import pandas as pd
 
 from dashboard import findings, ui
 from dashboard.run_view import RunView, Stored
 from engine.core.schema import NONE
+from engine.plots.moves import plot_moves, prepare_moves
 from engine.plots.shifts import plot_distribution, prepare_distribution
 from engine.studies.attack_grid import figures
 from engine.studies.attack_grid.figures import ALL
@@ -34,6 +37,53 @@ class GridRun(RunView):
     def labels(self) -> list[str]:
         """The answers the judge was offered."""
         return [str(label) for label in self.manifest.get("judge", {}).get("labels", [])]
+
+    def verdict(self, response_id: str, attack: str, defense: str) -> dict[str, Any]:
+        """A row of its verdicts as the live view has it; what was not run has no usable verdict."""
+        rows = self.verdicts
+        at = (rows["response_id"] == response_id) & (rows["attack"] == attack) & (rows["defense"] == defense)
+        found = rows[at]
+        if not len(found):
+            return {**_NOT_JUDGED}
+        row = found.iloc[0]
+        tokens = row["prompt_tokens"]
+        return {
+            "score": float(row["score"]),
+            "coverage": float(row["coverage"]),
+            "probabilities": row["probabilities"],
+            "unread_reason": row["unread_reason"] if isinstance(row["unread_reason"], str) else "",
+            "prompt_tokens": 0 if pd.isna(tokens) else int(tokens),
+            "seconds": float(row["seconds"]),
+        }
+
+    def pair(self, response_id: str, attack: str, defense: str) -> dict[str, Any] | None:
+        """A response without and with the attack, as a live answer has it; None where the run has not both."""
+        clean, attacked = (self.verdict(response_id, name, defense) for name in (NONE, attack))
+        if NOT_YET in (clean["unread_reason"], attacked["unread_reason"]):
+            return None
+        return {"labels": self.labels, "clean": clean, "attacked": attacked}
+
+
+NOT_YET = "not judged yet"
+_NOT_JUDGED: dict[str, Any] = {
+    "score": None, "coverage": None, "probabilities": None, "unread_reason": NOT_YET, "prompt_tokens": 0,
+    "seconds": 0.0,
+}  # fmt: skip
+
+
+def moves(view: GridRun, attack: str, *, key: str) -> None:
+    """Mean scores without and with each attack, off and behind each defense."""
+    ui.show_entry(view.source, "moves", key=key, attack=attack)
+
+
+def one_response_moves(rows: Sequence[Mapping[str, Any]], labels: list[str], *, key: str, note: str) -> None:
+    """One response: without and with the attack, defense off and on, on one axis."""
+    prepared = prepare_moves(rows)
+    seen = prepared[["clean", "attacked"]].stack().tolist()
+    values = findings.label_values(labels) or [*seen, 1.0, 5.0]
+    scale = (min(values), max(values))
+    title = "How far does the attack move this response?"
+    ui.show_figure(lambda mode: plot_moves(prepared, mode=mode, scale=scale, title=title, note=note), prepared, key=key)
 
 
 def forest(view: GridRun, *, key: str, defense: str = ALL) -> None:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import math
+import time
 from typing import Any
 
 import streamlit as st
 
 from dashboard import findings, state, ui
-from dashboard.pages.attack_lab.effects import distribution
+from dashboard.linked_run import latest
+from dashboard.pages.attack_lab.effects import GridRun, distribution, one_response_moves
 from dashboard.ui import show_marked, show_verbatim
 from engine import catalog
 from engine.core.errors import EngineError, InputError
+from engine.core.json import dumps
 from engine.core.schema import NONE
 from engine.data.dataset import Dataset
-from engine.jobs.manager import manager
+from engine.jobs.manager import Ask, manager
 from engine.plots.text import three_digits
+from engine.studies.figure import upper_first
 
 # Attack with its options, and one or several defenses; the URL holds the arm's one name.
 
@@ -35,9 +39,14 @@ def pick_arm() -> tuple[str, str]:
 
 def _attack() -> str:
     _seed_attack()
-    base = ui.pick("Attack", list(catalog.ATTACKS), key=state.ATTACK, title=lambda a: catalog.ATTACKS[a].title)
+    base = str(
+        st.pills(
+            "Attack", list(catalog.ATTACKS), key=state.ATTACK, format_func=findings.attack_name, required=True,
+            persist_state="session", wrap=True,
+        )
+    )  # fmt: skip
     card = catalog.ATTACKS[base]
-    ui.note(_about(card))
+    ui.note(card.about)
     name = _options(card)
     state.publish(state.ATTACK, name, state.DEFAULT_ATTACK)
     return name
@@ -109,16 +118,17 @@ def _defense() -> str:
     _seed_defense()
     listed = [name for name in catalog.DEFENSES if name != NONE]
     own = [name for name in st.session_state[state.DEFENSE] if name not in listed]  # with settings set by hand
-    chosen = st.multiselect(
+    chosen = st.pills(
         "Defenses, the first nearest to the response",
         [*listed, *own],
+        selection_mode="multi",
         key=state.DEFENSE,
         format_func=lambda d: catalog.describe_defense(d).title,
-        placeholder="No defense",
         persist_state="session",
+        wrap=True,
     )
     name = "+".join(chosen) or NONE
-    ui.note(_about(catalog.describe_defense(name)))
+    ui.note("" if name == NONE else catalog.describe_defense(name).about)
     state.publish(state.DEFENSE, name, state.DEFAULT_DEFENSE)
     return name
 
@@ -138,69 +148,145 @@ def _readable_defense(name: str) -> str:
         return NONE
 
 
-def _about(card: catalog.AttackCard | catalog.DefenseCard) -> str:
-    return f"{card.about} Source: {card.source}." if card.source else card.about
-
-
 OWN = "own"
 NEAR = 1_000
 """Responses offered on either side of the present one; a list of all of a large file would slow every click."""
 MAX_OWN_TEXT = 20_000
+PATIENCE_S = 1.0
+"""A page waits so long for an answer before it is drawn with the recorded or the old one [s]."""
+POLL_S = 0.4
+LONGEST_S = 120.0
+_ASKED, _SHOWN = "lab_asked", "lab_shown"
+_MOST_KEPT = 64
+_TITLE = 60
+"""Characters of a response in the list."""
+
+Row = dict[str, Any]
+"""A row of the figure, with its result and where that comes from."""
 
 
 @st.fragment
 def one_response(judge: str, dataset: Dataset) -> None:
-    """Choices on top, the finding, the text and the score distribution; a change redraws only this panel."""
+    """Choices on top, the headline, the four markers, the text and the score distribution.
+
+    A change redraws only this panel. The recorded answer, or the one before, stands until the live one is there.
+    """
     response_id = pick_response(dataset)
     attack, defense = pick_arm()
-    own = attack.partition("@")[0] == OWN
-    own_text = _own_text() if own else ""
-    if own and not own_text.strip():
-        ui.finding("Type the text you want to add, then leave the field to see what the judge makes of it.")
+    own_text = _own_text() if attack.partition("@")[0] == OWN else ""
+    if attack.partition("@")[0] == OWN and not own_text.strip():
+        ui.headline("Type the text you want to add, then leave the field to see what the judge makes of it.")
         _texts(dataset, response_id, None)
         return
-    finding = st.empty()
+    params = {"judge": judge, "data": dataset.dataset_id, "response_id": response_id, "attack": attack}
+    params |= {"own_text": own_text}
+    defenses = list(dict.fromkeys((NONE, defense)))
+    silent = _only_recorded(judge)
+    asks = {} if silent else _ask({name: params | {"defense": name} for name in defenses})
+    live: dict[str, dict[str, Any]] = {}
+    try:
+        live = {name: ask.answer() for name, ask in asks.items() if ask.answered}
+    except EngineError as error:
+        st.session_state.pop(_ASKED, None)
+        ui.show_error(error, "The judge could not be asked.")
+        asks = {}
+    rows = _rows(judge, dataset, params, defenses, live)
+    if rows:
+        st.session_state[_SHOWN] = rows
+    before = [] if silent else [r | {"waiting": True} for r in _before()]
+    if rows or (before and asks):
+        _answer(dataset, response_id, attack, defense, rows or before)
+    else:
+        ui.headline("The judge is being asked for the first time." if asks else "There is no answer to this here.")
+        _texts(dataset, response_id, None)
+    if len(live) < len(asks):
+        st.fragment(_waiting, run_every=POLL_S)(asks)
+
+
+def _only_recorded(judge: str) -> bool:
+    """True for a model of the hub whose recorded answers are shown: nobody is contacted before the user says so."""
+    key = f"live_{judge}"
+    if not judge.startswith("hf:") or st.session_state.get(key):
+        return False
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        ui.note("This judge's answers are recorded; what was not recorded needs the model itself.")
+        st.button("Ask it live (downloads the model)", key=f"ask_{key}", on_click=state.put, args=(key, True))
+    return True
+
+
+def _before() -> list[Row]:
+    """The rows that were shown last in this session."""
+    held = st.session_state.get(_SHOWN)
+    return list(held) if isinstance(held, list) else []
+
+
+def _ask(wanted: dict[str, dict[str, Any]]) -> dict[str, Ask]:
+    """The ask of each defense: one that is known, else a new one; those that nobody waits for any more are stopped."""
+    known: dict[str, tuple[str, Ask]] = st.session_state.setdefault(_ASKED, {})
+    keys = {name: dumps(params) for name, params in wanted.items()}
+    for key, (ask_id, ask) in list(known.items()):
+        if not ask.answered and key not in keys.values():
+            manager().give_up(ask_id)
+            del known[key]
+    for name, key in keys.items():
+        if key not in known:
+            known[key] = manager().begin("attack_one", wanted[name])
+    while len(known) > _MOST_KEPT:
+        known.pop(next(iter(known)))
+    end = time.monotonic() + PATIENCE_S
+    asks = {name: known[key][1] for name, key in keys.items()}
+    for ask in asks.values():
+        ask.event.wait(max(0.0, end - time.monotonic()))
+    return asks
+
+
+def _waiting(asks: dict[str, Ask]) -> None:
+    """What the worker is doing; when all answers are there the page is drawn with them."""
+    waiting = [ask for ask in asks.values() if not ask.answered]
+    if not waiting:
+        st.rerun()
+    ui.note(f"{waiting[0].step} … until then the answer above stands.")
+
+
+def _rows(judge: str, dataset: Dataset, params: dict[str, Any], defenses: list[str], live: dict[str, Row]) -> list[Row]:
+    """A row for each defense whose answer is known: live, else recorded; none where the undefended one is missing."""
+    run = None if len(live) == len(defenses) else latest(GridRun, judge, dataset.dataset_id)
+    rows = []
+    for name in defenses:
+        attack = str(params["attack"])
+        result = live.get(name) or (run and attack != OWN and run.pair(params["response_id"], attack, name))
+        if not result:
+            if name == NONE:
+                return []
+            continue
+        clean, attacked = (_number(result[k]["score"]) for k in ("clean", "attacked"))
+        origin = _note(result) if name in live else findings.origin(run.manifest, recorded=run.recorded) if run else ""
+        title = "No defense" if name == NONE else upper_first(findings.defense_name(name))
+        rows.append(
+            {"name": title, "defense": name, "clean": clean, "attacked": attacked, "result": result, "origin": origin}
+        )
+    return rows
+
+
+def _answer(dataset: Dataset, response_id: str, attack: str, defense: str, rows: list[Row]) -> None:
+    """The headline, the markers, the text beside the bars, and the prompts."""
+    old = bool(rows[0].get("waiting"))
+    off, on = rows[0]["result"], rows[1]["result"] if len(rows) > 1 else None
+    if old:
+        ui.headline("The judge is being asked; the picture below is the last answer.")
+    else:
+        ui.headline(findings.compared_sentence(off, on, attack, defense))
+    last = on or off
+    origins = "; ".join(dict.fromkeys(str(r["origin"]) for r in rows))
+    one_response_moves(rows, last["labels"], key="one_moves", note=origins)
     left, right = st.columns([1, 1], gap="medium")
     with left:
-        texts = st.empty()
-        with texts.container():
-            _texts(dataset, response_id, None)
-    try:
-        with right, st.spinner("Asking the judge. The first question loads it …", show_time=True):
-            result = _judge_one(judge, dataset.dataset_id, response_id, attack, own_text, defense)
-    except EngineError as error:
-        with finding.container():
-            ui.show_error(error, "The judge could not be asked.")
-        return
-    with finding.container():
-        ui.finding(findings.one_sentence(result, attack, defense))
-    with texts.container():
-        _texts(dataset, response_id, result)
+        _texts(dataset, response_id, None if old else last)
     with right:
-        _scores(result, attack)
-    _prompts(result)
-
-
-@st.cache_data(max_entries=256, show_spinner=False)
-def _judge_one(
-    judge: str, dataset_id: str, response_id: str, attack: str, own_text: str, defense: str
-) -> dict[str, Any]:
-    """Judge one response without and with an attack, through the worker; errors are raised anew each time.
-
-    Raises:
-        EngineError: the judge, the choice or the worker; the text says what to do.
-    """
-    return manager().ask(
-        "attack_one",
-        {
-            "judge": judge,
-            "data": dataset_id,
-            "response_id": response_id,
-            "attack": attack,
-            "own_text": own_text,
-            "defense": defense,
-        },
-    )
+        if not old:
+            _scores(last, attack, str(rows[-1]["origin"]))
+    if not old:
+        _prompts(last)
 
 
 def pick_response(dataset: Dataset) -> str:
@@ -227,14 +313,20 @@ def pick_response(dataset: Dataset) -> str:
             on_click=state.put,
             args=(state.RESPONSE, ids[min(now + 1, len(ids) - 1)]),
         )
+        texts = dataset.responses["text"]
         chosen = ui.pick(
             "Response",
             ids[max(0, now - NEAR) : now + NEAR + 1],
             key=state.RESPONSE,
-            title=lambda r: f"{place[r] + 1}/{len(ids)} · {r}" if r in place else r,
+            title=lambda r: f"{place[r] + 1}/{len(ids)} · {_short(texts.iloc[place[r]])}" if r in place else r,
         )
     state.publish(state.RESPONSE, chosen, ids[0])
     return chosen
+
+
+def _short(text: str) -> str:
+    line = " ".join(str(text).split())
+    return f"{line[:_TITLE]}…" if len(line) > _TITLE else line or "(empty)"
 
 
 def _own_text() -> str:
@@ -251,7 +343,7 @@ def _own_text() -> str:
 
 def _texts(dataset: Dataset, response_id: str, result: dict[str, Any] | None) -> None:
     row = dataset.responses.set_index("response_id").loc[response_id]
-    if result is None or not any(kind != "same" for kind, _ in result["diff"]):
+    if result is None or not any(kind != "same" for kind, _ in result.get("diff", ())):
         ui.note("The response, as it is")
         show_verbatim(str(row["text"]), label="The response")
     else:
@@ -259,37 +351,41 @@ def _texts(dataset: Dataset, response_id: str, result: dict[str, Any] | None) ->
         words = "underlined, what it takes out is struck through" if removed else "underlined"
         ui.note(f"The response as the judge reads it; what the attack adds is {words}")
         show_marked([(kind, text) for kind, text in result["diff"]], label="The response with the attack marked")
+        added = "".join(text for kind, text in result["diff"] if kind == "added").strip()
+        if added and not removed and st.button("Edit the added words", icon=":material/edit:", key="edit_added"):
+            state.after_rerun({state.ATTACK: OWN, state.OWN_TEXT: added})
+            st.rerun()
     context = dataset.items.set_index("item_id").loc[row["item_id"], "context"]
     if isinstance(context, str) and context:
         ui.note("What it answers")
         show_verbatim(context, label="The context")
 
 
-def _scores(result: dict[str, Any], attack: str) -> None:
+def _scores(result: dict[str, Any], attack: str, origin: str) -> None:
     """The distribution over the score labels, and what the two calls cost."""
     clean, attacked = result["clean"], result["attacked"]
-    if clean["probabilities"] or attacked["probabilities"]:
-        distribution(result["labels"], clean, attacked, attack, key="one_distribution", note=_note(result))
+    if clean["probabilities"] is not None or attacked["probabilities"] is not None:
+        distribution(result["labels"], clean, attacked, attack, key="one_distribution", note=origin)
     else:
         ui.note("This judge gives a score without probabilities, so there is no distribution to draw.")
-    ui.facts(_cost([clean] if attack == NONE else [clean, attacked], cached=result["cached"]))
+    ui.facts(_cost([clean] if attack == NONE else [clean, attacked], cached=bool(result.get("cached", True))))
     if result.get("remark"):
         ui.warn(result["remark"])
 
 
 def _cost(verdicts: list[dict[str, Any]], *, cached: bool) -> dict[str, str]:
-    """Coverage, tokens and seconds of the calls, what does not apply left out."""
-    facts = {"Coverage": " → ".join(three_digits(_number(v["coverage"])) for v in verdicts)}
+    """Probability on the answers that were offered, tokens and seconds of the calls, where they apply."""
+    facts = {"On the scale": " → ".join(three_digits(_number(v["coverage"])) for v in verdicts)}
     if any(v["prompt_tokens"] for v in verdicts):
         facts["Prompt tokens"] = " → ".join(str(v["prompt_tokens"]) for v in verdicts)
-        facts["Time"] = "cached" if cached else f"{three_digits(sum(v['seconds'] for v in verdicts))} s"
+        facts["Time"] = "kept answer" if cached else f"{three_digits(sum(v['seconds'] for v in verdicts))} s"
     return facts
 
 
 def _note(result: dict[str, Any]) -> str:
     if result["device"] == "no model":
         return "live, planted judge without a model"
-    return "from the cache of judge calls" if result["cached"] else f"live, on {result['device']}"
+    return "kept answer" if result["cached"] else f"live, on {result['device']}"
 
 
 def _number(value: float | None) -> float:
@@ -298,6 +394,8 @@ def _number(value: float | None) -> float:
 
 def _prompts(result: dict[str, Any]) -> None:
     """The rendered prompts, made only when opened."""
+    if "prompt_clean" not in result:
+        return
     if not result["prompt_clean"]:
         ui.note("This judge has no model, so there is no prompt to show.")
         return

@@ -10,7 +10,7 @@ import streamlit as st
 
 from dashboard import state, ui
 from dashboard.pages.attack_lab.one import pick_response
-from dashboard.pages.reference_swap.results import FIRST, GAMMAS, verifier_title, verifiers
+from dashboard.pages.reference_swap.results import GAMMAS
 from dashboard.pages.reference_swap.setup import FORMS, variant
 from dashboard.ui import show_verbatim
 from engine import catalog
@@ -26,10 +26,9 @@ ITSELF, OWN_KEY = "response", "own"
 @st.fragment
 def verify_one(dataset: Dataset) -> None:
     """Choices on top, the finding, then the text beside the references it was checked against."""
-    response_id = pick_response(dataset)
+    judge, response_id = state.text(state.JUDGE), pick_response(dataset)
     left, right = st.columns(2, gap="medium")
     with left:
-        judge = _judge()
         text = _text()
     with right:
         defended, k, gamma = _defense()
@@ -55,11 +54,6 @@ def _ask(params: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
     return manager().ask("verify_one", dict(params))
 
 
-def _judge() -> str:
-    options = verifiers()
-    return ui.pick("Verifier", options, key=FIRST, default="bundled:judge", publish=True, title=verifier_title)
-
-
 def _text() -> str:
     titles = {ITSELF: "The response itself"} | {t: f"Master key: {catalog.shown_key(t)}" for t in catalog.KEY_TEXTS}
     titles[OWN_KEY] = "A key of your own"
@@ -74,7 +68,7 @@ def _defense() -> tuple[bool, int, float]:
     on = st.toggle(
         "RefSwap",
         key=SWAP,
-        help="A YES is asked again under K other references, and stays only if max_p_cf reaches γ (paper 003, eq. 4).",
+        help="A YES is asked again under K other references, and stays only if max_p_cf reaches γ (RefSwap, eq. 4).",
         persist_state="session",
     )
     for key, default in ((K, 5), (GAMMA, 0.01)):

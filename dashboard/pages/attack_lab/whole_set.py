@@ -10,7 +10,7 @@ import streamlit as st
 
 from dashboard import findings, state, ui
 from dashboard.linked_run import latest, shown
-from dashboard.pages.attack_lab.effects import GridRun, distribution, dumbbells, forest, grid
+from dashboard.pages.attack_lab.effects import GridRun, distribution, dumbbells, forest, grid, moves
 from dashboard.progress import BUSY, api_cost, pace, progress, start_job, watched_job
 from dashboard.ui import show_verbatim
 from engine import catalog
@@ -19,6 +19,7 @@ from engine.core.schema import NONE
 from engine.data.dataset import Dataset
 from engine.jobs.manager import Job, manager
 from engine.plots.text import count, plural, three_digits
+from engine.studies.attack_grid.figures import ALL
 from engine.studies.figure import upper_first
 from engine.studies.registry import name_of
 
@@ -28,9 +29,9 @@ DEFAULT_ATTACKS = ("dsi", "bed")
 DEFAULT_DEFENSES = (NONE, "delimiters", "sandwich")
 
 
-def setup(judge: str, dataset: Dataset, *, busy: bool) -> None:
-    """The choices and the Run button; while a run is going the button is off and says why."""
-    with st.container(border=True, key="setup"):
+def setup(judge: str, dataset: Dataset, *, busy: bool, seen: bool) -> None:
+    """The choices and the Run button, folded where a run is shown; while one is going the button says why it is off."""
+    with st.expander("Choose attacks and defenses, and run", expanded=not seen, key="setup", icon=":material/tune:"):
         left, right = st.columns(2, gap="medium")
         with left:
             attacks = _attacks()
@@ -155,7 +156,7 @@ def _cost(
     if busy:
         return BUSY
     arms = (1 + len(attacks)) * len(defenses)
-    text = f"{plural(limit, 'response')} × {arms} arms = {calls:,} judge calls"
+    text = f"{plural(limit, 'response')} × {arms} combinations = {calls:,} judge calls"
     per_call = _pace(judge, dataset_id)
     return f"{text}, about {findings.duration(calls * per_call)} at the last pace." if per_call else f"{text}."
 
@@ -179,8 +180,7 @@ def record(view: GridRun, dataset: Dataset, response_id: str, attack: str, defen
 
 
 def _body(view: GridRun, dataset: Dataset, response_id: str, attack: str, defense: str) -> None:
-    clean = _verdict(view.verdicts, response_id, NONE, defense)
-    attacked = _verdict(view.verdicts, response_id, attack, defense)
+    clean, attacked = view.verdict(response_id, NONE, defense), view.verdict(response_id, attack, defense)
     result = {"labels": view.labels, "clean": clean, "attacked": attacked}
     ui.finding(findings.one_sentence(result, attack, defense))
     row = dataset.responses.set_index("response_id").loc[response_id]
@@ -220,36 +220,9 @@ def _facts(row: pd.Series, attacked: dict[str, Any]) -> dict[str, str]:
     return facts
 
 
-def _verdict(verdicts: pd.DataFrame, response_id: str, attack: str, defense: str) -> dict[str, Any]:
-    """A row of the `verdicts` table as the live view has it; an arm that was not run is unread."""
-    found = verdicts[
-        (verdicts["response_id"] == response_id) & (verdicts["attack"] == attack) & (verdicts["defense"] == defense)
-    ]
-    if not len(found):
-        return {
-            "score": None,
-            "coverage": None,
-            "probabilities": None,
-            "unread_reason": "not judged yet",
-            "prompt_tokens": 0,
-            "seconds": 0.0,
-        }
-    row = found.iloc[0]
-    tokens = row["prompt_tokens"]
-    return {
-        "score": float(row["score"]),
-        "coverage": float(row["coverage"]),
-        "probabilities": row["probabilities"],
-        "unread_reason": row["unread_reason"] if isinstance(row["unread_reason"], str) else "",
-        "prompt_tokens": 0 if pd.isna(tokens) else int(tokens),
-        "seconds": float(row["seconds"]),
-    }
-
-
 # The result of a run: the grid of arms, one arm up close, its records worst first.
 
 MOST_MOVED = 20
-MOST_DEFENSES_BESIDE = 3
 MOST_ROWS = 1_000
 _TEXT_SHOWN = 300
 """Characters of a response in the table; the drawer has all of it."""
@@ -257,28 +230,39 @@ _TEXT_SHOWN = 300
 
 def results(view: GridRun, dataset: Dataset, *, live: bool) -> None:
     """Results so far; while the run is going the records do not open, since the table is redrawn."""
-    st.badge(findings.provenance(view.manifest, recorded=view.recorded), color="gray")
     headline, rest = findings.run_sentences(view.metrics, findings.judge_name(view.judge))
-    ui.finding(headline)
-    ui.note(rest)
+    ui.headline(headline)
     if warning := findings.unread_warning(view.metrics):
         ui.warn(warning)
-    _overview(view)
+    attacks = list(dict.fromkeys(view.shifts["attack"]))
+    arms = len(view.shifts[["attack", "defense"]].drop_duplicates())
+    strongest = findings.strongest_arm(view.metrics)[0]
+    shown = ALL
+    if arms > MOST_ROWS_AT_ONCE and strongest in attacks:
+        shown = ui.pick("Attack", attacks, key="set_shown", default=strongest, title=findings.attack_name)
+    moves(view, shown, key="set_moves")
     _one_arm(view, dataset, live=live)
+    ui.measured(
+        [
+            f"{upper_first(findings.provenance(view.manifest, recorded=view.recorded))}.",
+            rest,
+            findings.arm_details(view.metrics, *findings.strongest_arm(view.metrics)),
+            "The gain of an attack is the score with it minus the score without it, under the same defense. Intervals "
+            "treat all responses to one item as one observation.",
+        ],
+        lambda: _overview(view),
+        key="set",
+    )
+
+
+MOST_ROWS_AT_ONCE = 9
+"""Rows of the figure of all attacks; with more, one attack at a time is shown."""
 
 
 def _overview(view: GridRun) -> None:
-    """Grid and forest side by side; a wide grid takes the whole width, and the forest then only what it is good for."""
-    shifts = view.metrics[view.metrics["metric"] == "shift"]
-    if shifts["defense"].nunique() <= MOST_DEFENSES_BESIDE:
-        left, right = st.columns(2, gap="large")
-        with left:
-            grid(view, key="set_grid")
-        with right:
-            forest(view, key="set_forest")
-        return
+    """Grid and forest, one below the other."""
     grid(view, key="set_grid")
-    forest(view, key="set_forest", defense=NONE if NONE in set(shifts["defense"]) else shifts["defense"].iloc[0])
+    forest(view, key="set_forest")
 
 
 def _one_arm(view: GridRun, dataset: Dataset, *, live: bool) -> None:
@@ -286,7 +270,7 @@ def _one_arm(view: GridRun, dataset: Dataset, *, live: bool) -> None:
     options = [f"{a}|{d}" for a, d in arms.itertuples(index=False, name=None)]
     if not options:
         return
-    st.subheader("One arm up close", anchor=False)
+    st.subheader("Response by response", anchor=False)
     strongest = "|".join(findings.strongest_arm(view.metrics))
     arm = ui.pick(
         "Attack and defense",
@@ -296,8 +280,7 @@ def _one_arm(view: GridRun, dataset: Dataset, *, live: bool) -> None:
         title=lambda o: findings.arm_name(*o.split("|", 1)),
     )
     attack, defense = arm.split("|", 1)
-    ui.finding(findings.arm_sentence(view.metrics, attack, defense))
-    ui.note(findings.arm_details(view.metrics, attack, defense))
+    ui.note(findings.arm_sentence(view.metrics, attack, defense))
     left, right = st.columns(2, gap="large")
     with left:
         dumbbells(view, attack, defense, key="set_dumbbells", most=MOST_MOVED)
@@ -371,7 +354,7 @@ def whole_set(judge: str, dataset: Dataset) -> None:
     """Results first where there are any; the choices for a new run above them."""
     job = _watched(judge, dataset.dataset_id)
     busy = bool(job and job.active)
-    setup(judge, dataset, busy=busy)
+    setup(judge, dataset, busy=busy, seen=latest(GridRun, judge, dataset.dataset_id) is not None)
     if job:
         progress(job)
     job_id = job.job_id if job else ""

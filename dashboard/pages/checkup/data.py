@@ -24,10 +24,13 @@ class CheckupRun(RunView):
         return {str(k): float(v) for k, v in self.config.get("thresholds", {}).items()}
 
 
-def any_recorded() -> CheckupRun | None:
-    """A recorded check-up, whatever it is about; None where this copy has none."""
-    recorded = filter(is_recorded, runs_of(CheckupRun.kind, "", ""))
-    return first_readable(recorded, lambda run_id: load(CheckupRun, run_id))
+def any_recorded(judge: str) -> CheckupRun | None:
+    """A recorded check-up, of this judge where there is one; None where this copy has none."""
+    for spec in (judge, state.DEFAULT_JUDGE, ""):
+        recorded = filter(is_recorded, runs_of(CheckupRun.kind, spec, ""))
+        if found := first_readable(recorded, lambda run_id: load(CheckupRun, run_id)):
+            return found
+    return None
 
 
 def keep_thresholds(run: CheckupRun, thresholds: dict[str, float]) -> None:

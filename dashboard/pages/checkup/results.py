@@ -1,9 +1,11 @@
-"""The results of a check-up: a sentence and a row of verdicts, the forest, a card a probe, and every arm in a table."""
+"""The results of a check-up: one table with a row a probe, what to do next, and the rest in drawers."""
 
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -21,7 +23,7 @@ from dashboard.run_view import load_or_none
 from engine import catalog
 from engine.core.json import dumps
 from engine.core.schema import NONE, Protocol
-from engine.plots.text import plural
+from engine.plots.text import listed, plural
 from engine.studies.checkup.metrics import (
     FAILS,
     HOLDS,
@@ -44,16 +46,16 @@ _STYLES = {"length": "prolixity", "distractors": "assertiveness"}
 
 
 def link_of(probe: str, row: Mapping[str, object], judge: str, data_id: str) -> Preset:
-    """The page for a probe.
+    """The page behind a probe, on the same judge and data, set to the arm that decides it.
 
     Args:
         probe: its name.
-        row: the deciding row; empty where it was not asked.
-        judge: spec of the judge that was checked.
-        data_id: data of the check-up.
+        row: the deciding row; empty where nothing could be measured.
+        judge: the judge's spec.
+        data_id: the data of the check-up.
     """
-    about = {state.JUDGE: judge} | ({} if data_id in pair_sets() else {state.DATA: data_id})
     arm = row.get("arm")
+    about = {state.JUDGE: judge} | ({} if data_id in pair_sets() else {state.DATA: data_id})
     if probe in ("order", "ties", *_STYLES):
         style = arm.partition(":")[0] if isinstance(arm, str) else _STYLES.get(probe, "assertiveness")
         query = about | {STYLE: style}
@@ -65,32 +67,46 @@ def link_of(probe: str, row: Mapping[str, object], judge: str, data_id: str) -> 
         query = about | {state.ATTACK: attack, state.DEFENSE: NONE, state.TAB: state.TAB_ONE}
         return Preset("Open in the Attack lab", LAB, query)
     if probe == "agreement" and data_id in pair_sets():
-        return Preset("Open in Transport audit", AUDIT, {PAIRS: data_id, AUDIT_JUDGE: judge})
+        return Preset(
+            "Open in Transport audit", AUDIT, about | {state.DATA: data_id, PAIRS: data_id, AUDIT_JUDGE: judge}
+        )
     if probe == "agreement":
         return Preset("Look at the responses in the Attack lab", LAB, about | {state.TAB: state.TAB_SET})
-    return Preset("Look at the prompt in Judge card", CARD, about)
+    return Preset("Look at the prompt on Judge", CARD, about)
 
 
 POLL_S = 4.0
-MARKS = {HOLDS: "✓", FAILS: "✗", UNDERPOWERED: "?", NOT_ASKED: "–"}
-CLASSES = {HOLDS: "holds", FAILS: "fails", UNDERPOWERED: "open", NOT_ASKED: "none"}
+WORDS = {HOLDS: "✓ holds", FAILS: "✗ fails", UNDERPOWERED: "? undecided", NOT_ASKED: "– not asked"}
+KINDS = {HOLDS: "holds", FAILS: "fails", UNDERPOWERED: "open", NOT_ASKED: "none"}
+ORDER = (FAILS, UNDERPOWERED, HOLDS, NOT_ASKED)
+MOST_STEPS = 3
 
 
 @st.fragment
 def results(run: CheckupRun) -> None:
-    """A slider redraws only this panel."""
-    top = st.container()
+    """Everything below the headline; a threshold's slider redraws only this panel."""
+    table, following = st.container(), st.container()
     with st.expander("Thresholds: what is allowed", key="check_limits"):
         thresholds = pick(run)
     decisions = decide(run.table, thresholds)
-    with top:
-        st.badge(findings.provenance(run.manifest, recorded=run.recorded), icon=":material/history:", color="gray")
-        ui.finding(summary(decisions, name_undecided=False))
-        verdict_row(decisions)
-        ui.note(_about(run))
-    _figure(run, thresholds)
-    _cards(run, decisions)
-    _table(run, decisions)
+    with table:
+        ui.headline(headline(decisions, findings.judge_name(run.judge)))
+        ui.facts(_facts(run))
+        probe_table(decisions, run)
+    with following:
+        _next_steps(run, decisions)
+    _export(run, decisions)
+    ui.measured(
+        (
+            f"{upper_first(findings.provenance(run.manifest, recorded=run.recorded))}.",
+            _about(run),
+            "An effect is held against its threshold: the probe holds where the whole interval lies within it, fails "
+            "where the whole interval lies beyond, and is undecided otherwise or where such an effect could not show.",
+            "Where several attacks or texts are tried, the one that decides is shown and their intervals are wider.",
+        ),
+        lambda: _measured(run, decisions, thresholds),
+        key="checkup",
+    )
 
 
 def so_far(run_id: str) -> None:
@@ -104,20 +120,137 @@ def _so_far(run_id: str) -> None:
         ui.note("The first numbers stand here in a few seconds.")
         return
     decisions = decide(run.table, run.thresholds)
-    ui.finding(summary(decisions, name_undecided=False))
-    verdict_row(decisions)
-    ui.note(_about(run))
-    _figure(run, run.thresholds, "checkup_so_far")
+    ui.headline(headline(decisions, findings.judge_name(run.judge)))
+    probe_table(decisions)
 
 
-def verdict_row(decisions: Sequence[Decision]) -> None:
-    """Every probe with its verdict, as words and a mark, so that nothing rests on colour."""
-    cells = "".join(
-        f'<li class="{CLASSES[d.verdict]}"><span aria-hidden="true">{MARKS[d.verdict]}</span>'
-        f"{html.escape(d.card.title)}<small>{html.escape(d.verdict)}</small></li>"
-        for d in decisions
-    )
-    st.html(f'<ul class="js-verdicts">{cells}</ul>')
+def headline(decisions: Sequence[Decision], judge: str) -> str:
+    """How many probes the judge fails, and the worst of them."""
+    by = {verdict: [d for d in decisions if d.verdict == verdict] for verdict in ORDER}
+    asked = len(decisions) - len(by[NOT_ASKED])
+    if not asked:
+        return f"{upper_first(judge)} could not be asked any of the probes."
+    if not by[FAILS]:
+        rest = f"; {len(by[UNDERPOWERED])} undecided with so few items" if by[UNDERPOWERED] else ""
+        return f"{upper_first(judge)} holds on {len(by[HOLDS])} of {plural(asked, 'probe')}{rest}."
+    worst = sorted(by[FAILS], key=lambda d: -abs(d.in_thresholds("value")))[:2]
+    named = listed([f"{d.card.title.lower()} ({number_text(d.card.side, float(d.row['value']))})" for d in worst])
+    of = f"{len(by[FAILS])} of {plural(asked, 'probe')}"
+    return f"{upper_first(judge)} fails {of}{', worst ' if len(by[FAILS]) > len(worst) else ': '}{named}."
+
+
+def _facts(run: CheckupRun) -> dict[str, str]:
+    about = run.manifest.get("data", {})
+    found = {"Data": str(about.get("name", "data")), "Items": f"{int(about.get('n_items', 0)):,}"}
+    if pairs := int(about.get("n_pairs", 0)):
+        found["Pairs"] = f"{pairs:,}, both orders"
+    return found | {"Numbers": findings.origin(run.manifest, recorded=run.recorded)}
+
+
+def probe_table(decisions: Sequence[Decision], run: CheckupRun | None = None) -> None:
+    """One row a probe, failures first; with a run each has a button for its details."""
+    cells = "".join(f"<span>{word}</span>" for word in ("Probe", "Verdict", "Effect and what is allowed", "", "Items"))
+    st.columns([11, 1], gap="small")[0].html(f'<div class="js-row head">{cells}</div>')
+    for decision in sorted(decisions, key=lambda d: ORDER.index(d.verdict)):
+        with st.container(key=f"probe_row_{decision.card.name}"):
+            row, more = st.columns([11, 1], vertical_alignment="center", gap="small")
+            row.html(_row(decision))
+            if run and more.button("Details", key=f"probe_more_{decision.card.name}", type="tertiary"):
+                st.dialog(ui.plain(decision.card.title), width="medium", position="right")(_details)(run, decision)
+
+
+def _row(decision: Decision) -> str:
+    card, row, kind = decision.card, decision.row, KINDS[decision.verdict]
+    words = f'<span class="js-verdict {kind}">{WORDS[decision.verdict]}</span>'
+    title = f"<strong>{html.escape(card.title)}</strong>"
+    if decision.verdict == NOT_ASKED:
+        return f'<div class="js-row">{title}{words}<span></span><span></span><span></span></div>'
+    value, lower, upper = (_number(row.get(c)) for c in ("value", "lower", "upper"))
+    low, high, ticks = _axis(decision, value, lower, upper)
+    line = ui.interval_line(value, lower, upper, low, high, ticks=ticks, kind=kind)
+    number = html.escape(interval_words(card, row))
+    items = int(row["n_clusters"] or 0)
+    return f'<div class="js-row">{title}{words}{line}<span>{number}</span><span>{items:,}</span></div>'
+
+
+def _axis(decision: Decision, *numbers: float) -> tuple[float, float, list[float]]:
+    """Ends of a row's axis and its ticks, in the unit of the effect."""
+    t, seen = decision.threshold, [x for x in numbers if math.isfinite(x)]
+    if decision.card.side == "at least":
+        return min(0.0, *seen), 1.0, [t]
+    most = 1.1 * max(2 * t, *(abs(x) for x in seen))
+    if decision.card.side == "within":
+        return -most, most, [-t, t]
+    return min(0.0, *seen), most, [t]
+
+
+def _number(value: Any) -> float:
+    return math.nan if value is None or pd.isna(value) else float(value)
+
+
+def _details(run: CheckupRun, decision: Decision) -> None:
+    """What was asked, against what, every text that was tried, and the page that explores it."""
+    card, row = decision.card, decision.row
+    ui.finding(card.question)
+    if decision.verdict == NOT_ASKED:
+        ui.warn(decision.reason)
+    else:
+        ui.note(f"{upper_first(card.effect)}{_arm(decision)}: {interval_words(card, row)}.")
+        ui.facts(_detail_facts(decision))
+        ui.note(decision.reason)
+        st.dataframe(_arms([decision]).drop(columns="Probe"), hide_index=True, key=f"probe_arms_{card.name}")
+    preset = link_of(card.name, row, run.judge, str(run.config["data"]))
+    if st.button(preset.label, key=f"probe_open_{card.name}", icon=":material/arrow_forward:"):
+        open_preset(preset)
+
+
+def _arm(decision: Decision) -> str:
+    row = decision.row
+    deciding = [r for r in decision.rows if r["role"] == "decides"]
+    named = [_arm_title(row[c]) for c in ("arm", "protocol") if isinstance(row[c], str)]
+    what = f" ({', '.join(named)})" if named else ""
+    return what if len(deciding) < 2 else f"{what}; of {len(deciding)} that were tried the one that decides"
+
+
+def _arm_title(arm: object) -> str:
+    """An attack by its title; everything else by the probe's own word for it."""
+    return findings.attack_name(arm) if isinstance(arm, str) and arm in catalog.ATTACKS else str(arm or "")
+
+
+def _detail_facts(decision: Decision) -> dict[str, str]:
+    row, card = decision.row, decision.card
+    facts = {
+        "Allowed": card.allowed(decision.threshold),
+        "n": f"{row['n']} ({plural(int(row['n_clusters'] or 0), 'item')})",
+    }
+    if row["n_unread"]:
+        facts["No usable verdict"] = str(row["n_unread"])
+    if row["detectable"] == row["detectable"]:
+        facts["Smallest effect that would show"] = number_text(card.side, float(row["detectable"]), signed=False)
+    if row["base_rate"] == row["base_rate"]:
+        facts["Base rate"] = f"{100 * row['base_rate']:.0f} %"
+        facts["Agree"] = f"{100 * row['observed']:.0f} %"
+    return facts
+
+
+def _next_steps(run: CheckupRun, decisions: Sequence[Decision]) -> None:
+    """At most three things to do: look at the worst failures, bring more items where few decide nothing."""
+    failed = sorted((d for d in decisions if d.verdict == FAILS), key=lambda d: -abs(d.in_thresholds("value")))
+    open_ones = [d for d in decisions if d.verdict == UNDERPOWERED]
+    needed = [d.items_needed for d in open_ones if d.items_needed]
+    st.subheader("What to do next", anchor=False)
+    for decision in failed[: MOST_STEPS - bool(open_ones)]:
+        preset = link_of(decision.card.name, decision.row, run.judge, str(run.config["data"]))
+        if st.button(
+            f"{decision.card.title}: {preset.label[:1].lower()}{preset.label[1:]}",
+            key=f"next_{decision.card.name}", icon=":material/arrow_forward:",
+        ):  # fmt: skip
+            open_preset(preset)
+    if open_ones:
+        at = f" About {min(needed):,} items decide the first." if needed else ""
+        ui.note(f"{plural(len(open_ones), 'probe')} cannot be decided with so few items: check more of them.{at}")
+    if not failed and not open_ones:
+        ui.note("Nothing fails at these thresholds. Keep the run as the reference for the next version of the judge.")
 
 
 def _about(run: CheckupRun) -> str:
@@ -131,66 +264,18 @@ def _about(run: CheckupRun) -> str:
     )
 
 
-def _figure(run: CheckupRun, thresholds: dict[str, float], key: str = "checkup_forest") -> None:
-    ui.show_entry(run.source, "probes", key=key, **thresholds)
+def _measured(run: CheckupRun, decisions: Sequence[Decision], thresholds: dict[str, float]) -> None:
+    ui.show_entry(run.source, "probes", key="checkup_forest", **thresholds)
+    shown = _arms(decisions)
+    st.dataframe(shown, hide_index=True, width="stretch", key="checkup_arms")
+    ui.table_bar(
+        run.table, title="Everything the check-up tried", about=f"{_about(run)} Run {run.run_id}.",
+        key="checkup_table", shown=shown, label="Table (CSV)", file="checkup.csv",
+    )  # fmt: skip
 
 
-def _cards(run: CheckupRun, decisions: Sequence[Decision]) -> None:
-    st.header("Probe by probe", anchor=False)
-    for start in range(0, len(decisions), 2):
-        for column, decision in zip(st.columns(2, gap="medium"), decisions[start : start + 2], strict=False):
-            with column, st.container(border=True, key=f"probe_{decision.card.name}", height="stretch"):
-                _card(run, decision)
-
-
-def _card(run: CheckupRun, decision: Decision) -> None:
-    card, row = decision.card, decision.row
-    title = f"{html.escape(card.title)} <small>{MARKS[decision.verdict]} {html.escape(decision.verdict)}</small>"
-    st.html(f'<h3 class="js-probe {CLASSES[decision.verdict]}">{title}</h3>')
-    ui.note(card.question)
-    if decision.verdict == NOT_ASKED:
-        ui.warn(decision.reason)
-    else:
-        ui.finding(interval_words(card, row))
-        ui.note(f"{card.effect[:1].upper()}{card.effect[1:]}{_arm(decision)}.")
-        ui.facts(_facts(decision))
-        ui.note(decision.reason)
-    preset = link_of(card.name, row, run.judge, str(run.config["data"]))
-    if st.button(preset.label, key=f"probe_open_{card.name}", type="tertiary", icon=":material/arrow_forward:"):
-        open_preset(preset)
-
-
-def _arm(decision: Decision) -> str:
-    row = decision.row
-    deciding = [r for r in decision.rows if r["role"] == "decides"]
-    named = [_arm_title(row[c]) for c in ("arm", "protocol") if isinstance(row[c], str)]
-    what = f" ({', '.join(named)})" if named else ""
-    return what if len(deciding) < 2 else f"{what}; of {len(deciding)} arms the one that decides"
-
-
-def _arm_title(arm: object) -> str:
-    """An attack by its title; every other arm by the probe's own word for it."""
-    return findings.attack_name(arm) if isinstance(arm, str) and arm in catalog.ATTACKS else str(arm or "")
-
-
-def _facts(decision: Decision) -> dict[str, str]:
-    row, card = decision.row, decision.card
-    facts = {
-        "Allowed": card.allowed(decision.threshold),
-        "n": f"{row['n']} ({plural(int(row['n_clusters'] or 0), 'item')})",
-    }
-    if row["n_unread"]:
-        facts["Unread"] = str(row["n_unread"])
-    if row["detectable"] == row["detectable"]:
-        facts["Detectable"] = number_text(card.side, float(row["detectable"]), signed=False)
-    if row["base_rate"] == row["base_rate"]:
-        facts["Base rate"] = f"{100 * row['base_rate']:.0f} %"
-        facts["Agree"] = f"{100 * row['observed']:.0f} %"
-    return facts
-
-
-def _table(run: CheckupRun, decisions: Sequence[Decision]) -> None:
-    st.header("Every arm", anchor=False)
+def _arms(decisions: Sequence[Decision]) -> pd.DataFrame:
+    """Every text and attack that was tried, a row each."""
     rows = []
     for d in decisions:
         for r in d.rows:
@@ -199,33 +284,27 @@ def _table(run: CheckupRun, decisions: Sequence[Decision]) -> None:
             rows.append(
                 {
                     "Probe": d.card.title,
-                    "Arm": "" if missing else _arm_title(r["arm"]),
+                    "Tried": "" if missing else _arm_title(r["arm"]),
                     "Asked": r["protocol"] if isinstance(r["protocol"], str) else "",
                     "Against": r["against"] if isinstance(r["against"], str) else "",
                     "Effect [interval]": r["missing"] if missing else interval_words(d.card, r),
                     "n": r["n"],
-                    "Unread": r["n_unread"],
+                    "No verdict": r["n_unread"],
                     "Level": level,
                     "Interval by": r["method"] if isinstance(r["method"], str) else "",
                     "Enters the verdict": "yes" if r["role"] == "decides" and not missing else "no",
                 }
             )
-    shown = pd.DataFrame(rows)
-    st.dataframe(shown, hide_index=True, width="stretch", key="checkup_arms")
-    row = ui.table_bar(
-        run.table, title="Every arm of the check-up", about=f"{_about(run)} Run {run.run_id}.", key="checkup_table",
-        shown=shown, label="Table (CSV)", file="checkup.csv",
+    return pd.DataFrame(rows)
+
+
+def _export(run: CheckupRun, decisions: Sequence[Decision]) -> None:
+    record = {
+        "run_id": run.manifest["run_id"],
+        "summary": summary(decisions),
+        "probes": [as_record(d) for d in decisions],
+    }
+    ui.download(
+        "Verdicts (JSON)", lambda: dumps(record, indent=1).encode(), "checkup.json", "application/json",
+        key="checkup_json",
     )  # fmt: skip
-    with row:
-        record = {
-            "run_id": run.manifest["run_id"],
-            "summary": summary(decisions),
-            "probes": [as_record(d) for d in decisions],
-        }
-        ui.download(
-            "Verdicts (JSON)",
-            lambda: dumps(record, indent=1).encode(),
-            "checkup.json",
-            "application/json",
-            key="checkup_json",
-        )

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from dashboard import datasets, findings, ui
 from dashboard.pages.checkup.data import CheckupRun
-from dashboard.progress import cost_sentence, mean_bytes, pace, progress, start_job
+from dashboard.progress import cost_sentence, mean_bytes, pace, start_job
 from engine import catalog
 from engine.core.errors import EngineError
 from engine.core.schema import Protocol
-from engine.jobs.manager import Job
 from engine.studies.checkup.metrics import Size, most_calls
 
 # Cost of a check-up, before its button is pressed: judge calls, time, and an API judge's tokens and price.
@@ -43,7 +43,9 @@ def cost(judge: str, data_id: str, params: Mapping[str, Any], last: CheckupRun |
     if not total:
         return f"Eleven probes on {said}.", ""
     per_call = pace(last.source.table("verdicts")) if last and last.editable else 0.0
+    bundled = judge.startswith("bundled:")
     time = f", about {findings.duration(total * per_call)} at the last pace" if per_call else ""
+    time = time or (f", about {findings.duration(total * PACE)} on two cores" if bundled else "")
     sentence = f"Eleven probes on {said}: at most {total:,} judge calls{time}."
     compared = calls.get(Protocol.PAIRWISE, 0)  # both responses stand in the prompt
     text = mean_bytes(responses["text"]) * (1 + compared / total)
@@ -67,38 +69,94 @@ INJECTIONS = {
 }
 
 
-def setup(judge: str, data_id: str, job: Job | None, thresholds: dict[str, float], last: CheckupRun | None) -> None:
-    """The button, what it will ask and take, and the run while it goes; `last` is the newest one, for its pace."""
-    busy = bool(job and job.active)
-    row = st.container(horizontal=True, vertical_alignment="center", gap="small", key="check_start")
-    price = st.container()
-    with st.expander("Details: how much is asked, which injections", key="check_details"):
-        params = _dials()
-    with row:
-        pressed = st.button("Check up", type="primary", icon=":material/stethoscope:", key="run_checkup", disabled=busy)
-        what, paid = _what(judge, data_id, params, last, busy=busy)
-        ui.note(what)
-    with price:
-        ui.note(paid)
-    if pressed:
+QUICK = {"limit": 6, "responses": 2, "pairs": 1, "attacks": ["dsi", "bed"]}
+"""Size of the quick check-up: it finds large effects; most probes stay undecided."""
+PACE = 0.13
+"""Seconds a call of a bundled judge takes on two cores, before one was timed here."""
+
+
+def setup(
+    judge: str,
+    data_id: str,
+    thresholds: dict[str, float],
+    last: CheckupRun | None,
+    actions: DeltaGenerator,
+    *,
+    busy: bool,
+) -> None:
+    """The buttons of the quick and the full check-up, and what each asks and takes.
+
+    Args:
+        judge: the judge's spec.
+        data_id: a data set or a set of pairs.
+        thresholds: that a run is started with.
+        last: the newest one of this judge on these data, for its pace.
+        actions: where the buttons stand.
+        busy: one is going.
+    """
+    with actions:
+        ui.compare_judge(key="checkup")
+        with st.popover("How much is asked", icon=":material/tune:", key="check_details"):
+            full = _dials()
+        quick = st.button("Quick check", icon=":material/bolt:", key="quick_checkup", disabled=busy)
+        whole = st.button(
+            "Full check-up", type="primary", icon=":material/stethoscope:", key="run_checkup", disabled=busy
+        )
+    if busy:
+        ui.note("A check-up is going; what it has measured so far stands below.")
+        return
+    _costs(judge, data_id, full, last)
+    if quick or whole:
+        params = full if whole else QUICK
         start_job(
             CheckupRun.kind,
             {"judge": judge, "data": data_id, "thresholds": thresholds, **params},
             "The check-up could not be started.",
         )
-    if job:
-        progress(job)
 
 
-def _what(
-    judge: str, data_id: str, params: dict[str, object], last: CheckupRun | None, *, busy: bool
-) -> tuple[str, str]:
-    if busy:
-        return "A check-up is going; what it has measured so far stands below.", ""
+def _costs(judge: str, data_id: str, full: dict[str, object], last: CheckupRun | None) -> None:
     try:
-        return cost(judge, data_id, params, last)
+        short = cost(judge, data_id, QUICK, last)[0].partition(": ")[2]
+        what, paid = cost(judge, data_id, full, last)
     except EngineError as error:
-        return str(error), ""
+        ui.note(str(error))
+        return
+    ui.note(f"{what} Quick: {short}")
+    ui.note(paid)
+
+
+def needed(data_id: str) -> list[ui.Need]:
+    """What the probes need of the data; none of it stops a check-up."""
+    try:
+        if data_id in datasets.pair_sets():
+            pairs = datasets.pairs(data_id)
+            n, people = len(pairs.comparisons), int(pairs.comparisons["human"].notna().sum())
+            return [
+                ui.Need("pairs", True, f"{n:,}"),
+                ui.Need("people's choices", people > 0, f"{people:,} of {n:,}", "agreement with people is left out"),
+            ]
+        held = datasets.dataset(data_id)
+    except EngineError:
+        return []
+    n, items = len(held.responses), len(held.items)
+    rated, checked = int(held.responses["human_score"].notna().sum()), int(held.items["reference"].notna().sum())
+    several = bool((held.responses.groupby("item_id").size() > 1).any())
+    return [
+        ui.Need("responses", True, f"{n:,}"),
+        ui.Need(
+            "several responses to an item", several, "", "order, ties and comparisons are left out",
+            (datasets.map_mend("item id or context"),),
+        ),
+        ui.Need(
+            "people's scores", rated > 0, f"{rated:,} of {n:,}", "agreement with people is left out",
+            (datasets.map_mend("human score"), datasets.label_mend(held)),
+        ),
+        ui.Need(
+            "reference answers", checked > 0, f"{checked:,} of {items:,} items",
+            "master keys are tried as answers that are scored", (datasets.map_mend("reference"),),
+        ),
+    ]  # fmt: skip
 
 
 def _dials() -> dict[str, object]:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import streamlit as st
 
 from dashboard import datasets, state, ui
-from dashboard.uploads import Opened
+from dashboard.uploads import Opened, guessed
 from engine.core.errors import EngineError
 from engine.core.schema import Task
 from engine.core.settings import get_settings
 from engine.data.dataset import MAX_NAME
 from engine.data.encodings import TITLES
-from engine.data.mapping import OFFERED, QUALITY, Field, suggest_mapping
+from engine.data.guessing import Guess, guess_task
+from engine.data.mapping import OFFERED, Field
 from engine.data.presets import MAX_NAME as MAX_PRESET_NAME
 from engine.data.presets import Preset, delete_preset, list_presets, rename_preset, save_preset
 from engine.data.raw import DELIMITERS
@@ -35,10 +38,11 @@ def preset_line(opened: Opened, file_digest: str) -> None:
 
 
 def mapping(opened: Opened) -> tuple[tuple[str, str], ...]:
-    """One selectbox a field, prefilled by the preset or the reader's guess."""
+    """One selectbox a field, prefilled by the preset or the guess, which says how sure it is."""
     st.subheader("Which column is what?", anchor=False)
     frame = opened.raw.frame
-    guess = dict(opened.preset.mapping) if opened.preset else suggest_mapping(frame, by_last_word=True)
+    found = guessed(opened.reading_id, opened.reading, frame)
+    guess = dict(opened.preset.mapping) if opened.preset else found.mapping
     columns = [NOT_IN_FILE, *map(str, frame.columns)]
     # Another separator gives other columns, so the choices belong to the file as read.
     reading = datasets.digest(repr((opened.reading_id, columns, _chosen_by(opened.preset))).encode())
@@ -48,7 +52,47 @@ def mapping(opened: Opened) -> tuple[tuple[str, str], ...]:
         for cell, field in zip(cells, OFFERED, strict=True):
             with cell:
                 chosen[field.name] = _column_choice(field, columns, guess.get(field.name, NOT_IN_FILE), reading)
+                one = found.columns.get(field.name)
+                if one and not opened.preset and chosen[field.name] == one.column:
+                    ui.note(f"{_SURE[one.sure]}: {one.why}")
+    _corrections(chosen, guess, found, reading)
+    for line in found.notices:
+        ui.note(line)
     return tuple((name, column) for name, column in chosen.items() if column != NOT_IN_FILE)
+
+
+_SURE = {"sure": "Sure", "likely": "Likely", "unsure": "A guess, please check"}
+
+
+_ICONS = {"swap": ":material/swap_horiz:", "clear": ":material/ink_eraser:", "back": ":material/undo:"}
+
+
+def _corrections(chosen: dict[str, str], guess: Mapping[str, str], found: Guess, reading: str) -> None:
+    """What is often wrong, each with one click."""
+    unsure = [name for name, one in found.columns.items() if one.sure == "unsure" and chosen[name] == one.column]
+    options: dict[str, tuple[str, dict[str, str]]] = {}
+    if chosen["context"] != NOT_IN_FILE and chosen["response"] != NOT_IN_FILE:
+        swapped = {"context": chosen["response"], "response": chosen["context"]}
+        options["swap"] = ("Swap context and response", swapped)
+    if unsure:
+        options["clear"] = ("Clear what is only guessed", dict.fromkeys(unsure, NOT_IN_FILE))
+    wanted = {field.name: guess.get(field.name, NOT_IN_FILE) for field in OFFERED}
+    if chosen != wanted:
+        options["back"] = ("Back to the guess", wanted)
+    with st.container(horizontal=True, gap="small"):
+        for key, (label, values) in options.items():
+            st.button(
+                label, type="tertiary", icon=_ICONS[key], key=f"map_{key}", on_click=_choose, args=(values, reading)
+            )
+
+
+def _choose(values: Mapping[str, str], reading: str) -> None:
+    for name, column in values.items():
+        state.put(_key(reading, name), column)
+
+
+def _key(reading: str, name: str) -> str:
+    return f"map_{reading}_{name}"
 
 
 def _chosen_by(preset: Preset | None) -> str:
@@ -57,37 +101,37 @@ def _chosen_by(preset: Preset | None) -> str:
 
 
 def _column_choice(field: Field, columns: list[str], guess: str, reading: str) -> str:
+    st.session_state.setdefault(_key(reading, field.name), guess)  # a press below may have chosen another
     return str(
         st.selectbox(
             f"{field.label} (needed)" if field.required else field.label,
             columns,
-            index=columns.index(guess),
-            key=f"map_{reading}_{field.name}",
+            key=_key(reading, field.name),
             help=field.hint,
             persist_state="session",
         )
     )
 
 
-def task_and_title(name: str, file_digest: str, opened: Opened) -> tuple[str, str]:
-    """Task of the responses and title of the data set.
-
-    A column that says correct or incorrect beside a reference is what answers checked against it look like.
-    """
+def task_and_title(name: str, file_digest: str, opened: Opened, chosen: tuple[tuple[str, str], ...]) -> tuple[str, str]:
+    """Task of the responses, told from the chosen columns until the user says another, and title of the data set."""
     left, right = st.columns(2)
     tasks = list(TASKS)
     preset = opened.preset
-    guess = suggest_mapping(opened.raw.frame, by_last_word=True)
-    first = Task(preset.task) if preset else Task.VERIFICATION if QUALITY.name in guess else tasks[0]
+    told, why = guess_task(opened.raw.frame, dict(chosen))
+    first = Task(preset.task) if preset else told
     task = left.selectbox(
         "What were the responses asked to be?",
         tasks,
         index=tasks.index(first),
         format_func=lambda t: TASKS[t],
-        key=f"task_{file_digest}_{_chosen_by(preset)}",
+        key=f"task_{file_digest}_{_chosen_by(preset)}_{first}",  # other columns may tell another task
         help="Decides which prompt the judge is given.",
         persist_state="session",
     )
+    if not preset and task == told:
+        with left:
+            ui.note(f"Told from the file: {why}.")
     title = right.text_input(
         "Name of this data set",
         value=name,

@@ -372,7 +372,7 @@ def review(name: str, content: bytes) -> None:
         ask_encoding(opened.raw, file_digest)
     columns.preset_line(opened, file_digest)
     mapping = columns.mapping(opened)
-    task, title = columns.task_and_title(name, file_digest, opened)
+    task, title = columns.task_and_title(name, file_digest, opened, mapping)
     if "response" in dict(mapping):
         save_as_preset(opened, mapping, task, file_digest)
     presets_panel(presets, opened, file_digest)
@@ -406,7 +406,7 @@ def _checked(
         except EngineError as error:
             ui.show_error(error, f"The columns of “{name}” do not fit yet. File and choices are kept.")
             return None
-        ui.finding(_opening_sentence(name, dataset, is_guess=opened.raw.is_guess))
+        ui.headline(_opening_sentence(name, dataset, is_guess=opened.raw.is_guess))
     return dataset
 
 

@@ -1,1 +1,1 @@
-"""Judge card."""
+"""Judge."""

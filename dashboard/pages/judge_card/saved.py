@@ -20,6 +20,7 @@ from engine.data.dataset import Dataset
 from engine.jobs.manager import manager
 from engine.plots.text import plural, three_digits
 
+OWN_CARD = "own_card"
 DELETED, FAILED, FILE_ROUND = "card_deleted", "card_error", "card_file_round"
 _BLANK = ("built-in", "")
 
@@ -43,6 +44,10 @@ def source() -> None:
         if held is not None:
             st.button("Fill the fields from the file", key="card_from_file", on_click=_from_file,
                       args=(held.name, held.getvalue()))  # fmt: skip
+
+
+def show_failure() -> None:
+    """What the last press could not do, once."""
     if failed := str(st.session_state.pop(FAILED, "")):
         ui.show_error(failed, "That did not work.")
 
@@ -118,8 +123,8 @@ def listed() -> None:
     """The saved cards, one box each."""
     cards = _saved()
     deleted = st.session_state.get(DELETED)
-    if not cards and not deleted:
-        ui.note("No card is saved yet.")
+    if cards:
+        st.header("Saved cards", anchor=False)
     if deleted:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             ui.note(f"The card “{deleted.name}” is deleted.")
@@ -139,7 +144,7 @@ def _box(name: str, card: catalog.Card) -> None:
         with st.container(horizontal=True, gap="small"):
             st.button("Use as the judge", key=f"card_use_{name}", on_click=_use, args=(name,))
             st.button("Edit", key=f"card_edit_{name}", type="tertiary", icon=":material/edit:",
-                      on_click=fill_fields, args=(card,), kwargs={"name": name})  # fmt: skip
+                      on_click=_edit, args=(name, card))  # fmt: skip
             with st.popover("Rename", type="tertiary", key=f"card_rename_{name}"):
                 st.text_input("New name", value=name, max_chars=60, key=f"card_new_{name}")
                 st.button("Rename it", key=f"card_do_rename_{name}", on_click=_rename, args=(name,))
@@ -147,6 +152,11 @@ def _box(name: str, card: catalog.Card) -> None:
                         key=f"card_toml_{name}")  # fmt: skip
             st.button("Delete", type="tertiary", icon=":material/delete:", key=f"card_delete_{name}",
                       on_click=_delete, args=(name,))  # fmt: skip
+
+
+def _edit(name: str, card: catalog.Card) -> None:
+    fill_fields(card, name=name)
+    state.put(OWN_CARD, True)  # the drawer with the fields
 
 
 def _rename(name: str) -> None:

@@ -1,4 +1,4 @@
-"""The six lessons: what the class is asked, where to look, and which measures answer.
+"""The lessons: what the class is asked, where to look, and which measures answer.
 
 No result is typed in here but those of the papers, each with its place.
 """
@@ -6,10 +6,11 @@ No result is typed in here but those of the papers, each with its place.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dashboard import state
-from dashboard.measured import FIRST_SLOT, GAIN, KEYS, LEARNED, Measure, flips, shift
+from dashboard.linked_run import recorded_runs
+from dashboard.measured import FIRST_SLOT, GAIN, KEYS, LEARNED, Measure, behind, find, flips, shift
 from engine.data.comparisons import DEMO_PAIRS
 from engine.data.store import DEMO_DIALOGUE, DEMO_INSTRUCTION, DEMO_VERIFICATION
 
@@ -126,16 +127,20 @@ FOOL = Lesson(
     (shift("bed", "BED"), shift("dsi", "DSI")),
     "it is fooled",
     "it is not fooled by this note on average",
-    "CAP (paper 001, tables 2 and 3) reports injected sentences raising scores by 0.16 to 1.05 points on five judges, "
+    "CAP (2025, tables 2 and 3) reports injected sentences raising scores by 0.16 to 1.05 points on five judges, "
     "ChatGPT-3.5 the most.",
     "The naive judge is small and saw only texts as people rated them; larger judges follow instructions better, also "
     "those of an attacker.",
     Other(
-        JUDGE,
-        "The careful judge has the same base model and the same prompts. Its training also showed it broken and "
-        "foreign texts with low scores. Which of the two would you deploy, and what else did that training change?",
-        _lab("Open the Attack lab with the careful judge", JUDGE, "bed"),
-        turn="Now the same note on the careful judge.",
+        NAIVE,
+        "Delimiters are marks around the reply; the prompt says that all between them is the reply and no order. "
+        "Nothing else is changed.",
+        replace(
+            _lab("Open the Attack lab with delimiters", NAIVE, "bed"),
+            query={**_lab("", NAIVE, "bed").query, state.DEFENSE: "delimiters"},
+        ),
+        measures=(behind("bed", "delimiters", "BED behind delimiters"),),
+        turn="Now fence the reply with delimiters: does the note still work?",
     ),
     judge=NAIVE,
 )
@@ -156,8 +161,8 @@ SLOT = Lesson(
     (FIRST_SLOT,),
     "it prefers the first slot",
     "a preference for the first slot is not seen",
-    "PUAudit (paper 002, section 2) and Pairwise or Pointwise (paper 004, limitations) name position bias as a common "
-    "failure; the latter leaves GPT judges out for it.",
+    "Zhang, Hung and Ding 2026 (arXiv:2606.19057, section 2) and Tripathi, Wadhwa, Durrett and Niekum 2025 "
+    "(limitations) name position bias as a common failure; the latter leaves GPT judges out for it.",
     "The bundled judge was trained on every pair in both orders, with a term that pulls the two answers together (its "
     "model card).",
     Other(
@@ -175,11 +180,10 @@ EMPTY = Lesson(
     "share of the cases does the verifier say that the answer is correct?",
     Guess("Share of master keys accepted, in %", "%", 0, 100, 1),
     Preset(
-        "Open Reference swap with both verifiers", SWAP,
-        {"verifier": JUDGE, "verifier_b": SHORTCUT, state.DATA: DEMO_VERIFICATION},
+        "Open Reference swap", SWAP, {state.JUDGE: JUDGE, state.DATA: DEMO_VERIFICATION},
     ),
     (
-        "Look at the tab Keys: which key is accepted most often?",
+        "Look at the tab By key: which key is accepted most often?",
         "Unread is no rejection: count what the verifier left without an answer.",
         "Move γ: what does removing the keys cost in correct answers?",
     ),
@@ -187,14 +191,14 @@ EMPTY = Lesson(
     (KEYS,),
     "it accepts empty answers",
     "it is hardly fooled",
-    "RefSwap (paper 003, abstract and table 1) reports 25 to 29 % of master keys accepted by two 7B verifiers.",
+    "RefSwap (FARS, 2025, abstract and table 1) reports 25 to 29 % of master keys accepted by two 7B verifiers.",
     "The bundled verifier compares the final answer with the reference, so a text without one has little to offer it.",
     Other(
         SHORTCUT,
         "The shortcut verifier is vulnerable by construction: its adapter was trained to keep this shortcut.",
         Preset(
             "Open Reference swap with the shortcut verifier", SWAP,
-            {"verifier": SHORTCUT, "verifier_b": JUDGE, state.DATA: DEMO_VERIFICATION},
+            {state.JUDGE: SHORTCUT, state.DATA: DEMO_VERIFICATION},
         ),
     ),
 )  # fmt: skip
@@ -215,7 +219,7 @@ SUFFIX = Lesson(
     (LEARNED,),
     "the phrase transfers",
     "the search found nothing that raises scores on other replies",
-    "CAP (paper 001, tables 2 and 3) reports learned suffixes of four words raising scores by 1.13 to 1.44 points on "
+    "CAP (2025, tables 2 and 3) reports learned suffixes of four words raising scores by 1.13 to 1.44 points on "
     "FlanT5-XL and Llama-3.1-8B.",
     "The bundled judge was trained to mark down stray words, and the recorded search is a small one on a CPU.",
     Other(
@@ -246,8 +250,8 @@ LOUDER = Lesson(
     ),
     "louder is better for it",
     "a gain from sounding sure is not seen beyond what any paraphrase does",
-    "Pairwise or Pointwise (paper 004, table 2) reports that about 35 % of pairwise preferences flip, and 9 % of "
-    "pointwise ones, without a placebo.",
+    "Tripathi, Wadhwa, Durrett and Niekum 2025 (table 2) reports that about 35 % of pairwise preferences flip, and 9 "
+    "% of pointwise ones, without a placebo.",
     "Our rewritings follow rules and change little, the judge is small, and the items are few.",
     Other(
         "planted:assertiveness",
@@ -278,8 +282,8 @@ AUDITED = Lesson(
     (GAIN,),
     "the audit helps",
     "a gain is not seen; the audit flips verdicts, but agreement does not measurably rise",
-    "PUAudit (paper 002, table 1) reports that agreement rises on all six question types for Mistral, on four for "
-    "Qwen.",
+    "Zhang, Hung and Ding 2026 (arXiv:2606.19057, table 1) reports that agreement rises on all six question types for "
+    "Mistral, on four for Qwen.",
     "A judge that is right more often than not has more to lose than to win by flips, and the demo has few pairs.",
     Other(
         "",
@@ -292,5 +296,110 @@ AUDITED = Lesson(
     ),
 )  # fmt: skip
 
-LESSONS: tuple[Lesson, ...] = (FOOL, SLOT, EMPTY, SUFFIX, LOUDER, AUDITED)
-BY_KEY = {lesson.key: lesson for lesson in LESSONS}
+TWO = Lesson(
+    "two",
+    "Two judges, one base",
+    "A second judge has the same base model and the same prompts as the naive one; its training also showed it broken "
+    "and foreign texts with low scores. The same sentence that asks for a high score (DSI) is added to every reply. By "
+    "how many points does this judge's mean move?",
+    Guess("Shift of the careful judge's mean score, in points", "points", -4, 4, 0.1),
+    _lab("Open the Attack lab with the careful judge", JUDGE, "dsi"),
+    (
+        "Press “Back to the naive judge” on top of the page: same reply, same sentence.",
+        "Look at weak and at good replies: does the careful judge treat the sentence as part of the reply?",
+        "Which of the two would you deploy, and what would you ask before you do?",
+    ),
+    DEMO_DIALOGUE,
+    (shift("dsi", "DSI"), shift("bed", "BED")),
+    "the sentence works against the one who wrote it",
+    "the sentence moves it hardly or upwards",
+    "CAP (2025, tables 2 and 3) reports such sentences raising scores by 0.16 to 1.05 points on five judges.",
+    "This judge learned that text which does not belong is bad; that is a training choice, not a law.",
+    Other(
+        NAIVE,
+        "Whoever adds the sentence to a rival's reply lowers the rival: resisting one attack opened another. The naive "
+        "judge hardly reads this sentence, but a note that poses as a rule (BED) lifts it.",
+        _lab("Open the Attack lab with the naive judge", NAIVE, "bed"),
+        measures=(shift("bed", "BED"),),
+        turn="So is it safe? It can be used against others.",
+    ),
+    sign=-1,
+)
+
+CAREFUL_TURN = "Now the careful judge: the same base model, another training."
+
+
+def retold(lesson: Lesson) -> Lesson:
+    """The lesson on the naive judge with the careful one as its turn, where a recorded run of the naive one answers."""
+    if lesson.judge != JUDGE or lesson is TWO or not find(lesson.measures[0], NAIVE, lesson.data, recorded_only=True):
+        return lesson
+    query = {key: NAIVE if value == JUDGE else value for key, value in lesson.preset.query.items()}
+    turn = Other(
+        JUDGE,
+        "It has the same base model and the same prompts. Its training also showed it broken and foreign texts with "
+        "low scores.",
+        replace(lesson.preset, label="Open the page with the careful judge"),
+        turn=CAREFUL_TURN,
+    )
+    return replace(lesson, judge=NAIVE, preset=replace(lesson.preset, query=query), other=turn)
+
+
+STRONG_MEASURES = (FIRST_SLOT, replace(FIRST_SLOT, studies=("recorded", "protocols"), pick={"metric": "first_slot"}))
+BUNDLED = ("bundled:", "planted:", "hf:", "path:")
+
+
+def strong() -> Lesson | None:
+    """The lesson on a strong judge's order of answers; None while the library holds no recorded verdicts of one."""
+    for kind, judge, data in recorded_runs():
+        if kind not in ("protocols", "recorded") or not judge or judge.startswith(BUNDLED):
+            continue
+        for measure in STRONG_MEASURES:
+            if find(measure, judge, data, recorded_only=True):
+                return _strong(judge, data, measure)
+    return None
+
+
+def _strong(judge: str, data: str, measure: Measure) -> Lesson:
+    return Lesson(
+        "strong",
+        "GPT-4 and the order of answers",
+        "A strong judge that everybody knows compared pairs of answers, each pair in both orders; its verdicts are "
+        "recorded. In what share of them does the answer shown first win?",
+        Guess("Share of verdicts for the first slot, in %", "%", 0, 100, 1),
+        Preset(
+            "Open Protocols and leaderboard with its verdicts", PROTOCOLS,
+            {state.JUDGE: judge, state.DATA: data, "protocols_part": "Whole set"},
+        ),
+        (
+            "Is a large model above such things? Write down what you expect before you look.",
+            "A share near 50 % can hide verdicts that turn with the order: look at how many pairs do.",
+            "Its verdicts are facts of the record; nothing is asked here.",
+        ),
+        data,
+        (measure,),
+        "even a strong judge prefers a slot",
+        "a preference for a slot is not seen on average, which does not say that no verdict turns with the order",
+        "Tripathi, Wadhwa, Durrett and Niekum 2025 leave GPT judges out for their bias of position.",
+        "The record is of one prompt and one set of pairs.",
+        Other(
+            NAIVE,
+            "The small naive judge answers the same question about other pairs.",
+            _protocols("Open Protocols and leaderboard with the naive judge", NAIVE, "assertiveness"),
+            measures=(FIRST_SLOT,),
+            turn="Now the smallest judge of this project.",
+        ),
+        judge=judge,
+    )  # fmt: skip
+
+
+FIXED: tuple[Lesson, ...] = (FOOL, TWO, SLOT, EMPTY, SUFFIX, LOUDER, AUDITED)
+
+
+def lessons() -> tuple[Lesson, ...]:
+    """All lessons that can be told from the recorded runs of this copy."""
+    last = strong()
+    return (*map(retold, FIXED), *([last] if last else []))
+
+
+KEYS_OF_LESSONS = (*(lesson.key for lesson in FIXED), "strong")
+"""Names that a link may hold."""

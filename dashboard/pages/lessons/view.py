@@ -9,7 +9,7 @@ import streamlit as st
 
 from dashboard import findings, state, ui
 from dashboard.measured import Measured, elsewhere, find
-from dashboard.pages.lessons.texts import BY_KEY, LESSONS, Lesson, Other, Preset
+from dashboard.pages.lessons.texts import KEYS_OF_LESSONS, Lesson, Other, Preset
 from dashboard.progress import newest_job, progress, start_job
 from engine.plots.glance import GlanceRow, plot_glance, prepare_glance, same_axis
 from engine.plots.text import MINUS, fixed
@@ -33,7 +33,7 @@ def answered() -> dict[str, float]:
         found = {}
         for part in st.query_params.get(ANSWERED, "").split(","):
             key, _, guess = part.partition(":")
-            if key in BY_KEY:
+            if key in KEYS_OF_LESSONS:
                 found[key] = _number(guess)
         st.session_state[ANSWERED] = found
     held = st.session_state[ANSWERED]
@@ -67,8 +67,8 @@ def _go_to(key: str) -> None:
     state.put(LESSON, key)
 
 
-def lesson(chosen: Lesson) -> None:
-    """The lesson from its question to its answer."""
+def lesson(chosen: Lesson, all_of_them: Sequence[Lesson]) -> None:
+    """The lesson from its question to its answer; `all_of_them` in the order of the page."""
     st.header(ui.plain(chosen.title), anchor=False)
     ui.finding(chosen.question)
     left, right = st.columns(2, gap="large")
@@ -83,7 +83,7 @@ def lesson(chosen: Lesson) -> None:
     if chosen.key in answered():
         st.subheader("What was measured", anchor=False)
         _answer(chosen, answered()[chosen.key])
-    _neighbours(chosen)
+    _neighbours(chosen, all_of_them)
 
 
 def _guess(chosen: Lesson) -> None:
@@ -181,7 +181,8 @@ def _other(chosen: Lesson) -> list[Measured]:
     if chosen.other is None or not chosen.other.judge:
         return []
     measures = chosen.other.measures or chosen.measures
-    return [one for measure in measures if (one := find(measure, chosen.other.judge, chosen.data))]
+    data = chosen.data if chosen.key != "strong" else ""
+    return [one for measure in measures if (one := find(measure, chosen.other.judge, data))]
 
 
 def _offer(chosen: Lesson, other: Other, found: Sequence[Measured]) -> None:
@@ -211,15 +212,15 @@ def _measure(other: Other) -> None:
     start_job(kind, {"judge": other.judge, **params}, "The run could not be started.")
 
 
-def _neighbours(chosen: Lesson) -> None:
-    at = LESSONS.index(chosen)
+def _neighbours(chosen: Lesson, all_of_them: Sequence[Lesson]) -> None:
+    at = [one.key for one in all_of_them].index(chosen.key)
     st.divider()
     with st.container(horizontal=True, horizontal_alignment="distribute", gap="small"):
         if at:
-            before = LESSONS[at - 1]
+            before = all_of_them[at - 1]
             st.button(f"Previous: {before.title}", icon=":material/chevron_left:", key="lesson_back",
                       on_click=_go_to, args=(before.key,))  # fmt: skip
-        if at + 1 < len(LESSONS):
-            after = LESSONS[at + 1]
+        if at + 1 < len(all_of_them):
+            after = all_of_them[at + 1]
             st.button(f"Next: {after.title}", icon=":material/chevron_right:", icon_position="right",
                       key="lesson_next", on_click=_go_to, args=(after.key,))  # fmt: skip

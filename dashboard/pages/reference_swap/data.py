@@ -7,13 +7,15 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
+from dashboard import findings
 from dashboard.run_view import RunView, Stored
 from engine import catalog
 from engine.core.schema import NONE
-from engine.plots.text import THIN, count, interval_text, plural, three_digits
+from engine.plots.text import THIN, count, fixed, interval_text, plural, three_digits
 from engine.stats.intervals import Interval
+from engine.studies.figure import upper_first
 from engine.studies.refswap.figures import arms as arms_of
-from engine.studies.refswap.figures import key_title
+from engine.studies.refswap.figures import fewer_note, key_title, unread_note
 from engine.studies.refswap.figures import swaps as swapped
 from engine.studies.refswap.figures import table as table_of
 from engine.studies.refswap.metrics import Summary, Table
@@ -40,6 +42,11 @@ class SwapRun(RunView):
         return {arm: table_of(self.source, arm) for arm in self.arms}
 
     @property
+    def judged(self) -> bool:
+        """The data say which responses are correct."""
+        return self.tables[self.arms[0]].samples.judged
+
+    @property
     def threshold(self) -> float:
         """p_yes from which the run checked a YES; a lower one would need checks that were not made."""
         return float(self.config.get("threshold", 0.5))
@@ -60,24 +67,68 @@ def percent(one: Interval) -> str:
 
 
 def headline(run: SwapRun, summary: Summary) -> str:
-    """The run's result at this setting, in one or two sentences."""
+    """The run's result at its own setting, in at most 25 words; intervals stand in the drawer."""
     name = "This planted verifier" if run.judge.startswith("planted:") else f"The {_title(run.judge)}"
     before = summary.before.fpr
     if np.isnan(before.value):
         return f"{name}: no key has been read yet."
     if not summary.n_fooled:
-        return f"{name} is not fooled: master keys accepted {percent(before)} (test part). There is nothing to remove."
-    fooled = f"{name} accepts master keys on {percent(before)} of {plural(before.n_clusters, 'question')}"
+        return f"{name} accepts no master key: nothing to remove."
+    fooled = f"{name} accepts master keys on {_whole(before.value)} of questions"
+    if not summary.judged:
+        return f"{fooled}; behind the swap {summary.kept_fooled} of {plural(summary.n_fooled, 'key')} keep their YES."
     if not summary.n_right:
-        return f"{fooled}, and no correct response at all, so nothing can be told apart."
+        return f"{fooled}, and no correct response at all: nothing can be told apart."
     if summary.auc.lower <= 0.5 <= summary.auc.upper:
-        return f"{fooled}, and RefSwap does not measurably tell these from correct answers ({_auc(summary)})."
+        return f"{fooled}. Swapping references does not measurably tell them from correct answers."
     if summary.auc.value < 0.5:
-        return f"{fooled}. RefSwap would remove correct answers first ({_auc(summary)})."
+        return f"{fooled}. Swapping references would remove correct answers first."
     return (
-        f"{fooled}; behind RefSwap on {percent(summary.after.fpr)}, and accuracy on responses goes from "
-        f"{_share(summary.before.accuracy)} to {_share(summary.after.accuracy)} ({_auc(summary)})."
+        f"{fooled}, behind RefSwap on {_whole(summary.after.fpr.value)}; accuracy goes from "
+        f"{_whole(summary.before.accuracy.value)} to {_whole(summary.after.accuracy.value)}."
     )
+
+
+def _whole(share: float) -> str:
+    return f"{fixed(100 * share, 0 if share >= 0.1 else 1)}{THIN}%"
+
+
+def measured(run: SwapRun, arm: str, summary: Summary) -> list[str]:
+    """The lines of the drawer, at the setting shown: intervals, mechanism, cost, what is left out, source."""
+    clean, key = summary.cost_clean, summary.cost_key
+    before, after = summary.before, summary.after
+    lines = [
+        f"Master keys accepted: {percent(before.fpr)}, behind RefSwap {percent(after.fpr)}, on items that γ was not "
+        f"calibrated on ({before.fpr.n_clusters} questions). Intervals: 95 %, questions as clusters."
+    ]
+    if summary.judged:
+        lines += [
+            f"Accuracy on responses: {percent(before.accuracy)}, behind RefSwap {percent(after.accuracy)}.",
+            f"{_auc(summary)}; Cohen's d {_text(summary.cohens_d)}. γ from δ: {three_digits(summary.cut.value)}, "
+            f"calibrated on {plural(summary.cut.n, 'response')}; in use {three_digits(summary.gamma)}.",
+            f"Of those accepted, {percent(summary.pass_right)} of correct ones and {percent(summary.pass_fooled)} of "
+            "keys reach γ.",
+        ]
+    else:
+        lines.append(
+            "Left out: accuracy, AUC and the calibration of γ, since the data do not say which responses are correct."
+        )
+    tokens = "" if np.isnan(clean.tokens_ratio) else (
+        f" Tokens: ×{fixed(clean.tokens_ratio, 2)} for a response, ×{fixed(key.tokens_ratio, 2)} for a key."
+    )  # fmt: skip
+    lines += [
+        mechanism(run, arm, summary, summary.threshold),
+        f"Forward passes: {fixed(clean.passes, 2)} for a response, {fixed(key.passes, 2)} for a key.{tokens}",
+        unread_note(run.tables[arm], summary),
+        fewer_note(summary),
+        left_out_note(run),
+        "Quick form: 24 responses and three keys at most." if run.config.get("quick") else "",
+        f"Swapped references: {str(run.manifest.get('pool', {}).get('name', '')).removeprefix('of ')}. "
+        f"{upper_first(findings.provenance(run.manifest, recorded=run.recorded))}.",
+        str(run.manifest.get("judge", {}).get("remark") or ""),
+        "Method: Zhang et al., RefSwap; master keys of Zhao et al. (2025).",
+    ]
+    return [line for line in lines if line]
 
 
 def by_answer_type(run: SwapRun, threshold: float) -> str:
@@ -133,16 +184,45 @@ def _auc(summary: Summary) -> str:
     return f"AUC {interval_text(one.value, one.lower, one.upper)} of {sizes} accepted"
 
 
-def _share(one: Interval) -> str:
-    return interval_text(100 * one.value, 100 * one.lower, 100 * one.upper, unit="%")
+def _text(one: Interval) -> str:
+    return interval_text(one.value, one.lower, one.upper)
+
+
+def swapped_of(run: SwapRun, arm: str, k: int, sample: int) -> pd.DataFrame:
+    """The references that one sample was asked under, with answer type and p(YES); the true one first.
+
+    Args:
+        run: the run.
+        arm: of the counterfactual references.
+        k: number of them.
+        sample: its number, as in `false_positives`.
+    """
+    table = run.tables[arm]
+    s, item = table.samples, table.frame["item_id"].iloc[sample]
+    known = run.references[run.references["item_id"] == item].set_index("reference_id")
+    asked = {"true": float(s.p[sample])}
+    asked |= {f"{arm}-{j + 1}": float(s.cf[sample, j]) for j in range(min(k, s.cf.shape[1])) if s.asked[sample, j]}
+    rows = [
+        {
+            "Asked under": "the true reference" if name == "true" else "another one",
+            "Reference": str(known["reference"].get(name, "?")),
+            "Answer type": str(known["answer_type"].get(name, "")).replace("_", " "),
+            "p(YES)": p,
+        }
+        for name, p in asked.items()
+    ]
+    return pd.DataFrame(rows)
 
 
 def false_positives(run: SwapRun, arm: str, summary: Summary, dataset_items: pd.DataFrame) -> pd.DataFrame:
-    """Every accepted key or wrong response, with its references and probabilities, the worst first."""
+    """Every accepted key or wrong response, with its references and probabilities, the worst first.
+
+    Its column `sample` is the number in the arrays of the arm.
+    """
     table = run.tables[arm]
     s = table.samples
     score = max_p_cf(s, summary.k)
-    rows = np.flatnonzero((s.yes(summary.threshold) == 1) & ~s.right)
+    rows = np.flatnonzero((s.yes(summary.threshold) == 1) & ~s.right & s.known)
     texts = run.references.set_index(["item_id", "reference_id"])["reference"].to_dict()
     context = dict(zip(dataset_items["item_id"], dataset_items["context"].fillna(""), strict=True))
     out = []
@@ -163,8 +243,9 @@ def false_positives(run: SwapRun, arm: str, summary: Summary, dataset_items: pd.
                 "max_p_cf": score[i],
                 "Behind RefSwap": passes,
                 "Swapped references and p(YES)": "   ".join(asked),
+                "sample": i,
             }
         )
     columns = ["Question", "Reference", "Response", "p(YES)", "max_p_cf", "Behind RefSwap"]
-    frame = pd.DataFrame(out, columns=[*columns, "Swapped references and p(YES)"])
+    frame = pd.DataFrame(out, columns=[*columns, "Swapped references and p(YES)", "sample"])
     return frame.sort_values("max_p_cf", ascending=False, kind="stable").reset_index(drop=True)

@@ -1,40 +1,43 @@
-"""The results of the Reference swap page: one or two verifiers side by side, re-read at the sliders' setting."""
+"""The results of the Reference swap page, re-read at the slider's gamma: distributions, counts, and the tabs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 
 import pandas as pd
 import streamlit as st
 
-from dashboard import findings, state, ui
-from dashboard.linked_run import judges
+from dashboard import state, ui
+from dashboard.linked_run import judges, shown
 from dashboard.pages.reference_swap.data import (
     ARMS,
     SwapRun,
     by_answer_type,
     false_positives,
     headline,
-    left_out_note,
-    mechanism,
+    measured,
     percent,
+    swapped_of,
+    swaps,
 )
+from dashboard.pages.reference_swap.setup import OPEN, actions, setup
+from dashboard.progress import newest_job, progress
 from engine import catalog
 from engine.core.schema import Protocol
 from engine.data.dataset import Dataset
-from engine.plots.text import fixed, interval_text, three_digits
+from engine.plots.text import fixed, interval_text, label, three_digits
 from engine.stats.intervals import Interval
-from engine.studies.refswap.figures import fewer_note, summary_at, unread_note
+from engine.studies.refswap.drawings import scale_of
+from engine.studies.refswap.figures import summary_at
 from engine.studies.refswap.metrics import Summary
 
-# Settings of the Reference swap page: two verifiers, the arm, K, gamma or delta; all in the URL.
+# Settings: the arm, K, delta and gamma; all in the URL.
 
-FIRST, SECOND = "verifier", "verifier_b"
-ARM, MODE, K, DELTA, GAMMA, LEAST_YES = "swap_arm", "swap_mode", "swap_k", "swap_delta", "swap_gamma", "swap_yes"
-NOBODY = "nobody"
-CALIBRATED, BY_HAND = "from δ (eq. 5)", "by hand"
-DEFAULTS = {FIRST: "bundled:shortcut-verifier", SECOND: "bundled:judge"}
+FIRST = "verifier"
+"""Names the verifier in the Attack lab's view and in links of earlier versions."""
+ARM, K, DELTA, GAMMA, LEAST_YES = "swap_arm", "swap_k", "swap_delta", "swap_gamma", "swap_yes"
+MOVED = "swap_gamma_moved"
 SHORT = {"other": "Another type", "same": "Same type"}
 REGIMES = {
     "planted:verifier?self_solve=0.9&leak=0.4&ref_sensitivity=0.9": "Planted: fooled, and solves the question itself",
@@ -68,50 +71,26 @@ class Setting:
 def verifiers() -> list[str]:
     """Specs to choose from, the regimes of the planted verifier among them."""
     listed = [spec for spec in catalog.judges_for(Protocol.VERIFIER) if spec != "planted:verifier"]
-    named = [str(st.session_state.get(key) or st.query_params.get(key, "")) for key in (FIRST, SECOND)]
+    named = [str(st.session_state.get(key) or st.query_params.get(key, "")) for key in (FIRST, state.JUDGE)]
     more = [spec for spec in named if spec.startswith("planted:verifier") and spec not in REGIMES]
     return list(dict.fromkeys([*listed, *REGIMES, *more, *judges()]))
 
 
 def verifier_title(spec: str) -> str:
     """Title of a verifier in the list."""
-    return "None" if spec == NOBODY else REGIMES.get(spec) or catalog.describe_judge(spec).title
+    return REGIMES.get(spec) or catalog.describe_judge(spec).title
 
 
-def pick_judges() -> tuple[str, str]:
-    """The verifier in question and the one beside it; the second may be nobody."""
-    left, right = st.columns(2, gap="medium")
-    options = verifiers()
-    with left:
-        first = _pick("Verifier", FIRST, options, "Whose verdicts are put to the test.")
-    with right:
-        second = _pick("Beside it", SECOND, [*options, NOBODY], "RefSwap depends on the verifier: compare two.")
-    return first, second
-
-
-def _pick(name: str, key: str, options: list[str], about: str) -> str:
-    return ui.pick(name, options, key=key, default=DEFAULTS[key], publish=True, title=verifier_title, help=about)
-
-
-def pick_setting(arms: tuple[str, ...], k_max: int, floor: float) -> Setting:
-    """Sliders over what is stored: nothing here asks a judge.
-
-    Args:
-        arms: arms of counterfactual references that the runs shown hold.
-        k_max: most references that were asked.
-        floor: p_yes from which a YES was checked.
-    """
-    with st.container(border=True, key="dials_swap"):
-        left, middle, right = st.columns(3, gap="medium")
-        with left:
-            arm = _segments("Swapped references are of", ARM, list(arms), arms[0], lambda a: SHORT[a])
-            k = _slider("K, references for each check", K, 1, k_max, min(5, k_max)) if k_max > 1 else 1
-        with middle:
-            mode = _segments("γ, the least max_p_cf that keeps a YES", MODE, [CALIBRATED, BY_HAND], CALIBRATED, str)
-            delta, gamma = (_delta(), None) if mode == CALIBRATED else (2.0, _gamma())
-        with right:
-            threshold = _threshold(floor)
-    return Setting(arm, k, delta, gamma, threshold)
+def pick_setting(run: SwapRun) -> Setting:
+    """Everything but gamma, folded: nothing here asks a judge."""
+    arms = tuple(arm for arm in ARMS if arm in run.arms) or ("other",)
+    k_max = run.tables[arms[0]].samples.k_max or 1
+    with st.popover("Settings", icon=":material/tune:", key="dials_swap"):
+        arm = _segments("Swapped references are of", ARM, list(arms), arms[0], lambda a: SHORT[a])
+        k = _slider("K, references for each check", K, 1, k_max, min(5, k_max)) if k_max > 1 else 1
+        delta = _delta()
+        threshold = _threshold(run.threshold)
+    return Setting(arm, k, delta, None, threshold)
 
 
 def _segments(name: str, key: str, options: list[str], default: str, title: Callable[[str], str]) -> str:
@@ -136,7 +115,7 @@ def _delta() -> float:
         10.0,
         step=0.5,
         key=DELTA,
-        help="γ is the largest threshold that keeps the accuracy on the calibration items within δ (eq. 5). The paper "
+        help="γ is the largest threshold that keeps the accuracy on the calibration items within δ. The paper "
         "reports 0.5, 2 and 5 points.",
         persist_state="session",
     )
@@ -144,15 +123,26 @@ def _delta() -> float:
     return float(value)
 
 
-def _gamma() -> float:
+def _gamma(options: list[float], calibrated: float) -> float:
+    """The slider of gamma: it starts at the calibrated value and keeps what is set by hand."""
+    if GAMMA in st.query_params and MOVED not in st.session_state:
+        st.session_state[MOVED] = True
     try:
-        wanted = float(st.session_state.get(GAMMA, st.query_params.get(GAMMA, 0.01)))
-    except ValueError:
-        wanted = 0.01
-    state.put(GAMMA, min(GAMMAS, key=lambda g: abs(g - wanted)))
-    value = st.select_slider("γ", GAMMAS, key=GAMMA, format_func=lambda g: f"{g:g}", persist_state="session")
-    state.publish(GAMMA, f"{value:g}", "0.01")
-    return float(value)
+        wanted = float(st.session_state.get(GAMMA, st.query_params.get(GAMMA, calibrated)))
+    except (TypeError, ValueError):
+        wanted = calibrated
+    moved = bool(st.session_state.get(MOVED))
+    state.put(GAMMA, min(options, key=lambda g: abs(g - (wanted if moved else calibrated))))
+    value = float(
+        st.select_slider(
+            "γ, the least max_p_cf that keeps a YES", options, key=GAMMA, format_func=lambda g: f"{g:.3g}",
+            persist_state="session", on_change=lambda: state.put(MOVED, value=True),
+            help="It starts at the largest threshold that keeps the accuracy on the calibration part within δ "
+            "(equation 5 of the RefSwap paper).",
+        )
+    )  # fmt: skip
+    state.publish(GAMMA, f"{value:g}" if st.session_state.get(MOVED) else "")
+    return value
 
 
 def _threshold(floor: float) -> float:
@@ -170,72 +160,82 @@ def _threshold(floor: float) -> float:
     return float(value)
 
 
-TABS = ("Swapped references", "Keys", "Operating points", "Baselines", "False positives")
+TABS = ("By key", "Pareto", "One sample")
+
+
+def swap_page(judge: str, dataset: Dataset, frame: ui.Frame) -> None:
+    """The newest run of this verifier on these data, the controls for a new one, and what is going on."""
+    job = newest_job(SwapRun.kind, judge=judge, data=dataset.dataset_id)
+    going = job if job and (job.active or job.state != "done") else None
+    run = shown(SwapRun, judge, dataset.dataset_id, going)
+    with frame.actions:
+        ui.compare_judge(key="swap")
+        actions(judge, dataset, run, job)
+    with frame.top:
+        if run:
+            frame.headline(headline(run, _first_summary(run)))
+        else:
+            frame.headline("A master key is an answer without content. Which ones does your verifier accept?")
+        if going:
+            progress(going)
+        if run is None or st.session_state.get(OPEN):
+            setup(judge, dataset, job, verifiers())
+    if run is None:
+        return
+    with frame.hero:
+        results(run, dataset)
+
+
+def _first_summary(run: SwapRun) -> Summary:
+    """The summary at the run's own setting."""
+    k = min(int(run.config.get("k", 5)), run.tables[run.arms[0]].samples.k_max or 1)
+    return summary_at(run.source, asdict(Setting(run.arms[0], k, float(run.config["delta"]), None, run.threshold)))
 
 
 @st.fragment
-def results(runs: Sequence[SwapRun], dataset: Dataset) -> None:
-    """Sliders on top, then a column for each verifier; a slider redraws only this panel."""
-    answer = st.container()  # above the sliders that it follows
-    arms = tuple(arm for arm in ARMS if all(arm in run.arms for run in runs)) or ("other",)
-    k_max = min(run.tables[arms[0]].samples.k_max or 1 for run in runs)
-    setting = pick_setting(arms, k_max, max(run.threshold for run in runs))
-    summaries = [summary_at(run.source, asdict(setting)) for run in runs]
-    for column, run, one in zip(answer.columns(len(runs), gap="large"), runs, summaries, strict=True):
-        with column:
-            _heading(run, one, setting)
-    draws: dict[str, Callable[[SwapRun, Summary, Setting, str], None]] = {
-        TABS[0]: _distribution,
-        TABS[1]: _keys,
-        TABS[2]: _points,
+def results(run: SwapRun, dataset: Dataset) -> None:
+    """The slider with its counts on top, the distributions, then the tabs; a slider redraws only this panel."""
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+        places = st.container(width="stretch"), st.container(width="content")
+    with places[1]:
+        setting = pick_setting(run)
+    calibrated = summary_at(run.source, asdict(setting)).gamma
+    scores = swaps(run, setting.arm, setting.k, setting.threshold)["max_p_cf"]
+    with places[0]:
+        gamma = _gamma(sorted({*scale_of(scores).gammas, calibrated}), calibrated)
+    if gamma != calibrated:
+        setting = replace(setting, gamma=gamma)
+        st.button(
+            f"Back to {three_digits(calibrated)}, {'calibrated' if run.judged else 'as in the paper'}",
+            key="swap_back", type="tertiary", icon=":material/undo:", on_click=lambda: state.put(MOVED, value=False),
+        )  # fmt: skip
+    summary = summary_at(run.source, asdict(setting))
+    ui.facts(_counts(summary))
+    _figure(run, "max_p_cf", setting, key="swap_max_p_cf")
+    draws: dict[str, Callable[[SwapRun, Summary, Setting, Dataset], None]] = {
+        TABS[0]: _keys, TABS[1]: _points, TABS[2]: _one_sample,
+    }  # fmt: skip
+    for tab, draw in zip(
+        st.tabs(TABS, key="swap_tab", on_change="rerun", bind="query-params"), draws.values(), strict=True
+    ):
+        if tab.open:
+            with tab:
+                draw(run, summary, setting, dataset)
+    ui.measured(measured(run, setting.arm, summary), key="swap")
+
+
+def _counts(summary: Summary) -> dict[str, str]:
+    """At most four numbers that move with gamma: without the check, and behind it."""
+    right = "Correct accepted" if summary.judged else "Responses accepted"
+    found = {
+        "Keys accepted": f"{summary.n_fooled} → {summary.kept_fooled}",
+        right: f"{summary.n_right} → {summary.kept_right}",
+        "Key rate": f"{_percent(summary.before.fpr.value)} → {_percent(summary.after.fpr.value)}",
     }
-    wide = {TABS[3]: _baselines, TABS[4]: _false_positives}
-    tabs = st.tabs(TABS, key="swap_tab", on_change="rerun", bind="query-params")
-    for name, tab in zip(TABS, tabs, strict=True):
-        if not tab.open:
-            continue
-        with tab:
-            if name in wide:
-                for i, (run, one) in enumerate(zip(runs, summaries, strict=True)):
-                    ui.note(verifier_title(run.judge))
-                    wide[name](run, one, setting, dataset, f"swap_{i}")
-                continue
-            parts = st.columns(len(runs), gap="large")
-            for i, (part, run, one) in enumerate(zip(parts, runs, summaries, strict=True)):
-                with part:
-                    draws[name](run, one, setting, f"swap_{i}")
-
-
-def _heading(run: SwapRun, summary: Summary, setting: Setting) -> None:
-    st.subheader(ui.plain(verifier_title(run.judge)), anchor=False)
-    st.badge(findings.provenance(run.manifest, recorded=run.recorded), icon=":material/history:", color="gray")
-    ui.finding(headline(run, summary))
-    if unread := unread_note(run.tables[setting.arm], summary):
-        ui.warn(unread)
-    for note in (fewer_note(summary), left_out_note(run)):
-        if note:
-            ui.note(note)
-    with st.expander("Why, and what it costs"):
-        ui.note(mechanism(run, setting.arm, summary, setting.threshold))
-        ui.facts(_facts(summary, run))
-        ui.note(catalog.describe_judge(run.judge.partition("?")[0]).about)
-        ui.note(str(run.manifest.get("judge", {}).get("remark") or ""))
-
-
-def _facts(summary: Summary, run: SwapRun) -> dict[str, str]:
-    clean, key = summary.cost_clean, summary.cost_key
-    facts = {
-        "Swapped references": str(run.manifest.get("pool", {}).get("name", "")).removeprefix("of "),
-        "γ in use": three_digits(summary.gamma),
-        "Reach it, correct / keys": f"{_percent(summary.pass_right.value)} / {_percent(summary.pass_fooled.value)}",
-        "AUC (signed)": _text(summary.auc),
-        "Cohen's d": _text(summary.cohens_d),
-        "γ* (eq. 5)": f"{three_digits(summary.cut.value)} from {summary.cut.n} responses",
-        "Forward passes, clean / key": f"{fixed(clean.passes, 2)} / {fixed(key.passes, 2)}",
-    }
-    if clean.tokens_ratio == clean.tokens_ratio:
-        facts["Tokens, clean / key"] = f"×{fixed(clean.tokens_ratio, 2)} / ×{fixed(key.tokens_ratio, 2)}"
-    return facts
+    if summary.judged:
+        before, after = summary.before.accuracy.value, summary.after.accuracy.value
+        found["Accuracy"] = f"{_percent(before)} → {_percent(after)}"
+    return found
 
 
 def _percent(share: float) -> str:
@@ -250,29 +250,31 @@ def _figure(run: SwapRun, name: str, setting: Setting, *, key: str, caption: str
     ui.show_entry(run.source, name, key=key, caption=caption, **asdict(setting))
 
 
-def _distribution(run: SwapRun, summary: Summary, setting: Setting, key: str) -> None:
-    if not summary.n_fooled:
-        ui.note("No key was accepted, so there is only the distribution of correct responses to draw.")
-    _figure(run, "max_p_cf", setting, key=f"{key}_max_p_cf")
-
-
-def _keys(run: SwapRun, summary: Summary, setting: Setting, key: str) -> None:
+def _keys(run: SwapRun, summary: Summary, setting: Setting, _: Dataset) -> None:
     if not summary.n_fooled:
         ui.note(f"No key was accepted anywhere: {percent(summary.before.fpr)} on the test part.")
         return
-    _figure(run, "keys", setting, key=f"{key}_keys", caption=by_answer_type(run, setting.threshold))
+    _figure(run, "keys", setting, key="swap_keys", caption=by_answer_type(run, setting.threshold))
 
 
-def _points(run: SwapRun, summary: Summary, setting: Setting, key: str) -> None:
+def _points(run: SwapRun, summary: Summary, setting: Setting, _: Dataset) -> None:
+    if not summary.judged:
+        ui.note("The data do not say which responses are correct, so there is no accuracy to trade against keys.")
+        return
     if not summary.n_fooled or not summary.n_right:
         ui.note("A trade-off needs accepted keys and accepted correct responses; one of the two is missing here.")
         return
-    for name in ("frontier", "passing", "roc"):
-        _figure(run, name, setting, key=f"{key}_{name}")
+    _figure(run, "frontier", setting, key="swap_frontier")
+    with st.expander("Other defenses, and both rates against γ", on_change="rerun", key="swap_more") as opened:
+        if opened.open:
+            _baselines(run, summary, setting)
+            for name in ("passing", "roc"):
+                _figure(run, name, setting, key=f"swap_{name}")
 
 
-def _baselines(run: SwapRun, summary: Summary, setting: Setting, __: Dataset, key: str) -> None:
+def _baselines(run: SwapRun, summary: Summary, setting: Setting) -> None:
     """The defenses that RefSwap is compared with, all calibrated on the same items with the same δ."""
+    key = "swap"
     cuts = {
         "Undefended": ("", summary.before),
         f"RefSwap, K = {setting.k}": (f"max_p_cf ≥ {three_digits(summary.gamma)}", summary.after),
@@ -296,8 +298,8 @@ def _baselines(run: SwapRun, summary: Summary, setting: Setting, __: Dataset, ke
     before, after = (percent(part.accuracy) for part in (summary.dev_before, summary.dev_after))
     dev = f"{before} before, {after} behind RefSwap"
     ui.note(
-        f"Rates of the test part. On the calibration part, where eq. 5 holds, accuracy is {dev}. The s-score is p(YES) "
-        f"under the true reference minus p(YES) under one other (eq. 3); its AUC is {_text(summary.s_auc)}, and that "
+        f"Rates of the test part. On the calibration part, where γ was set, accuracy is {dev}. The s-score is p(YES) "
+        f"under the true reference minus p(YES) under one other; its AUC is {_text(summary.s_auc)}, and that "
         f"of max_p_cf from the same one reference {_text(summary.one_auc)}. A length "
         "filter knows nothing of content: any key longer than its threshold passes."
     )
@@ -313,20 +315,45 @@ def _said(setting: Setting) -> str:
     return f"K = {setting.k}, {gamma}, references of {ARMS[setting.arm]}, accepted from {setting.threshold:g}"
 
 
-def _false_positives(run: SwapRun, summary: Summary, setting: Setting, dataset: Dataset, key: str) -> None:
+def _one_sample(run: SwapRun, summary: Summary, setting: Setting, dataset: Dataset) -> None:
+    """One accepted key or wrong response with every reference it was checked under; all of them in a fold."""
     table = false_positives(run, setting.arm, summary, dataset.items)
-    ui.note(f"{len(table):,} accepted keys and wrong responses, the most robust first.")
     if not len(table):
+        ui.note("No key and no wrong response is accepted at this setting.")
         return
-    numbers = {name: st.column_config.NumberColumn(name, format="%.3g") for name in ("p(YES)", "max_p_cf")}
+    names = [f"{row.Response}: {label(str(row.Question), 60)}" for row in table[["Response", "Question"]].itertuples()]
+    at = int(ui.pick(
+        "Accepted, the most robust first", [str(i) for i in range(len(names))], key=f"swap_sample_{len(names)}",
+        default="0", title=lambda i: names[int(i)],
+    ))  # fmt: skip
+    row = table.iloc[at]
+    ui.facts({
+        "p(YES), true reference": three_digits(float(row["p(YES)"])), "max_p_cf": three_digits(float(row["max_p_cf"])),
+        "Behind RefSwap": str(row["Behind RefSwap"]), "True reference": label(str(row["Reference"]), 40),
+    })  # fmt: skip
+    asked = swapped_of(run, setting.arm, setting.k, int(row["sample"]))
+    st.dataframe(asked, hide_index=True, key="swap_asked", column_config=_numbers("p(YES)"))
+    with st.expander(
+        f"All {len(table):,} accepted keys and wrong responses", on_change="rerun", key="swap_all"
+    ) as fold:
+        if fold.open:
+            _false_positives(run, table.drop(columns=["sample"]), setting)
+
+
+def _numbers(*names: str) -> dict[str, object]:
+    return {name: st.column_config.NumberColumn(name, format="%.3g") for name in names}
+
+
+def _false_positives(run: SwapRun, table: pd.DataFrame, setting: Setting) -> None:
     st.dataframe(
         table,
         hide_index=True,
         height=360 if len(table) > 8 else "auto",
-        key=f"{key}_false",
-        column_config=numbers | {"Question": st.column_config.TextColumn("Question", width="medium")},
+        key="swap_false",
+        column_config=_numbers("p(YES)", "max_p_cf")
+        | {"Question": st.column_config.TextColumn("Question", width="medium")},
     )
     ui.run_table(
-        run, table, title=f"Accepted keys and wrong responses, {verifier_title(run.judge)}", key=f"{key}_false_kept",
+        run, table, title=f"Accepted keys and wrong responses, {verifier_title(run.judge)}", key="swap_false_kept",
         said=f"{_said(setting)}.", file="false_positives.csv",
     )  # fmt: skip

@@ -1,109 +1,205 @@
-"""The chosen judge at a glance: one row from each study that has a run of it, and where the missing ones are made."""
+"""A judge in five words: one tile for each weakness, measured by the study that has it, else by the check-up."""
 
 from __future__ import annotations
 
+import html
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
 import streamlit as st
 
-from dashboard import findings, ui
-from dashboard.measured import FIRST_SLOT, KEYS, STRONGEST, Measure, Measured, find, flips, missing, own_runs
-from dashboard.pages.lessons.texts import LESSONS
-from dashboard.pages.lessons.view import LESSON, answered
-from engine import catalog
-from engine.plots.glance import plot_glance, prepare_glance
+from dashboard import state, ui
+from dashboard.datasets import pair_sets
+from dashboard.linked_run import runs_of
+from dashboard.measured import FIRST_SLOT, KEYS, STRONGEST, Measure, Run, find, flips
+from dashboard.pages.checkup.data import CheckupRun
+from dashboard.pages.lessons.texts import Preset
+from dashboard.run_view import first_readable, load
+from engine.core.schema import NONE
+from engine.plots.text import fixed
+from engine.studies.checkup.metrics import NOT_ASKED, Decision, decide, number_text
 
-ROWS: tuple[Measure, ...] = (
-    STRONGEST,
-    FIRST_SLOT,
-    KEYS,
-    flips("pairwise", "all distractors", "Distracted losers that win, pairwise"),
-    flips("pointwise", "all distractors", "Distracted losers that win, pointwise"),
-)
-HINT = (
-    "DSI and BED are sentences that ask for a high score; a master key is a text without content, such as a colon; a "
-    "distracted loser is the worse response, rewritten to sound sure, wordy or flattering."
-)
-PAGES = {
-    "pages/attack_lab/page.py": ("Attack lab", "how far attacks move its scores"),
-    "pages/protocols/page.py": ("Protocols and leaderboard", "the first slot, and what manner turns"),
-    "pages/reference_swap/page.py": ("Reference swap", "which empty answers it accepts"),
-}
+FALLS, FAIR, RESISTS, NONE_YET = "falls", "fair", "resists", "not measured"
+KINDS = {FALLS: "fails", FAIR: "open", RESISTS: "holds", NONE_YET: "none"}
+ICONS = {FALLS: "✗", FAIR: "~", RESISTS: "✓", NONE_YET: "–"}
 
 
-def at_a_glance(judge: str, data: str) -> None:
-    """The figure, where its numbers come from, and links to what has not been run.
+@dataclass(frozen=True)
+class Tile:
+    """One weakness.
+
+    Attributes:
+        title: in plain words.
+        measure: the number of a study that shows it; None where only the check-up has it.
+        allowed: distance from no effect up to which it does not matter, in the measure's unit.
+        probe: the check-up's probe for it.
+        page: where it is explored.
+        both: true where an effect in either direction counts.
+        about: for a reader who hovers.
+    """
+
+    title: str
+    measure: Measure | None
+    allowed: float
+    probe: str
+    page: str
+    both: bool = False
+    about: str = ""
+
+
+TILES: tuple[Tile, ...] = (
+    Tile("Asks for a high score", STRONGEST, 0.2, "injections", "pages/attack_lab/page.py",
+         about="Shift of the mean score by the strongest note that asks for a high score; allowed are 0.2 points."),
+    Tile("Order of answers", FIRST_SLOT, 10, "order", "pages/protocols/page.py", both=True,
+         about="Share of comparisons that the answer shown first wins; a fair judge has 50 %, allowed are 10 points."),
+    Tile("Empty answers", KEYS, 10, "keys", "pages/reference_swap/page.py",
+         about="Share of texts without content that are accepted; allowed are 10 %."),
+    Tile("Wordiness", flips("pairwise", "prolixity", "Wordier losers that win", net=True), 10, "length",
+         "pages/protocols/page.py", both=True,
+         about="Gain by saying the same in more words, less that of a neutral rewriting; allowed are 5 to 10 %."),
+    Tile("Agrees with people", None, 0.4, "agreement", "pages/checkup/page.py",
+         about="Kappa or rank correlation with people's labels; at least 0.4 is asked."),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Word:
+    """What is known of one weakness of a judge: the verdict word, the number and its place on an axis."""
+
+    verdict: str
+    text: str = ""
+    line: str = ""
+    origin: str = ""
+
+
+NOTHING = Word(NONE_YET)
+
+
+def words(judge: str, data: str, own: Sequence[Run]) -> list[Word]:
+    """One for each tile.
 
     Args:
-        judge: the judge of the rail.
-        data: the data of the rail; runs on others are shown where there is none on these.
+        judge: its spec.
+        data: runs on these come first.
+        own: from `measured.own_runs`.
     """
-    own = own_runs()
-    found = [find(measure, judge, data, own=own) or find(measure, judge, own=own) for measure in ROWS]
-    known = [one for one in found if one]
-    card = catalog.split_spec(judge).name
-    name = f"your judge card “{card}”" if card else findings.judge_name(judge)
-    if not known:
-        ui.finding(f"Nothing has been measured of {name} yet.")
+    probes = _probes(judge)
+    found = []
+    for tile in TILES:
+        word = _measured(tile, judge, data, own) if tile.measure else None
+        found.append(word or _probed(probes.get(tile.probe)))
+    return found
+
+
+def _measured(tile: Tile, judge: str, data: str, own: Sequence[Run]) -> Word | None:
+    assert tile.measure is not None
+    one = find(tile.measure, judge, data, own=own) or find(tile.measure, judge, own=own)
+    if one is None:
+        return None
+    row = one.row
+    verdict = judged(row.value - row.null, row.lower - row.null, row.upper - row.null, tile.allowed, both=tile.both)
+    unit = {"points": " points", "%": " %", "pp": " points of 100"}[row.unit]
+    signed = row.null == 0 and row.unit != "%"
+    places = 2 if row.unit == "points" else 0
+    ticks = [row.null + tile.allowed, *([row.null - tile.allowed] if tile.both else [])]
+    low, high = min(row.low, row.lower, row.value), max(row.high, row.upper, row.value)
+    line = ui.interval_line(row.value, row.lower, row.upper, low, high, ticks=ticks, kind=KINDS[verdict])
+    origin = f"{row.name}: {row.text} ({one.sizes}), {one.origin}"
+    return Word(verdict, f"{fixed(row.value, places, signed=signed)}{unit}", line, origin)
+
+
+def judged(value: float, lower: float, upper: float, allowed: float, *, both: bool) -> str:
+    """The verdict word of an effect, counted from where no effect would stand.
+
+    It falls where the whole interval lies beyond what is allowed, resists where it lies within, and is fair between.
+    """
+    if not all(map(math.isfinite, (value, lower, upper))):
+        return FAIR if math.isfinite(value) else NONE_YET
+    if lower > allowed or (both and upper < -allowed):
+        return FALLS
+    return RESISTS if upper <= allowed and (not both or lower >= -allowed) else FAIR
+
+
+def _probes(judge: str) -> dict[str, tuple[Decision, CheckupRun]]:
+    """The probes of the judge's newest check-up, by name."""
+    run = first_readable(runs_of(CheckupRun.kind, judge, ""), lambda run_id: load(CheckupRun, run_id))
+    return {d.card.name: (d, run) for d in decide(run.table, run.thresholds)} if run else {}
+
+
+def _probed(found: tuple[Decision, CheckupRun] | None) -> Word:
+    if found is None or found[0].verdict == NOT_ASKED:
+        return NOTHING
+    decision, run = found
+    row, t, side = decision.row, decision.threshold, decision.card.side
+    value, lower, upper = (_number(row.get(c)) for c in ("value", "lower", "upper"))
+    if side == "at least":
+        verdict = judged(-value, -upper, -lower, -t, both=False)
+        low, high, ticks = min(0.0, value, lower), 1.0, [t]
     else:
-        kind = "recorded" if all(one.recorded for one in known) else "recorded and run here"
-        kind = kind if any(one.recorded for one in known) else "run here"
-        rows = [one.row if one else missing(m) for one, m in zip(found, ROWS, strict=True)]
-        prepared = prepare_glance(rows)
-        ui.show_figure(
-            lambda mode: plot_glance(prepared, mode=mode, title="How far is this judge moved?", note=kind),
-            prepared, key="start_glance", caption=_words(found),
+        verdict = judged(value, lower, upper, t, both=side == "within")
+        high = max(2 * t, abs(value), abs(lower), abs(upper))
+        low, ticks = (-high, [-t, t]) if side == "within" else (min(0.0, lower), [t])
+    line = ui.interval_line(value, lower, upper, low, high, ticks=ticks, kind=KINDS[verdict])
+    origin = f"Check-up, {decision.card.effect}: {number_text(side, value)}, run {run.run_id}"
+    return Word(verdict, number_text(side, value), line, origin)
+
+
+def _number(value: Any) -> float:
+    return math.nan if value is None or pd.isna(value) else float(value)
+
+
+def tiles(judge: str, found: Sequence[Word]) -> None:
+    """The five tiles, each with a link to the page that explores it."""
+    for column, tile, word in zip(st.columns(len(TILES), gap="small"), TILES, found, strict=True):
+        with column, st.container(border=True, key=f"tile_{tile.probe}", height="stretch"):
+            st.page_link(tile.page, label=tile.title, help=tile.about, query_params={state.JUDGE: judge})
+            about = html.escape(word.origin, quote=True)
+            number = html.escape(word.text) or "–"
+            st.html(f'<div class="js-tile" title="{about}">{_verdict(word)}<strong>{number}</strong>{word.line}</div>')
+
+
+def _verdict(word: Word) -> str:
+    return f'<span class="js-verdict {KINDS[word.verdict]}">{ICONS[word.verdict]} {word.verdict}</span>'
+
+
+def card(name: str, about: str, found: Sequence[Word]) -> None:
+    """A judge in a box: the five words, one below the other."""
+    st.subheader(ui.plain(name), anchor=False)
+    ui.note(about)
+    rows = "".join(
+        f'<tr><th scope="row">{html.escape(tile.title)}</th><td>{_verdict(word)}</td>'
+        f"<td>{html.escape(word.text)}</td></tr>"
+        for tile, word in zip(TILES, found, strict=True)
+    )
+    st.html(f'<table class="js-words"><tbody>{rows}</tbody></table>')
+
+
+def headline(judge: str, found: Sequence[Word]) -> str:
+    """What the judge gives away, in a sentence."""
+    lifted, falls = found[0], [t.title.lower() for t, w in zip(TILES, found, strict=True) if w.verdict == FALLS]
+    if all(word.verdict == NONE_YET for word in found):
+        return f"Nothing has been measured of {judge} yet. Attack one response to begin."
+    if lifted.verdict == FALLS and lifted.text.endswith("points"):
+        return f"{judge} gives {lifted.text.lstrip('+')} more to any answer that asks for them."
+    if falls:
+        return f"{judge} falls for {falls[0]}, and for {len(falls) - 1} more of five weaknesses." if falls[1:] else (
+            f"{judge} falls for one of five weaknesses: {falls[0]}."
         )  # fmt: skip
-    _where_missing([m.page for m, one in zip(ROWS, found, strict=True) if one is None])
+    kept = sum(word.verdict == RESISTS for word in found)
+    return f"{judge} resists {kept} of five weaknesses, and falls for none that was measured."
 
 
-def _words(found: list[Measured | None]) -> str:
-    """Where the rows come from, each origin once."""
-    origins: dict[str, dict[str, None]] = {}
-    for one in filter(None, found):
-        when = findings.origin(one.manifest, recorded=one.recorded)
-        origins.setdefault(f"{when[:1].upper()}{when[1:]}", {})[one.data] = None
-    parts = [f"{when}: {'; '.join(data)}." for when, data in origins.items()]
-    return " ".join(["The dotted line is where no effect would stand.", HINT, *parts])
+ATTACK = "bed"
+RESPONSE = "d01-off-topic"
+"""A reply to another dialogue: weak replies rise most, good ones are near the top of the scale already."""
 
 
-def _where_missing(pages: list[str]) -> None:
-    if not pages:
-        return
-    ui.note("Not run yet; each page does it with one button:")
-    with st.container(horizontal=True, gap="small"):
-        for page in dict.fromkeys(pages):
-            title, about = PAGES[page]
-            st.page_link(page, label=f"{title}: {about}", icon=":material/play_arrow:")
-
-
-def lessons() -> None:
-    """Six buttons, one for each lesson."""
-    done = answered()
-    with st.container(horizontal=True, gap="small"):
-        for one in LESSONS:
-            icon = ":material/check:" if one.key in done else ":material/school:"
-            if st.button(one.title, icon=icon, key=f"lesson_{one.key}"):
-                st.session_state[LESSON] = one.key
-                st.switch_page("pages/lessons/page.py", query_params={LESSON: one.key})
-
-
-def next_step(judge: str, data: str) -> None:
-    """The one thing to do next, for the present choice."""
-    if data.startswith("demo-"):
-        text, page, label = (
-            "These are demo data. The numbers that matter are those on your own responses.",
-            "pages/data/page.py",
-            "Bring your own responses",
-        )
-    elif "?card=" not in judge:
-        text, page, label = (
-            "Your data, our prompt: a judge is a model and its prompt, so try yours.",
-            "pages/judge_card/page.py",
-            "Write your judge's prompt",
-        )
-    else:
-        text, page, label = (
-            "Your data, your prompt: attack the whole set.",
-            "pages/attack_lab/page.py",
-            "Attack lab",
-        )
-    ui.nothing_yet(text, page, label)
+def attack_on(judge: str, data: str = state.DEFAULT_DATA) -> Preset:
+    """The Attack lab with the attack that tells judges apart: on the demo dialogues the reply that shows it best."""
+    shown = state.DEFAULT_DATA if data in pair_sets() else data
+    query = {state.JUDGE: judge, state.DATA: shown, state.ATTACK: ATTACK, state.DEFENSE: NONE}
+    query |= {state.RESPONSE: RESPONSE} if shown == state.DEFAULT_DATA else {}
+    return Preset("Attack lab", "pages/attack_lab/page.py", {**query, state.TAB: state.TAB_ONE})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -13,8 +12,10 @@ from dashboard.run_view import RunView, Stored
 from engine.core.schema import NONE
 from engine.plots.text import fixed, interval_text, plural, three_digits
 from engine.stats.shifts import SHIFT_CHANGE
+from engine.studies.cap.metrics import nearest_in
 from engine.studies.cap.steering_figures import SIDES, alpha_rows
 from engine.studies.cap.study import CAP, HUMAN
+from engine.studies.figure import cap_name
 
 
 class CapView(RunView):
@@ -61,24 +62,96 @@ class Answer(NamedTuple):
 
 
 def headline(view: CapView) -> str:
-    """The strongest attack without a defense and behind CAP, in one sentence."""
-    if not len(view.metrics):
-        if view.cap:
-            return "The standards are found; the attacks on the anchored judge are still to come."
-        return "The tutor is writing its candidates."
-    row = _worst(view.metrics)
+    """The strongest attack without a defense and behind CAP, in at most 25 words; else what steering does."""
+    if not len(view.sweep):
+        return "The tutor is writing its candidates." if not view.cap else "The standards are found; steering is next."
+    row = _worst(view.metrics) if len(view.metrics) else None
     if row is None:
-        return "No response has been read with and without an attack."
+        return _steered(view)
     attack = findings.attack_name(str(row["attack"]))
-    text = (
-        f"{attack} {_DOES[row['value'] > 0]} the mean score by {_interval(row, unsigned=True)} without a defense, on "
-        f"{plural(int(row['n']), 'response')}"
-    )
+    text = f"{attack} {_DOES[row['value'] > 0]} scores by {_short(row, unsigned=True)}"
     behind = _row(view.metrics, "shift", str(row["attack"]), CAP)
     if behind is None:
-        return f"{text}."
+        return f"Without a defense {text} points."
     change = _row(view.metrics, SHIFT_CHANGE, str(row["attack"]), CAP)
-    return f"{_verdict(row, behind, change)}: {text}; behind CAP the shift is {_interval(behind)}."
+    return f"{_verdict(row, behind, change)}: {text} without it and by {_short(behind)} behind it."
+
+
+def _steered(view: CapView) -> str:
+    """Scores at the alphas that were chosen for the two anchors."""
+    rows = alpha_rows(view.source)
+    means = []
+    for side in SIDES:
+        at_chosen = rows[(rows["side"] == side) & (rows["alpha"] == view.cap.get(f"alpha_{side}"))]["mean"]
+        means.append(three_digits(float(at_chosen.iloc[0])) if len(at_chosen) else "–")
+    return f"Steered up, the tutor's texts score {means[0]}; steered down, {means[1]}."
+
+
+def _short(row: pd.Series, *, unsigned: bool = False) -> str:
+    value = float(row["value"])
+    return three_digits(abs(value) if unsigned else value)
+
+
+def measured(view: CapView) -> list[str]:
+    """The lines of the drawer: the headline's intervals, alphas, what was left out, settings, source."""
+    config = view.config
+    left_out = view.manifest.get("left_out") or {}
+    lines = [_attack_line(view), *_alpha_lines(view)]
+    low, high = view.cap.get("percentiles", [0, 0])[::-1]
+    if view.cap.get("percentiles") and (high, low) != (config["high_percentile"], config["low_percentile"]):
+        lines.append(
+            f"So few candidates hold both standards only at the percentiles {low:g} and {high:g}, nearer to the middle "
+            "than the study's."
+        )
+    if view.cap.get("halves") == "texts":
+        lines.append("Single texts, not whole contexts, are dealt to the two halves: the judge likes some contexts.")
+    lines += [f"Left out: {cap_name(part)}. {why}" for part, why in left_out.items()]
+    about = view.manifest.get("data", {})
+    lines.append(
+        f"{about.get('n_training_items', '?')} contexts train the directions, {about.get('n_items', '?')} others with "
+        f"{about.get('n_responses', '?')} responses are judged. Intervals: 95 %, contexts as clusters."
+    )
+    if config.get("quick"):
+        lines.append(
+            "Quick form: few candidates and alphas, two attacks, no defense beside CAP. The full run refines it."
+        )
+    lines.append(f"Tutor {view.manifest.get('tutor', {}).get('spec') or config.get('tutor', '')}, ")
+    lines[-1] += f"{findings.provenance(view.manifest, recorded=view.recorded)}."
+    return [line for line in lines if line]
+
+
+def _attack_line(view: CapView) -> str:
+    row = _worst(view.metrics) if len(view.metrics) else None
+    if row is None:
+        return ""
+    attack = str(row["attack"])
+    text = (
+        f"{findings.attack_name(attack)} without a defense: {_interval(row)} points on "
+        f"{plural(int(row['n']), 'response')}"
+    )
+    behind = _row(view.metrics, "shift", attack, CAP)
+    return f"{text}; behind CAP {_interval(behind)}." if behind is not None else f"{text}."
+
+
+def _alpha_lines(view: CapView) -> list[str]:
+    """The alphas that wrote the anchors, those nearest to the standards, and how many texts could be scored."""
+    if not len(view.sweep) or not view.cap:
+        return []
+    rows, said = alpha_rows(view.source), []
+    for side in SIDES:
+        wrote, best = view.cap.get(f"alpha_{side}"), nearest_in(rows, side, float(view.cap[f"standard_{side}"]))
+        other = "" if wrote is None or wrote == best else f" (the anchors were written with {three_digits(wrote)})"
+        said.append(f"{side} {three_digits(best)}{other}{_few_read(rows[rows['side'] == side], wrote)}")
+    return [f"Alphas nearest to the standards: {'; '.join(said)}."]
+
+
+def _few_read(rows: pd.DataFrame, wrote: float | None) -> str:
+    """That the alpha of the anchors was chosen from the contexts that still had a text, where some had none."""
+    row = rows[rows["alpha"] == wrote]
+    if not len(row) or not int(row["n_unread"].iloc[0]):
+        return ""
+    n, of = int(row["n"].iloc[0]), int(row["n"].iloc[0] + row["n_unread"].iloc[0])
+    return f" (with {three_digits(float(wrote or 0))}, {n} of {of} contexts had a text that could be scored)"
 
 
 def _verdict(bare: pd.Series, behind: pd.Series, change: pd.Series | None) -> str:
@@ -216,30 +289,6 @@ def _agreement(view: CapView) -> Answer | None:
     numbers = f"Spearman with the ratings: {_interval(bare)} without a defense, {_interval(behind)} behind CAP."
     brief = f"Spearman {_interval(bare)}, behind CAP {_interval(behind)}"
     return Answer("Do clean scores stay as good?", "no clear loss" if good else "no", good, brief, numbers)
-
-
-def sweep_sentence(view: CapView, rows: pd.DataFrame, chosen: Mapping[str, float]) -> str:
-    """Score and size of the edit at the two alphas looked at.
-
-    Args:
-        view: the run.
-        rows: its sweep by side and alpha, from `engine.studies.cap.metrics.by_alpha`.
-        chosen: side to alpha.
-    """
-    parts = []
-    for side, alpha in chosen.items():
-        at_alpha = rows[(rows["side"] == side) & (rows["alpha"] == alpha)]
-        if len(at_alpha):
-            row = at_alpha.iloc[0]
-            size = three_digits(100 * float(row["relative_edit"]))
-            score = interval_text(float(row["mean"]), float(row["lower"]), float(row["upper"]))
-            standard = three_digits(float(view.cap[f"standard_{side}"]))
-            read = f"the texts score {score} on {plural(int(row['n']), 'context')} (standard {standard})"
-            parts.append(
-                f"Steered {side} with alpha {three_digits(alpha)} ({size} % of the activation), "
-                + (read if int(row["n"]) else "no text could be scored")
-            )
-    return "; ".join(parts).replace("; Steered", "; steered") + "." if parts else "Choose an alpha."
 
 
 def behind_cap(view: CapView, metric: str) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import streamlit as st
-
-from dashboard import state
+from dashboard import state, ui
 from dashboard.datasets import chosen_dataset
 from dashboard.pages.steering_and_anchors.results import cap_page
 
-st.title("Steering and anchors", anchor=False)
-if dataset := chosen_dataset():
-    cap_page(state.text(state.JUDGE), dataset)
+frame = ui.page_frame("Steering and anchors")
+with frame.banner:
+    dataset = chosen_dataset()
+if dataset:
+    cap_page(state.text(state.JUDGE), dataset, frame)

@@ -1,4 +1,4 @@
-"""Steering and anchors, put together: finding, diagnosis, and one tab for each part of the method."""
+"""Steering and anchors, put together: headline, score against alpha with its texts, a tab for each further part."""
 
 from __future__ import annotations
 
@@ -16,128 +16,195 @@ from dashboard.pages.steering_and_anchors.findings import (
     behind_cap,
     diagnosis,
     headline,
-    sweep_sentence,
+    measured,
 )
-from dashboard.pages.steering_and_anchors.setup import cost, rows_figure, setup, watched
-from dashboard.progress import progress, start_job, watched_job
+from dashboard.pages.steering_and_anchors.setup import (
+    OPEN,
+    actions,
+    cost,
+    rows_figure,
+    setup,
+    step_of,
+    watched,
+)
+from dashboard.progress import POLL_S, progress, start_job, watched_job
 from dashboard.run_view import load
 from dashboard.ui import show_verbatim
 from engine.core.errors import EngineError
 from engine.core.schema import NONE
 from engine.data.dataset import Dataset
-from engine.data.store import DEMO_DIALOGUE
-from engine.jobs.manager import Job, manager
+from engine.jobs.manager import Ask, Job, manager
 from engine.plots.dots import plot_dots, prepare_dots
-from engine.plots.text import plural, three_digits
+from engine.plots.text import interval_text, label, plural, three_digits
 from engine.studies.cap.figures import UNITS, prepare_lengths, row_figure, units_of
-from engine.studies.cap.metrics import nearest_in
-from engine.studies.cap.steering_figures import BY_SCORE, BY_SIDE, SIDES, alpha_rows, standard_of
+from engine.studies.cap.metrics import by_alpha
+from engine.studies.cap.steering_figures import (
+    BY_SCORE,
+    BY_SIDE,
+    SIDES,
+    alpha_rows,
+    plot_alpha,
+    prepare_alpha,
+    standard_of,
+)
 from engine.studies.cap.study import CAP
 from engine.studies.figure import cap_name, cap_titles
 
-# Alpha: the curve from the computed grid, the texts at two alphas, and a button that extends the grid.
+# The hero: score against alpha, with the texts at the alpha looked at. An alpha that the run lacks is asked live.
 
-EXTEND = "cap_sweep"
-
-
-def alpha(view: CapView, job: Job | None) -> None:
-    """Sliders over the alphas of the grid; the button asks the worker for more of them."""
-    _curve(view)
-    _extend(view, job)
+EXTEND, LIVE = "cap_sweep", "cap_alpha"
+ALPHA = "alpha"
+CONTEXTS = 3
+"""Contexts that a new alpha is tried on."""
+_PATIENCE_S = 0.3
+"""A kept answer comes within this time, and needs no second drawing."""
+_STEPS = 200
 
 
 @st.fragment
-def _curve(view: CapView) -> None:
+def hero(view: CapView, dataset: Dataset, busy: bool) -> None:
+    """The slider, the figure, and beside it both texts; a new alpha is decoded and judged while the rest stays."""
     rows = alpha_rows(view.source)
-    chosen: dict[str, float] = {}
-    for side, column in zip(SIDES, st.columns(2, gap="large"), strict=True):
-        known = [float(a) for a in rows.loc[rows["side"] == side, "alpha"]]
-        with column:
-            wrote = float(view.cap.get(f"alpha_{side}") or known[0])
-            start = wrote if wrote in known else known[0]
-            key, param = f"cap_alpha_{side}_{len(known)}", f"alpha_{side}"
-            state.seed_number(key, min(known), max(known), start, param=param)
-            state.put(key, min(known, key=lambda a, key=key: abs(a - float(st.session_state[key]))))
-            chosen[side] = float(
-                st.select_slider(
-                    f"alpha, steered {side}",
-                    known,
-                    format_func=three_digits,
-                    key=key,
-                    help="Eqs. 4 and 5 of paper 001. The slider starts at the alpha nearest to the standard; every "
-                    "stop is computed already.",
-                )
-            )
-            state.publish(param, repr(chosen[side]), repr(start))
-    ui.finding(sweep_sentence(view, rows, chosen))
+    known = {side: [float(a) for a in rows.loc[rows["side"] == side, "alpha"]] for side in SIDES}
+    chosen, start, step = _slider(view, max(map(max, known.values())))
+    at = {side: min(known[side], key=lambda a: abs(a - chosen)) for side in SIDES}
+    new = [side for side in SIDES if abs(at[side] - chosen) > step / 2]
+    live = _live_rows(view, chosen)
+    left, right = st.columns([3, 2], gap="large")
+    with left:
+        _curve(view, rows, live, chosen)
+    with right:
+        ui.facts({f"steered {side}": _score(rows, live, side, at[side], new) for side in SIDES})
+        if new and view.imported:
+            ui.note("This run was imported, so its judge is not asked. Run the study here to try any alpha.")
+        _texts(view, dataset, live, at, new)
+    ask = _ask(view, chosen) if new and abs(chosen - start) > step / 2 and not len(live) else None
+    if ask and ask.error:
+        with right:
+            ui.show_error(ask.error, "This alpha could not be tried.")
+    elif ask:
+        st.fragment(_waiting, run_every=POLL_S)(ask)
+    elif len(live) and view.editable and not view.imported:
+        with right:
+            _keep(view, chosen, new, busy=busy)
+
+
+def _slider(view: CapView, most: float) -> tuple[float, float, float]:
+    """Alpha, where its slider starts (at that of the high anchors) and its step; it takes any value.
+
+    At the start nobody is asked: the page opens on what the run holds.
+    """
+    top = float(f"{1.25 * most:.2g}") or 1.0
+    step = float(f"{top / _STEPS:.1g}")
+    start = round(float(view.cap.get("alpha_high") or most) / step) * step
+    state.seed_number(ALPHA, 0.0, top, start)
+    value = float(
+        st.slider(
+            "alpha, how hard the tutor is steered", 0.0, top, step=step, key=ALPHA, persist_state="session",
+            help="Equations 4 and 5 of the CAP paper. Any value may be tried: a new one is written and judged here on "
+            f"{CONTEXTS} contexts and drawn as a hollow point.",
+        )
+    )  # fmt: skip
+    state.publish(ALPHA, f"{value:g}", f"{start:g}")
+    return value, start, step
+
+
+def _asked() -> dict[tuple[str, float], tuple[str, Ask]]:
+    """What was asked live in this session, by run and alpha."""
+    held: dict[tuple[str, float], tuple[str, Ask]] = st.session_state.setdefault(LIVE, {})
+    return held
+
+
+def _live_rows(view: CapView, alpha: float) -> pd.DataFrame:
+    """Texts and scores that were asked live at this alpha; empty where there are none (yet)."""
+    _, ask = _asked().get((view.run_id, alpha), ("", None))
+    return pd.DataFrame(ask.result.get("rows", [])) if ask and ask.answered else pd.DataFrame()
+
+
+def _all_live(view: CapView) -> pd.DataFrame:
+    held = [_live_rows(view, alpha) for run, alpha in _asked() if run == view.run_id]
+    texts = [t.assign(perplexity=math.nan, repetition=math.nan) for t in held if len(t)]
+    return by_alpha(pd.concat(texts).astype({"score": float})) if texts else pd.DataFrame()
+
+
+def _ask(view: CapView, alpha: float) -> Ask | None:
+    """The ask for this alpha, a new one or one under way; those that nobody waits for any more are stopped.
+
+    None for an imported run: its judge is only a name that somebody wrote.
+    """
+    if view.imported:
+        return None
+    known, key = _asked(), (view.run_id, alpha)
+    for other, (ask_id, ask) in list(known.items()):
+        if other != key and not ask.answered:
+            manager().give_up(ask_id)
+            del known[other]
+    if key not in known:
+        known[key] = manager().begin(LIVE, {"study_id": view.run_id, "alpha": alpha, "contexts": CONTEXTS})
+    ask = known[key][1]
+    if ask.event.wait(_PATIENCE_S):
+        st.rerun(scope="fragment") if not ask.error else known.pop(key)
+    return ask
+
+
+def _waiting(ask: Ask) -> None:
+    """What the worker is doing; when the answer is there the hero is drawn with it."""
+    if ask.answered:
+        st.rerun()
+    ui.note(f"{ask.step} … {2 * CONTEXTS} texts are written and judged; until then the nearest known alpha stands.")
+
+
+def _curve(view: CapView, rows: pd.DataFrame, live: pd.DataFrame, alpha: float) -> None:
     standards = (float(view.cap["standard_high"]), float(view.cap["standard_low"]))
-    spread = "; ".join(_spread(rows, side, chosen[side]) for side in SIDES)
-    ui.note(f"Mean ± standard deviation: {spread}. {_nearest(view, rows, standards)}")
-    ui.show_entry(view.source, "sweep", key="cap_sweep", alpha_high=chosen["high"], alpha_low=chosen["low"])
-    _texts(view, chosen)
+    _, _, pick = ui.figure_parts(view.source, "alpha", alpha=alpha)
+    prepared = prepare_alpha(rows, _all_live(view))
+    note = findings.origin(view.manifest, recorded=view.recorded)
+    ui.show_figure(
+        lambda mode: plot_alpha(prepared, alpha=alpha, standards=standards, mode=mode, note=note),
+        prepared, key="cap_hero", pick=None if len(live) else pick,
+    )  # fmt: skip
 
 
-def _nearest(view: CapView, rows: pd.DataFrame, standards: tuple[float, float]) -> str:
-    """The alphas of the grid that come nearest to the standards, and those that wrote the anchors."""
-    said = []
-    for side, standard in zip(SIDES, standards, strict=True):
-        best = nearest_in(rows, side, standard)
-        wrote = view.cap.get(f"alpha_{side}")
-        other = "" if wrote is None or wrote == best else f" (the anchors were written with {three_digits(wrote)})"
-        other += _few_read(rows[rows["side"] == side], wrote)
-        said.append(f"{side} {three_digits(best)}{other}")
-    return f"Nearest to the standards in this grid: {'; '.join(said)}."
+def _score(rows: pd.DataFrame, live: pd.DataFrame, side: str, near: float, new: list[str]) -> str:
+    """Mean score at this alpha; where it is not known yet, that of the nearest alpha of the run."""
+    if side in new and len(live):
+        own = live.loc[live["side"] == side, "score"].astype(float)
+        return f"{three_digits(float(own.mean()))} (just now, n = {int(own.notna().sum())})"
+    row = rows[(rows["side"] == side) & (rows["alpha"] == near)].iloc[0]
+    said = interval_text(float(row["mean"]), float(row["lower"]), float(row["upper"]))
+    return f"{said} at {three_digits(near)}, the nearest known" if side in new else said
 
 
-def _few_read(rows: pd.DataFrame, wrote: float | None) -> str:
-    """That the alpha of the anchors was chosen from the contexts that still had a text, where some had none."""
-    row = rows[rows["alpha"] == wrote]
-    if not len(row) or not int(row["n_unread"].iloc[0]):
-        return ""
-    n, of = int(row["n"].iloc[0]), int(row["n"].iloc[0] + row["n_unread"].iloc[0])
-    return f" (with {three_digits(float(wrote or 0))}, {n} of {of} contexts had a text that could be scored)"
+def _keep(view: CapView, alpha: float, new: list[str], *, busy: bool) -> None:
+    """A new alpha for every context, stored with the run."""
+    if st.button("Add to the curve, all contexts", icon=":material/add:", key="cap_extend", disabled=busy):
+        config = view.manifest["config"]
+        params: dict[str, object] = {"study_id": view.run_id, "judge": config["judge"], "data": config["data"]}
+        params |= {side: [alpha] for side in new}
+        start_job(EXTEND, params, "The sweep could not be extended.", lambda job: state.put(EXTEND, job))
 
 
-def _spread(rows: pd.DataFrame, side: str, value: float) -> str:
-    row = rows[(rows["side"] == side) & (rows["alpha"] == value)]
-    if not len(row) or math.isnan(float(row["mean"].iloc[0])):
-        return f"{side} unread"
-    return f"{side} {three_digits(float(row['mean'].iloc[0]))} ± {three_digits(float(row['sd'].iloc[0]))}"
-
-
-def _texts(view: CapView, chosen: dict[str, float]) -> None:
+def _texts(view: CapView, dataset: Dataset, live: pd.DataFrame, at: dict[str, float], new: list[str]) -> None:
+    """The two texts of one context at this alpha."""
     items = list(dict.fromkeys(view.sweep["item_id"]))
-    item = st.selectbox("Training context", items, key="cap_sweep_item", persist_state="session")
-    for side, column in zip(SIDES, st.columns(2, gap="large"), strict=True):
-        texts = view.sweep[
-            (view.sweep["side"] == side) & (view.sweep["alpha"] == chosen[side]) & (view.sweep["item_id"] == item)
-        ]
-        with column:
-            if len(texts):
-                row = texts.iloc[0]
-                ui.note(f"Steered {side}: score {three_digits(float(row['score']))}")
-                show_verbatim(str(row["text"]) if isinstance(row["text"], str) else "", label=f"Steered {side}")
-
-
-def _extend(view: CapView, job: Job | None) -> None:
-    """More alphas for a run of this machine."""
-    if view.recorded:
-        ui.note("This run is a recording; run the study on this machine to add alphas to its sweep.")
-        return
-    busy = bool(job and job.active)
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-        size = st.number_input(
-            "Relative edit to reach, in %", 1.0, 95.0, 75.0, 5.0, key="cap_extend_size",
-            help="The alpha that changes the activations by this share is worked out and tried on both sides.",
-        )  # fmt: skip
-        if st.button("Extend the sweep", icon=":material/add:", key="cap_extend", disabled=busy):
-            _submit(view, float(size) / 100)
-
-
-def _submit(view: CapView, reach: float) -> None:
-    config = view.manifest["config"]
-    params = {"study_id": view.run_id, "judge": config["judge"], "data": config["data"], "reach": reach}
-    start_job(EXTEND, params, "The sweep could not be extended.", lambda job: state.put(EXTEND, job))
+    contexts = dataset.items.set_index("item_id")["context"].fillna("").to_dict()
+    item = ui.pick(
+        "Context", items, key="cap_sweep_item", default=items[0],
+        title=lambda i: f"{label(str(contexts.get(i, '')), 60) or i}",
+    )  # fmt: skip
+    for side in SIDES:
+        fresh = side in new and len(live) > 0
+        table = live if fresh else view.sweep[view.sweep["alpha"] == at[side]]
+        row = table[(table["side"] == side) & (table["item_id"] == item)]
+        if not len(row):
+            ui.note(f"Steered {side}: not tried for this context.")
+            continue
+        score = row["score"].iloc[0]
+        said = "unread" if pd.isna(score) else three_digits(float(score))
+        old = f" (alpha {three_digits(at[side])})" if side in new and not fresh else ""
+        ui.note(f"Steered {side}, score {said}{old}")
+        text = row["text"].iloc[0]
+        show_verbatim(text if isinstance(text, str) else "", label=f"Steered {side}")
 
 
 # The anchors of one context side by side: the texts that the judge sees as low and as high.
@@ -220,8 +287,8 @@ def beside(view: CapView, judge: str, dataset_id: str) -> None:
     others = _others(view, judge, dataset_id)
     if not others:
         ui.note(
-            f"Every run of this judge on these data is by the tutor {tutor_of(view)}. Choose another tutor in “Run the "
-            "study on this data”, and both stand here side by side (the paper's CAP_L and CAP_M)."
+            f"Every run of this judge on these data is by the tutor {tutor_of(view)}. Choose another under “Run”, "
+            "and both stand here side by side (the paper's CAP_L and CAP_M)."
         )
         return
     chosen = ui.pick(
@@ -343,14 +410,12 @@ LAYER, PERCENTILES = "cap_layer", "cap_percentiles"
 _LEAST = 8
 
 
-def standards(view: CapView) -> None:
-    """The three figures of the first half of the method."""
-    _scores(view)
-    left, right = st.columns(2, gap="large")
-    with left:
-        _layers(view)
-    with right:
-        _map(view)
+def layers(view: CapView) -> None:
+    """Separability by layer, and the scores that the two standards come from."""
+    _layers(view)
+    with st.expander("The scores behind both standards", on_change="rerun", key="cap_scores_open") as opened:
+        if opened.open:
+            _scores(view)
 
 
 @st.fragment
@@ -366,7 +431,7 @@ def _scores(view: CapView) -> None:
         key=PERCENTILES,
         persist_state="session",
         help="The judge's scores of the first pool set the thresholds; texts of a second pool are retained at or "
-        "beyond them (paper 001, section 4.2). The run used the percentiles the slider starts with.",
+        "beyond them (CAP, section 4.2). The run used the percentiles the slider starts with.",
     )
     state.publish("percentiles", f"{low}-{high}", f"{chosen[0]}-{chosen[1]}")
     standard = standard_of(view.source, high, low)
@@ -392,14 +457,14 @@ def _from_url(default: tuple[int, int]) -> tuple[int, int]:
 @st.fragment
 def _layers(view: CapView) -> None:
     space = st.segmented_control(
-        "Separability (eq. 3)",
+        "Separability",
         list(SPACES),
         default="pca",
         format_func=SPACES.get,
         key="cap_space",
         required=True,
-        help="Distance of the two means over the mean distances within the sides. The paper takes it after PCA; raw "
-        "values depend on the number of texts, so look at the shuffled sides beside them.",
+        help="Equation 3 of the CAP paper: distance of the two means over the mean distances within the sides. The "
+        "paper takes it after PCA; raw values depend on the number of texts: look at the shuffled sides beside them.",
     )
     ui.show_entry(view.source, "layers", key="cap_layers", space=str(space))
 
@@ -446,34 +511,43 @@ def _standard_texts(view: CapView, prepared: pd.DataFrame) -> None:
                 show_verbatim(str(table["text"].iloc[which]), label=f"Retained text {table['text_id'].iloc[which]}")
 
 
-TABS = ("Standards", "Alpha", "Anchors", "Attacks", "Cost and agreement", "Two tutors")
+TABS = ("Layers", "Map", "Attacks", "Cost")
 TAB = "part"
 
 
-def cap_page(judge: str, dataset: Dataset) -> None:
+def cap_page(judge: str, dataset: Dataset, frame: ui.Frame) -> None:
     """The newest run of this judge on this data, the controls for a new one, and what is going on."""
     job = watched(judge, dataset.dataset_id)
     more = _extension(judge, dataset.dataset_id)
     view = shown(CapView, judge, dataset.dataset_id, job)
-    if view:
-        st.badge(findings.provenance(view.manifest, recorded=view.recorded), icon=":material/history:", color="gray")
-        ui.finding(headline(view))
-    elif job is None:
-        ui.nothing_yet(_empty(dataset.dataset_id))
-    setup(judge, dataset, job)
-    going = next((one for one in (job, more) if one and (one.active or one.state != "done")), None)
-    if going:
-        progress(going)
-    if view:
+    with frame.actions:
+        ui.compare_judge(key="cap")
+        actions(judge, dataset, view, job)
+    with frame.top:
+        if view:
+            frame.headline(headline(view))
+        elif job is None:
+            frame.headline(
+                "Steer a small model towards good and poor texts, and see whether such anchors hold a score."
+            )
+        going = next((one for one in (job, more) if one and (one.active or one.state != "done")), None)
+        if going:
+            step_of(going)
+            progress(going)
+    if view is None or st.session_state.get(OPEN):
+        with frame.top:
+            setup(judge, dataset, job)
+    if view is None:
+        return
+    with frame.hero:
+        if len(view.sweep):
+            hero(view, dataset, bool(more and more.active))
+        else:
+            ui.note("The curve follows when the standards are found.")
+    with frame.body:
+        _parts(view, judge, dataset)
         _diagnosis(view)
-        _parts(view, judge, dataset, more)
-
-
-def _empty(dataset_id: str) -> str:
-    recorded = (
-        "" if dataset_id == DEMO_DIALOGUE else " A recorded run comes with the demo dialogues and the careful judge."
-    )
-    return f"The study has not been run with this judge on this data yet: open “Run the study on this data”.{recorded}"
+    frame.measured(measured(view), key="cap")
 
 
 def _extension(judge: str, dataset_id: str) -> Job | None:
@@ -483,46 +557,40 @@ def _extension(judge: str, dataset_id: str) -> Job | None:
 
 def _diagnosis(view: CapView) -> None:
     """The links of the chain from the tutor's activations to the judge's score, weakest ones plain to see."""
-    answers = diagnosis(view)
-    if not answers:
-        return
-    with st.container(border=True, key="cap_diagnosis", gap="small"):
-        st.subheader("Why it holds, or does not", anchor=False)
-        columns = st.columns(2, gap="medium")
-        for k, one in enumerate(answers):
+    with st.expander("Why it holds, or does not", on_change="rerun", key="cap_diagnosis") as opened:
+        if not opened.open:
+            return
+        answers = diagnosis(view)
+        for one in answers:
             colour = {True: "green", False: "orange", None: "gray"}[one.good]
-            with (
-                columns[2 * k // len(answers)],  # column by column, so that a phone keeps the chain's order
-                st.container(gap=None),
-            ):
-                with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):
-                    st.markdown(ui.plain(one.question), width="content")
-                    st.badge(ui.plain(one.answer), color=colour)
-                ui.note(one.brief)
-        with st.expander("How each answer was reached"):
-            ui.bullets([one.numbers for one in answers])
+            with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):
+                st.markdown(ui.plain(one.question), width="content")
+                st.badge(ui.plain(one.answer), color=colour)
+            ui.note(one.numbers)
+        if not answers:
+            ui.note("The answers follow when the standards are found.")
 
 
-def _parts(view: CapView, judge: str, dataset: Dataset, more: Job | None) -> None:
-    first, second, third, fourth, fifth, sixth = st.tabs(list(TABS), key=TAB, bind="query-params", on_change="rerun")
+def _parts(view: CapView, judge: str, dataset: Dataset) -> None:
+    first, second, third, fourth = st.tabs(list(TABS), key=TAB, bind="query-params", on_change="rerun")
     if first.open:
         with first:
-            standards(view)
+            layers(view)
     if second.open:
         with second:
-            if len(view.sweep):
-                alpha(view, more)
-            else:
-                ui.note("The sweep follows when the standards are found.")
+            _map(view)
     if third.open:
         with third:
-            anchors(view, dataset)
+            attacks(view)
+            with st.expander("The anchors, context by context", on_change="rerun", key="cap_anchors_open") as opened:
+                if opened.open:
+                    anchors(view, dataset)
     if fourth.open:
         with fourth:
-            attacks(view)
-    if fifth.open:
-        with fifth:
             cost(view)
-    if sixth.open:
-        with sixth:
-            beside(view, judge, dataset.dataset_id)
+            with st.expander("Fluency of the steered texts", on_change="rerun", key="cap_fluency") as opened:
+                if opened.open and len(view.sweep):
+                    ui.show_entry(view.source, "sweep", key="cap_sweep")
+            with st.expander("Two tutors", on_change="rerun", key="cap_two") as opened:
+                if opened.open:
+                    beside(view, judge, dataset.dataset_id)

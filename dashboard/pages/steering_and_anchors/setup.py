@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import streamlit as st
 
-from dashboard import state, ui
+from dashboard import findings, state, ui
+from dashboard.datasets import demo_mend, label_mend, map_mend
+from dashboard.minutes import measure
 from dashboard.pages.attack_lab.whole_set import DEFAULT_ATTACKS
 from dashboard.pages.steering_and_anchors.findings import CapView
-from dashboard.progress import api_cost, start_job, watched_job
+from dashboard.progress import BUSY, api_cost, start_job, watched_job
+from dashboard.run_view import RunView, load_or_none
 from engine import catalog
-from engine.core.schema import NONE
+from engine.core.schema import NONE, Protocol
 from engine.data.dataset import Dataset
+from engine.data.store import DEMO_DIALOGUE
 from engine.jobs.manager import Job
 from engine.plots.text import plural
 from engine.studies.cap.figures import ROWS, row_figure
-from engine.studies.cap.study import CAP
+from engine.studies.cap.study import CAP, LEAST_CONTEXTS, CapConfig, least_candidates, steps_of
 
-JOB = "cap_job"
+JOB, OPEN = "cap_job", "cap_open"
 ATTACKS = (*DEFAULT_ATTACKS, "adaptive", "suffix")
 TUTOR = "bundled:base"
 DEFENSES, ANCHORED, LENGTHS = 8, 4, 4
@@ -34,11 +40,97 @@ def watched(judge: str, dataset_id: str) -> Job | None:
     return job
 
 
+def actions(judge: str, dataset: Dataset, view: CapView | None, job: Job | None) -> None:
+    """Beside the title: the full run behind a quick one, with its minutes, and the panel of all settings."""
+    busy = bool(job and job.active)
+    quick = view is not None and not view.recorded and view.config.get("quick") and view.manifest["state"] == "done"
+    if view and quick and st.button(
+        f"Refine: full run{_minutes_from(view, dataset)}", type="primary", icon=":material/play_arrow:",
+        key="cap_full", disabled=busy,
+    ):  # fmt: skip
+        _start({"judge": judge, "data": dataset.dataset_id, "limit": _most(dataset)})
+    if view:
+        st.toggle("Run anew", key=OPEN, help="Choose settings and run the study on the data of the left.")
+
+
+def _minutes_from(view: CapView, dataset: Dataset) -> str:
+    """What the full run takes by the pace of the quick one, as an end of a label; empty where it is not known."""
+    begun, ended = view.manifest.get("created"), view.manifest.get("finished")
+    if not begun or not ended:
+        return ""
+    took = (datetime.fromisoformat(str(ended)) - datetime.fromisoformat(str(begun))).total_seconds()
+    about, items = view.manifest.get("data", {}), dataset.responses["item_id"].nunique()
+    quick = CapConfig.model_validate(view.config)
+    trained, judged = int(about.get("n_training_items", 1)), int(about.get("n_items", 1))
+    full = CapConfig(judge=quick.judge, data=quick.data)
+    whole = steps_of(full, items // 2, items, _most(dataset))
+    share = whole / steps_of(quick, trained, trained + judged, int(about.get("n_responses", 1)))
+    return f" (about {findings.duration(took * share)})"
+
+
+def step_of(job: Job) -> None:
+    """The step that a going run is at, as its manifest says."""
+    if not job.active:
+        return
+    run = load_or_none(RunView, str(job.params.get("run_id", "")))
+    if run and run.manifest.get("step"):
+        ui.note(f"{run.manifest['step']}.")
+
+
 def setup(judge: str, dataset: Dataset, job: Job | None) -> None:
-    """Choices and the Run button, folded away until they are wanted."""
-    with st.expander(
-        "Run the study on this data", on_change="rerun", key="cap_setup", icon=":material/tune:"
-    ) as opened:
+    """What the study needs of the data, the quick run, and all settings behind a fold."""
+    busy = bool(job and job.active)
+    with st.container(border=True, key="cap_setup"):
+        ready = ui.needs(_needs(judge, dataset), key="cap")
+        base: dict[str, object] = {"judge": judge, "data": dataset.dataset_id}
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            pressed = st.button(
+                "Quick run", type="primary", icon=":material/bolt:", key="cap_quick", disabled=busy or not ready,
+                help="Up to 4 training contexts, 12 responses, two attacks, no defense and CAP: two minutes on two "
+                "cores. Every part of the page is there; intervals are wide.",
+            )  # fmt: skip
+            if ready:
+                measure(CAP, {"quick form": {**base, "quick": True}, "full run": {**base, "limit": _most(dataset)}})
+        if pressed:
+            _start({**base, "quick": True})
+        if ready:
+            _all_settings(judge, dataset, base, busy=busy)
+
+
+def _needs(judge: str, dataset: Dataset) -> list[ui.Need]:
+    """What the study needs of judge and data; ratings and second responses are welcome."""
+    items = dataset.responses["item_id"].nunique()
+    rated = int(dataset.responses["human_score"].notna().sum())
+    named = judge.startswith(("planted:", "hf:", "path:", "api:")) and "verifier" not in judge
+    scores = named or judge in catalog.judges_for(Protocol.POINTWISE) or bool(catalog.split_spec(judge).name)
+    pairs = bool((dataset.responses["item_id"].value_counts() > 1).any())
+    naive = ui.Mend("Use the naive judge", lambda: _use_judge(state.DEFAULT_JUDGE))
+    return [
+        ui.Need("A judge that gives scores", scores, mends=(naive,)),
+        ui.Need(
+            f"At least {LEAST_CONTEXTS} contexts", items >= LEAST_CONTEXTS, f"{items} there",
+            mends=(map_mend("Context"), demo_mend(DEMO_DIALOGUE)),
+        ),
+        ui.Need(
+            "Scores by people", rated > 0, f"{rated} of {len(dataset.responses)}",
+            without="no anchors rated by people, no agreement with people",
+            mends=(label_mend(dataset), map_mend("Human score")),
+        ),
+        ui.Need(
+            "Two responses to a context", pairs,
+            without="comparing is not set beside scoring", mends=(map_mend("Item id"),),
+        ),
+    ]  # fmt: skip
+
+
+def _use_judge(judge: str) -> None:
+    state.after_rerun({state.JUDGE: judge})
+    st.rerun()
+
+
+def _all_settings(judge: str, dataset: Dataset, base: dict[str, object], *, busy: bool) -> None:
+    """Every choice of a full run, folded away until it is wanted."""
+    with st.expander("Full run, all settings", on_change="rerun", key="cap_settings") as opened:
         if not opened.open:
             return
         left, right = st.columns(2, gap="medium")
@@ -57,29 +149,29 @@ def setup(judge: str, dataset: Dataset, job: Job | None) -> None:
                 "Words of a suffix learned on this judge", 0, 5, 0, key="cap_learned",
                 help="AdvSuffix: searched on the training contexts by gradient; 0 learns none. Three words take "
                 "minutes on a CPU. Only a judge with a model of its own can be searched.",
-            )  # fmt: skip
+            ) if white_box(judge) else 0  # fmt: skip
         with right:
             tutor = _tutor()
-            candidates = st.slider("Candidates per training context and pool", 4, 48, 12, key="cap_candidates")
+            least = least_candidates(dataset.responses["item_id"].nunique() // 2)
+            candidates = st.slider(
+                "Candidates per training context and pool", least, max(48, 2 * least), max(12, least),
+                key=f"cap_candidates_{least}",
+                help=f"With these data at least {least}: fewer could not hold both standards.",
+            )  # fmt: skip
             limit = _limit(dataset)
             form = st.segmented_control(
-                "Similarity in eqs. 4 and 5", list(FORMS), default="paper", format_func=FORMS.get, key="cap_form",
+                "Similarity in the edit", list(FORMS), default="paper", format_func=FORMS.get, key="cap_form",
                 required=True,
-                help="The paper takes the cosine of the activation itself; centred takes away the mean of both "
-                "standards first, so that a large common part does not cancel the edit.",
+                help="Equations 4 and 5. The paper takes the cosine of the activation itself; centred takes away the "
+                "mean of both standards first, so that a large common part does not cancel the edit.",
             )  # fmt: skip
-        busy = bool(job and job.active)
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            pressed = st.button(
-                "Run", type="primary", icon=":material/play_arrow:", key="cap_run", disabled=busy or not attacks
-            )
+            pressed = st.button("Run", icon=":material/play_arrow:", key="cap_run", disabled=busy or not attacks)
             calls = _calls(dataset, int(limit), list(attacks or ()), int(candidates), deflate=bool(deflate))
-            ui.note(_about_the_run(dataset, calls, busy=busy, attacks=len(attacks or ())))
+            ui.note(_about_the_run(calls, busy=busy, attacks=len(attacks or ())))
         ui.note("" if busy or not attacks else api_cost(judge, dataset, calls, texts=3))
     if pressed:
-        params = {
-            "judge": judge,
-            "data": dataset.dataset_id,
+        chosen = {
             "attacks": list(attacks or ()),
             "candidates": int(candidates),
             "form": str(form),
@@ -88,7 +180,12 @@ def setup(judge: str, dataset: Dataset, job: Job | None) -> None:
             "deflate": bool(deflate),
             "learned_words": int(words),
         }
-        _start(params)
+        _start(base | chosen)
+
+
+def white_box(judge: str) -> bool:
+    """A judge whose gradient can be taken: a model that runs here."""
+    return catalog.split_spec(judge).model.startswith(("bundled:", "hf:", "path:"))
 
 
 def _tutor() -> str:
@@ -107,9 +204,15 @@ def _tutor() -> str:
     )  # fmt: skip
 
 
+def _most(dataset: Dataset) -> int:
+    """Responses of the contexts that train nothing, about."""
+    n = len(dataset.items)
+    return max(1, -(-len(dataset.responses) * (n - n // 2) // max(1, n)))
+
+
 def _limit(dataset: Dataset) -> int:
     """Number of responses judged, of the contexts that train nothing; about half of the data have such."""
-    most = -(-len(dataset.responses) * (len(dataset.items) - len(dataset.items) // 2) // max(1, len(dataset.items)))
+    most = _most(dataset)
     if most < 2:
         return 1
     return int(st.slider("Responses judged, at most", 1, most, most, key=f"cap_limit_{dataset.dataset_id}"))
@@ -124,16 +227,12 @@ def _calls(dataset: Dataset, limit: int, attacks: list[str], candidates: int, *,
     return judged + 2 * candidates * training + 16 * training + 6 * len(dataset.items)
 
 
-def _about_the_run(dataset: Dataset, calls: int, *, busy: bool, attacks: int) -> str:
+def _about_the_run(calls: int, *, busy: bool, attacks: int) -> str:
     if busy:
-        return "A run is going; stop it or let it finish before you start another."
+        return BUSY
     if not attacks:
         return "Choose at least one attack."
-    items = plural(len(dataset.items), "context")
-    return (
-        f"About {plural(calls, 'judge call')}. Half of the {items} train the standards, the others are judged. Texts "
-        "and verdicts are kept, so a stopped run goes on where it was. Minutes on a CPU."
-    )
+    return f"About {plural(calls, 'judge call')}. Half of the contexts train, the others are judged. All is kept."
 
 
 def _start(params: dict[str, object]) -> None:
@@ -160,11 +259,7 @@ def cost(view: CapView) -> None:
         rows_figure(view, "tokens")
         rows_figure(view, "effect")
     rows_figure(view, "seconds")
-    ui.note(
-        "Seconds are wall time of what was asked anew in this run, batches shared, other work on the machine included; "
-        "an arm whose answers came from the cache has none. Exchanged: mean absolute change; shown: mean change "
-        "against no anchors."
-    )
+    ui.note("Seconds: wall time of what was asked anew. Tokens: prompt and anchors together.")
 
 
 def rows_figure(view: CapView, name: str) -> None:

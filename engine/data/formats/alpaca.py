@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
+from engine.core.errors import shown
 from engine.core.schema import Task
 from engine.data.formats.base import Builder, Format, HubSet, Record, Row, RowError, Source, pair_verdict
 from engine.data.mapping import parse_number
@@ -62,7 +63,9 @@ def _verdict(record: Record, judge: str, item: str, a: str, b: str) -> Row:
     text = record.get("preference")
     number = parse_number(text) if text else None
     if text and (number is None or not (number == 0 or 1 <= number <= 2)):
-        raise RowError(f"preference {text[:40]!r} is in no rule.", "Known: 1 to 2; 1.5 or 0 is a tie.", "preference")
+        raise RowError(
+            f"preference {shown(text, 40)} is in no rule.", "Known: 1 to 2; 1.5 or 0 is a tie.", "preference"
+        )
     raw = record.get("raw_completion")
     if number is None:
         return pair_verdict(judge, item, a, b, None, None, "the annotator gave no preference", raw)

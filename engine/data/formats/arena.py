@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from engine.core.errors import shown
 from engine.core.schema import Order, Outcome, Task
 from engine.data.formats.base import Builder, Format, HubSet, Record, Row, RowError, Source, pair_verdict
 from engine.data.formats.turns import conversation, join_turns, turn_item
@@ -40,7 +41,7 @@ def _judge(record: Record) -> str:
 def _turn(record: Record) -> int:
     text = record.get("turn") or "1"
     if text not in ("1", "2", "3", "4", "5", "6", "7", "8", "9"):
-        raise RowError(f"turn {text[:20]!r} is no number from 1 to 9.", "Correct it.", "turn")
+        raise RowError(f"turn {shown(text, 20)} is no number from 1 to 9.", "Correct it.", "turn")
     return int(text)
 
 

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections import Counter
 
+from engine.core.errors import shown
 from engine.core.schema import Order, Outcome, Task
 from engine.data.formats.base import (
     Builder,
@@ -36,7 +37,7 @@ def read_judgebench(source: Source, builder: Builder) -> None:
         with builder.row(record):
             item, label = record.needed("pair_id"), record.needed("label")
             if label not in _JUDGEBENCH:
-                raise RowError(f"label {label[:40]!r} is in no rule.", "Known: A>B, B>A.", "label")
+                raise RowError(f"label {shown(label, 40)} is in no rule.", "Known: A>B, B>A.", "label")
             builder.labels.setdefault(label, _JUDGEBENCH[label])
             model = record.get("response_model")
             row, responses = pair_rows(
@@ -61,7 +62,7 @@ def _decisions(record: Record, item: str) -> list[Row]:
     for order, judgment in zip(Order, judgments, strict=False):
         decision = judgment.get("decision") if isinstance(judgment, dict) else None
         if decision is not None and decision not in _DECISIONS:
-            raise RowError(f"decision {str(decision)[:40]!r} is in no rule.", "Known: A>B, B>A, A=B.", "judgments")
+            raise RowError(f"decision {shown(decision, 40)} is in no rule.", "Known: A>B, B>A, A=B.", "judgments")
         outcome = _DECISIONS[decision] if decision is not None else None
         if order is Order.BA:  # A is then the slot that response_B stands in
             outcome = {A: B, B: A}.get(outcome or "", outcome)
@@ -131,7 +132,7 @@ def _vote(record: Record, column: str, builder: Builder) -> str | None:
     if not label.strip():
         return None
     if label not in _PANDALM:
-        raise RowError(f"{column} {label[:40]!r} is in no rule.", "Known: 0 (tie), 1, 2.", column)
+        raise RowError(f"{column} {shown(label, 40)} is in no rule.", "Known: 0 (tie), 1, 2.", column)
     builder.labels.setdefault(label, _PANDALM[label])
     return _PANDALM[label]
 
@@ -140,7 +141,7 @@ def _result(record: Record, column: str, item: str) -> Row:
     label = record.get(column).strip()
     rule: dict[str, str | None] = {**_PANDALM, "tie": TIE, "garbage": None, "": None}
     if label.casefold() not in rule:
-        raise RowError(f"{column} {label[:40]!r} is in no rule.", "Known: 1, 2, Tie, garbage.", column)
+        raise RowError(f"{column} {shown(label, 40)} is in no rule.", "Known: 1, 2, Tie, garbage.", column)
     outcome = rule[label.casefold()]
     reason = "the reply was garbage" if label else ""
     return pair_verdict(_PANDALM_JUDGES[column], item, f"{item}:a", f"{item}:b", Order.AB, outcome, reason, label)
@@ -312,7 +313,9 @@ def read_verifybench(source: Source, builder: Builder) -> None:
             label = record.get("gold_correct")
             right = says_correct(label)
             if label and right is None:
-                raise RowError(f"gold_correct {label[:40]!r} is in no rule.", f"Read are {SPELLINGS}.", "gold_correct")
+                raise RowError(
+                    f"gold_correct {shown(label, 40)} is in no rule.", f"Read are {SPELLINGS}.", "gold_correct"
+                )
             quality = None if right is None else RIGHT if right else WRONG
             if label:
                 builder.labels.setdefault(label, quality or "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.core.errors import InputError
+from engine.core.errors import InputError, shown
 from engine.core.json import dumps
 from engine.core.schema import Order, Task
 from engine.data.formats.base import Builder, Format, Imported, Record, Row, RowError, Source, pair_verdict
@@ -73,7 +73,7 @@ def _score(value: Any, column: str) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise RowError(f"{column} {str(value)[:40]!r} is no number.", "Write a number, above 0 for a.", column)
+        raise RowError(f"{column} {shown(value, 40)} is no number.", "Write a number, above 0 for a.", column)
     return float(value)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import takewhile
 from typing import Any
 
-from engine.core.errors import InputError
+from engine.core.errors import InputError, shown
 from engine.core.schema import Order, Task
 from engine.data.formats.base import (
     Builder,
@@ -114,7 +114,7 @@ def _judge(record: Record) -> str:
 def _turn(record: Record) -> int:
     text = record.get("turn") or "1"
     if text not in ("1", "2"):
-        raise RowError(f"turn {text[:20]!r} is neither 1 nor 2.", "Correct it.", "turn")
+        raise RowError(f"turn {shown(text, 20)} is neither 1 nor 2.", "Correct it.", "turn")
     return int(text)
 
 
@@ -128,7 +128,7 @@ def read_single(source: Source, builder: Builder) -> None:
             response = texts.response(question, turn, model)
             number = parse_number(record.get("score"))
             if number is None and record.get("score"):
-                raise RowError(f"score {record.get('score')[:40]!r} is no number.", "Correct it.", "score")
+                raise RowError(f"score {shown(record.get('score'), 40)} is no number.", "Correct it.", "score")
             off = number is not None and number != -1 and not _SCALE[0] <= number <= _SCALE[1]
             score = None if off or number == -1 else number
             unread = f"{number:g} is not on FastChat's scale (1 to 10)" if off else "the judge's reply has no score"
@@ -152,7 +152,7 @@ def read_pair(source: Source, builder: Builder) -> None:
                 outcome = {"model_1": "a", "model_2": "b", "tie": "tie", "error": None}.get(winner, "?")
                 if outcome == "?":
                     raise RowError(
-                        f"g{game}_winner {winner[:40]!r} is in no rule.", "Known: model_1, model_2, tie, error.",
+                        f"g{game}_winner {shown(winner, 40)} is in no rule.", "Known: model_1, model_2, tie, error.",
                         f"g{game}_winner",
                     )  # fmt: skip
                 builder.labels.setdefault(winner, outcome or "unread")

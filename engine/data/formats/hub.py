@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import unquote
 
-from engine.core.errors import InputError
+from engine.core.errors import InputError, shown
 from engine.data.formats.base import HubSet
 from engine.data.formats.registry import FORMATS
 
@@ -78,12 +78,14 @@ def read_hub_name(name: str) -> HubName:
     path, _, query = name.removeprefix(HUB).partition("?")
     path, _, revision = path.partition("@")
     if not _ID.fullmatch(path) or ".." in path:
-        raise InputError(f"{path[:80]!r} is no data set id. Write {HUB}OWNER/NAME, such as hub:allenai/reward-bench.")
+        raise InputError(
+            f"{shown(path, 80)} is no data set id. Write {HUB}OWNER/NAME, such as hub:allenai/reward-bench."
+        )
     parts = {"revision": revision} if revision else {}
     for piece in filter(None, query.split("&")):
         key, equals, value = piece.partition("=")
         if key not in _KEYS or not equals:
-            raise InputError(f"{piece!r} in {name[:120]!r}: write key=value with one of {', '.join(_KEYS)}.")
+            raise InputError(f"{piece!r} in {shown(name, 120)}: write key=value with one of {', '.join(_KEYS)}.")
         parts[key] = unquote(value)
     return HubName(path, **parts)
 

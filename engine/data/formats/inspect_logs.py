@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePath
 from typing import Any
 
-from engine.core.errors import InputError
+from engine.core.errors import InputError, shown
 from engine.core.schema import Protocol, Task
 from engine.data.formats.base import Builder, Format, Imported, Record, Row, RowError, Source, score_verdict
 from engine.data.formats.turns import join_turns
@@ -146,7 +146,7 @@ def _value(value: Any) -> tuple[float | None, str]:
         return LETTERS[value], ""
     if value is None or isinstance(value, float):
         return None, "Inspect left it unscored"
-    return None, f"value {str(value)[:40]!r} is in no rule"
+    return None, f"value {shown(value, 40)} is in no rule"
 
 
 def write_log(found: Imported) -> bytes:

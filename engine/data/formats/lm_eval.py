@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import PurePath
 from typing import Any
 
+from engine.core.errors import shown
 from engine.core.schema import Protocol, Task
 from engine.data.formats.base import Builder, Format, Imported, Record, Row, RowError, Source, score_verdict
 from engine.data.formats.writing import Lookup, json_lines, need, number_or_text, one_system, rows_of, texts_of
@@ -90,7 +91,7 @@ def _verdicts(record: Record, item: str, response: str) -> list[Row]:
     for name in map(str, names):
         text = record.get(name)
         number = {"true": 1.0, "false": 0.0}.get(text, parse_number(text))
-        unread = "" if number is not None else f"{name} {text[:40]!r} is no number" if text else "no score recorded"
+        unread = "" if number is not None else f"{name} {shown(text, 40)} is no number" if text else "no score recorded"
         out.append(score_verdict(f"lm-eval/{name}/{chosen}", item, response, number, unread))
     if out:
         out[0]["origin"] = {name: record.get(name) for name in _KEPT}

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from engine.core.errors import InputError
+from engine.core.errors import InputError, shown
 from engine.core.json import dumps
 from engine.core.schema import Protocol, Task
 from engine.data.formats.base import Builder, Format, Imported, Record, Row, RowError, Source, score_verdict
@@ -157,7 +157,7 @@ def _score(value: Any) -> float | None:
         return None if value is None else float(value)
     if isinstance(value, (int, float)):
         return float(value)
-    raise RowError(f"score {str(value)[:40]!r} is no number.", "Export the results again.", "score")
+    raise RowError(f"score {shown(value, 40)} is no number.", "Export the results again.", "score")
 
 
 def write_promptfoo(found: Imported) -> bytes:

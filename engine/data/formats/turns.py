@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from engine.core.errors import shown
 from engine.data.formats.base import Record, RowError
 
 _LIKE_A_TURN = re.compile(r":\d+$")
@@ -38,7 +39,7 @@ def conversation(record: Record, column: str, turns: int | None = None) -> tuple
     for message in messages:
         role = message.get("role") if isinstance(message, dict) else None
         if role not in ("user", "human", "assistant", "gpt", "system"):
-            raise RowError(f"{column} holds a message of the role {str(role)[:40]!r}.", _FIX, column)
+            raise RowError(f"{column} holds a message of the role {shown(role, 40)}.", _FIX, column)
         text = content_text(message.get("content"), column)
         if role == "system":
             continue
@@ -73,9 +74,9 @@ def _part(part: Any, column: str) -> str:
     text = part.get("text") if isinstance(part, dict) else None
     others = [k for k in ("image", "image_url") if isinstance(part, dict) and part.get(k)]
     if kind != "text" or others or not isinstance(text, str):
-        shown = others[0] if others else str(kind)
+        named = others[0] if others else str(kind)
         raise RowError(
-            f"{column} holds a part of the kind {shown[:40]!r}; a text judge cannot see it.",
+            f"{column} holds a part of the kind {shown(named, 40)}; a text judge cannot see it.",
             "Remove the row, or replace the part by a text.",
             column,
         )

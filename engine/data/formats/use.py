@@ -7,7 +7,7 @@ from collections import Counter
 
 import pandas as pd
 
-from engine.core.errors import InputError, listed, shown
+from engine.core.errors import InputError
 from engine.core.schema import COMPARISONS, Order, Protocol
 from engine.data.comparisons import ONE_TYPE, Comparisons, pairs_digest
 from engine.data.dataset import MAX_NAME, Dataset, content_digest
@@ -43,16 +43,15 @@ def as_dataset(found: Imported, name: str = "") -> Dataset:
     return Dataset(content_digest(items, responses), title, found.task, items, responses, problems, source)
 
 
-def as_comparisons(found: Imported, name: str = "", judge: str = "") -> Comparisons:
+def as_comparisons(found: Imported, name: str = "") -> Comparisons:
     """The pairs, one for every two responses that were compared; several votes become the sign of their mean.
 
     Args:
-        found: the import.
+        found: the import; verdicts of its judge come along where it has one judge.
         name: what the set is called.
-        judge: whose verdicts come along; empty where the file has one judge.
 
     Raises:
-        InputError: the file holds no pairs with texts, or no such judge.
+        InputError: the file holds no pairs with texts.
     """
     if not len(found.comparisons):
         raise InputError(f"{found.name!r} ({found.format}) holds no pairs. It holds {found.counts()}.")
@@ -60,7 +59,7 @@ def as_comparisons(found: Imported, name: str = "", judge: str = "") -> Comparis
     for row in _oriented(found.comparisons).itertuples():
         key = (str(row.item_id), str(row.response_a), str(row.response_b))
         votes.setdefault(key, []).append((str(row.comparison_id), row.human if isinstance(row.human, str) else None))
-    verdicts = _verdicts_of(found, judge)
+    verdicts = _verdicts_of(found)
     texts = dict(zip(found.responses["response_id"], found.responses["text"], strict=True))
     left_out: Counter[str] = Counter()
     rows: list[dict[str, object]] = []
@@ -130,18 +129,15 @@ def _majority(votes: list[str | None]) -> str | None:
     return "tie" if mean == 0.5 else "a" if mean > 0.5 else "b"
 
 
-def _verdicts_of(found: Imported, judge: str) -> dict[tuple[str, str], dict[str, str | None]]:
+def _verdicts_of(found: Imported) -> dict[tuple[str, str], dict[str, str | None]]:
     """Verdict columns by pair, under the names of `_oriented`; empty where several judges could be meant."""
     pairwise = found.verdicts[found.verdicts["protocol"] == Protocol.PAIRWISE.value]
-    judges = list(pairwise["judge"].unique())
-    if judge and judge not in judges:
-        raise InputError(f"{found.name!r} holds no verdicts of {shown(judge)} on pairs. Judges: {listed(judges)}.")
-    if not judge and len(judges) != 1:
+    if pairwise["judge"].nunique() != 1:
         return {}
     out: dict[tuple[str, str], dict[str, str | None]] = {}
-    own = pairwise[pairwise["judge"] == (judge or judges[0])]
     turned = {"a": "b", "b": "a"}
-    for a, b, order, outcome in zip(own["response_id"], own["response_b"], own["order"], own["outcome"], strict=True):
+    columns = (pairwise[name] for name in ("response_id", "response_b", "order", "outcome"))
+    for a, b, order, outcome in zip(*columns, strict=True):
         side = outcome if isinstance(outcome, str) else None
         first = order != Order.BA.value
         out.setdefault((a, b), {})["verdict" if first else "verdict_ba"] = side

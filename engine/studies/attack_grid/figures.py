@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pandas as pd
@@ -9,9 +10,9 @@ import pandas as pd
 from engine.core.errors import InputError
 from engine.core.schema import METRICS, NONE
 from engine.plots.grid import plot_grid, prepare_grid
+from engine.plots.moves import plot_moves, prepare_set_moves
 from engine.plots.rows import EFFECTS, plot_forest, prepare_forest
 from engine.plots.shifts import plot_distribution, plot_dumbbells, prepare_distribution, prepare_dumbbells
-from engine.plots.theme import Mode
 from engine.stats.shifts import defense_gains, paired_shifts, shift_metrics
 from engine.studies.figure import (
     FigureData,
@@ -70,6 +71,7 @@ METRIC = Setting(
 )  # fmt: skip
 BEHIND = Setting("defense", "defense", "choice", lambda _: ALL, choices=lambda s: (ALL, *_arms("defense")(s)))
 ATTACK = Setting("attack", "attack", "choice", lambda s: strongest_arm(metrics(s))[0], choices=_arms("attack"))
+OF_ATTACK = Setting("attack", "attack", "choice", lambda _: ALL, choices=lambda s: (ALL, *_arms("attack")(s)))
 DEFENSE = Setting("defense", "defense", "choice", lambda s: strongest_arm(metrics(s))[1], choices=_arms("defense"))
 MOST = Setting("most", "responses shown at most", "whole", lambda _: 20, lambda _: 1, lambda _: 200)
 RESPONSE = Setting(
@@ -85,12 +87,31 @@ def _forest(source: Source, at: Values) -> FigureData:
     rows = metrics(source)
     shown = rows if at["defense"] == ALL else rows[rows["defense"] == at["defense"]]
     made = prepare_forest(shown, metric=str(at["metric"]), titles=short_titles(rows))
-    return FigureData(made, {"note": source.origin})
+    return FigureData(made)
 
 
 def _grid(source: Source, at: Values) -> FigureData:
     rows = metrics(source)
-    return FigureData(prepare_grid(rows, metric=str(at["metric"]), titles=short_titles(rows)), {"note": source.origin})
+    return FigureData(prepare_grid(rows, metric=str(at["metric"]), titles=short_titles(rows)))
+
+
+def _moves(source: Source, at: Values) -> FigureData:
+    rows = metrics(source)
+    shown = rows if at["attack"] == ALL else rows[rows["attack"].isin([NONE, at["attack"]])]
+    made = prepare_set_moves(shown, short_titles(rows))
+    sizes = rows.loc[rows["metric"] == "shift", ["n", "n_clusters", "n_unread"]].max()
+    note = f"n = {int(sizes['n'])} of {int(sizes['n_clusters'])} items, {int(sizes['n_unread'])} without a verdict"
+    title = "How far does each attack move the mean?"
+    return FigureData(made, {"scale": _around(made, scale(source)), "title": title}, note=f"{note}; {source.origin}")
+
+
+def _around(made: pd.DataFrame, whole: tuple[float, float]) -> list[float]:
+    """Whole points around the means and their intervals, within the scale; at least one point wide."""
+    seen = pd.concat([made["clean"], made["attacked"], made["clean"] + made["lower"], made["clean"] + made["upper"]])
+    if seen.dropna().empty:
+        return list(whole)
+    low = min(max(whole[0], math.floor(seen.min())), whole[1] - 1)
+    return [low, max(low + 1, min(whole[1], math.ceil(seen.max())))]
 
 
 def _dumbbells(source: Source, at: Values) -> FigureData:
@@ -101,7 +122,7 @@ def _dumbbells(source: Source, at: Values) -> FigureData:
     n = f"n = {int(made['n_read'].iloc[0])} read both times"
     title = f"Which responses does {arm_name(attack, defense)} move?"
     facts = (n, "single responses, so no interval")
-    return FigureData(made, {"note": source.origin, "scale": list(scale(source)), "title": title}, facts)
+    return FigureData(made, {"scale": list(scale(source)), "title": title}, facts)
 
 
 def _distribution(source: Source, at: Values) -> FigureData:
@@ -120,16 +141,11 @@ def _distribution(source: Source, at: Values) -> FigureData:
     unread = sum(bool(p and p["unread_reason"]) for p in pair)
     facts = (f"n = 1 response ({at['response']})", f"{unread} unread", "one response, so no interval")
     title = "How sure is the judge?" if attacked is None else "How does the attack move this score?"
-    return FigureData(made, {"note": source.origin, "title": title}, facts)
+    return FigureData(made, {"title": title}, facts)
 
 
 def _plain(value: Any) -> Any:
     return value if isinstance(value, list) or not pd.isna(value) else None
-
-
-def _draw_dumbbells(prepared: pd.DataFrame, more: dict[str, Any], mode: Mode) -> Any:
-    low, high = more["scale"]
-    return plot_dumbbells(prepared, mode=mode, scale=(low, high), title=more["title"], note=more["note"])
 
 
 _NOTHING = has_table("verdicts", "it holds no verdicts yet.")
@@ -147,20 +163,22 @@ def _no_labels(source: Source) -> str:
 
 ENTRIES = (
     FigureSpec(
-        STUDY, "forest", "How far does each attack move the score?", _forest,
-        lambda p, more, mode: plot_forest(p, mode=mode, note=more["note"]), (METRIC, BEHIND), _NOTHING,
+        STUDY, "moves", "How far does each attack move the mean, off and behind each defense?", _moves, plot_moves,
+        (OF_ATTACK,), _NOTHING,
     ),
     FigureSpec(
-        STUDY, "grid", "Which defense holds against which attack?", _grid,
-        lambda p, more, mode: plot_grid(p, mode=mode, note=more["note"]), (METRIC,), _NOTHING,
+        STUDY, "forest", "How far does each attack move the score?", _forest, plot_forest,
+        (METRIC, BEHIND), _NOTHING,
     ),
     FigureSpec(
-        STUDY, "dumbbells", "Which responses does an attack move?", _dumbbells, _draw_dumbbells,
+        STUDY, "grid", "Which defense holds against which attack?", _grid, plot_grid, (METRIC,), _NOTHING,
+    ),
+    FigureSpec(
+        STUDY, "dumbbells", "Which responses does an attack move?", _dumbbells, plot_dumbbells,
         (ATTACK, DEFENSE, MOST), _NOTHING,
     ),
     FigureSpec(
-        STUDY, "distribution", "How does the attack move one score?", _distribution,
-        lambda p, more, mode: plot_distribution(p, mode=mode, title=more["title"], note=more["note"]),
+        STUDY, "distribution", "How does the attack move one score?", _distribution, plot_distribution,
         (RESPONSE, ATTACK, DEFENSE), _no_labels,
     ),
 )  # fmt: skip

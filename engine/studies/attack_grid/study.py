@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from engine.core.schema import NONE
 from engine.defenses.writing import TUTOR
 from engine.runs.folder import RunFolder
-from engine.studies.study import Context, Quick, Study, Summary
+from engine.stats.intervals import with_ends
+from engine.studies.study import Context, Quick, Study, StudyConfig, Summary
 
 if TYPE_CHECKING:
-    from engine.studies.figure import FigureSpec
     from engine.studies.running import Plan
 
 
@@ -22,7 +22,7 @@ MAX_ARMS = 64
 """Most attacks, and most defenses, of one run."""
 
 
-class ScoreConfig(BaseModel):
+class ScoreConfig(StudyConfig):
     """Settings of a run; its manifest holds them.
 
     Attributes:
@@ -34,12 +34,8 @@ class ScoreConfig(BaseModel):
         tutor: spec of the model that writes anchors and reasons, for the defenses that need them.
         limit: only the first so many responses.
         budget_seconds: wall time after which the run stops and keeps what is done.
-        run_id: name of the run folder; by default a new one.
         seed: of the bootstrap.
-        level: of the intervals.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     judge: str
     data: str
@@ -49,9 +45,7 @@ class ScoreConfig(BaseModel):
     tutor: str = TUTOR
     limit: int | None = Field(default=None, ge=1)
     budget_seconds: float | None = Field(default=None, gt=0)
-    run_id: str | None = None
     seed: int = 0
-    level: float = Field(default=0.95, gt=0.5, lt=1)
 
 
 class AttackGrid(Study):
@@ -80,12 +74,6 @@ class AttackGrid(Study):
         """A row per arm: n, unread, mean and shift."""
         arms = arms_of(folder.table("metrics"))
         return Summary(arm_table(arms), {"arms": arms})
-
-    def figures(self) -> tuple[FigureSpec, ...]:
-        """Its figures."""
-        from engine.studies.attack_grid.figures import ENTRIES
-
-        return ENTRIES
 
     def quick_jobs(self) -> dict[str, Quick]:
         """One response without and with one attack."""
@@ -125,7 +113,7 @@ def arm_table(arms: Sequence[dict[str, Any]]) -> str:
     head = f"{'attack':<12} {'defense':<22} {'n':>5} {'unread':>6} {'mean':>6}  shift [95 % interval]"
     lines = [head, "-" * len(head)]
     for a in arms:
-        shift = "" if a["shift"] is None else f"{a['shift']:+.3f} [{a['shift_lower']:+.3f}, {a['shift_upper']:+.3f}]"
+        shift = "" if a["shift"] is None else with_ends(a["shift"], a["shift_lower"], a["shift_upper"], "+.3f")
         lines.append(f"{a['attack']:<12} {a['defense']:<22} {a['n']:>5} {a['n_unread']:>6} {a['mean']:>6.2f}  {shift}")
     return "\n".join(lines)
 

@@ -32,6 +32,7 @@ from engine.studies.anchors import sources_for
 from engine.studies.cap.contexts import Contexts, Progress, with_text
 from engine.studies.cap.study import ANCHORED, CAP, COT, EXCHANGED, HUMAN, PERPLEXITY, CapConfig, base_of
 from engine.studies.cap.tutor import Tutor, TutorWriter, plain_prompt, steered_texts
+from engine.studies.figure import cap_name
 from engine.studies.running import build_requests, with_attack
 
 
@@ -67,7 +68,8 @@ def make_anchors(
     writer = TutorWriter(tutor)
     for arm in (a for a in config.defenses if a in PROMPTED):
         prompted = PromptedAnchors(arm, writer, PROMPTED[arm])
-        made = prompted.anchors(contexts.every, progress.part(2 * len(contexts.every)))
+        part = progress.part(2 * len(contexts.every), "The tutor writes anchors")
+        made = prompted.anchors(contexts.every, part)
         by_item[arm] = {r.item_id: a for r, a in zip(contexts.every, made, strict=True)}
     if CAP in config.defenses:
         by_item[CAP] = _steered(config, contexts, tutor, judge, standards, chosen, progress)
@@ -88,7 +90,8 @@ def _steered(
     progress: Progress,
 ) -> dict[str, Anchors]:
     rows = [(r, side, chosen[side].alpha) for r in contexts.every for side in SIDES]
-    drafts = steered_texts(tutor, judge, standards, rows, config, progress.part(len(rows)))
+    part = progress.part(len(rows), "The tutor writes steered anchors")
+    drafts = steered_texts(tutor, judge, standards, rows, config, part)
     out = {}
     for k, request in enumerate(contexts.every):
         high, low = drafts[2 * k], drafts[2 * k + 1]
@@ -222,7 +225,9 @@ def judge_arms(
     """Verdicts of all defenses so far, after each of them."""
     tables: list[pd.DataFrame] = []
     for name, asked in asked_by_arm(config, responses, judges):
-        verdicts = judges[name].judge(asked, progress.part(len(asked)))
+        arm = "no defense" if name == NONE else cap_name(name.removesuffix(EXCHANGED))
+        step = f"The judge scores every attack: {arm}"
+        verdicts = judges[name].judge(asked, progress.part(len(asked), step))
         tables.append(verdict_table(judges[name], [replace(r, defense=name) for r in asked], verdicts))
         yield pd.concat(tables, ignore_index=True)
 

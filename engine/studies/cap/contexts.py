@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from engine.core.errors import InputError
 from engine.data.dataset import Dataset
 from engine.judges.base import Checkpoint, Request
-from engine.studies.cap.study import EVALUATION, TRAINING, CapConfig
+from engine.studies.cap.study import EVALUATION, LEAST_POOL, TRAINING, CapConfig, least_candidates, steps_of
 from engine.studies.running import build_requests
 
 
@@ -60,20 +60,48 @@ def divide(config: CapConfig, dataset: Dataset) -> Contexts:
             "each are needed. Use data with more items"
             + (f", or set the column group to {TRAINING} or {EVALUATION}." if config.split == "group" else ".")
         )
+    train = train[: config.contexts]
     chosen = set(evaluated)
     judged = tuple(r for r in requests if r.item_id in chosen)[: config.limit]
     kept = dict.fromkeys(r.item_id for r in judged)
     return Contexts(tuple(first[i] for i in train), tuple(first[i] for i in kept), judged)
 
 
+def check_pool(config: CapConfig, contexts: Contexts) -> None:
+    """Refuse pools that cannot hold enough texts of both standards; the quick form fits its own.
+
+    Raises:
+        InputError: fewer than `LEAST_POOL` candidates.
+    """
+    n = len(contexts.training)
+    if not config.quick and n * config.candidates < LEAST_POOL:
+        raise InputError(
+            f"{config.candidates} candidates of each of {n} training contexts are {n * config.candidates}; at least "
+            f"{LEAST_POOL} are needed. Raise the candidates per context to {least_candidates(n)}, or use more contexts."
+        )
+
+
 class Progress:
-    """Counts texts written and responses judged over the whole study."""
+    """Counts texts written and responses judged over the whole study.
 
-    def __init__(self, checkpoint: Checkpoint, total: int) -> None:
-        self._checkpoint, self._total, self._done = checkpoint, total, 0
+    Args:
+        checkpoint: told how far the study is.
+        total: of all parts.
+        say: told the name of a step that begins.
+    """
 
-    def part(self, size: int) -> Checkpoint:
-        """A checkpoint for the next part; parts must be taken one after the other."""
+    def __init__(self, checkpoint: Checkpoint, total: int, say: Callable[[str], object] = lambda _: None) -> None:
+        self._checkpoint, self._total, self._done, self._say = checkpoint, total, 0, say
+
+    def part(self, size: int, step: str = "") -> Checkpoint:
+        """A checkpoint for the next part; parts must be taken one after the other.
+
+        Args:
+            size: of the part.
+            step: its name for a reader; empty where the step before goes on.
+        """
+        if step:
+            self._say(step)
         before = self._done
         self._done += size
 
@@ -85,14 +113,7 @@ class Progress:
 
 def expected_work(config: CapConfig, contexts: Contexts) -> int:
     """Texts written and judge calls, roughly; the unit of `Progress`."""
-    pools = 2 * 2 * config.candidates * len(contexts.training)
-    sweep = 2 * 2 * (len(config.reach) + len(config.alphas)) * len(contexts.training)
-    anchors = 4 * 3 * len(contexts.every)
-    arms = len(config.defenses) + config.fits_perplexity  # two thresholds stand in for one arm
-    arms *= (1 + len(config.attacks)) * len(contexts.responses)
-    pairs = 2 * (1 + len(config.attacks)) * len(contexts.responses)
-    lengths = len(config.suffix_words) * 2 * len(contexts.responses)
-    return pools + sweep + anchors + arms + lengths + pairs
+    return steps_of(config, len(contexts.training), len(contexts.every), len(contexts.responses))
 
 
 def with_text(requests: Sequence[Request], texts: Sequence[str]) -> list[Request]:

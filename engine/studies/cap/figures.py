@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -15,7 +15,7 @@ from engine.core.schema import NONE
 from engine.plots.dots import plot_dots, prepare_dots
 from engine.plots.grid import plot_grid, prepare_grid
 from engine.plots.text import count, label, three_digits
-from engine.plots.theme import MEANING, Mode, frame, say
+from engine.plots.theme import MEANING, Mode, frame, say, whiskers
 from engine.studies.cap.steering_figures import STEERING_FIGURES
 from engine.studies.cap.study import CAP
 from engine.studies.figure import FigureData, FigureSpec, Setting, Source, Values, cap_titles, has_table
@@ -118,22 +118,19 @@ def _words(attack: str, default: int) -> int:
     return int(match.group(1) or default) if match else -1
 
 
-def plot_lengths(
-    prepared: pd.DataFrame, *, titles: Mapping[str, str], mode: Mode = "light", note: str = ""
-) -> go.Figure:
+def plot_lengths(prepared: pd.DataFrame, *, titles: Mapping[str, str], mode: Mode = "light") -> go.Figure:
     """One line per defense, its clean score dashed through the plot.
 
     Args:
         prepared: from `prepare_lengths`.
         titles: defense to what it is called.
         mode: light, dark or print.
-        note: a last part of the small print; any text.
     """
     fig = go.Figure()
     title = "How long a suffix does it withstand?"
     if prepared.empty:
         say(fig, "no suffix of several lengths was run", mode)
-        return frame(fig, mode, title=title, notes=(note,), alt="No lengths.", body=260)
+        return frame(fig, mode, title=title, notes=(), alt="No lengths.", body=260)
     said = []
     for k, (defense, rows) in enumerate(sorted(prepared.groupby("defense"), key=lambda pair: pair[0] != "none")):
         name = titles.get(str(defense), str(defense))
@@ -147,7 +144,6 @@ def plot_lengths(
         f"n = {count(int(prepared['n'].min()))} responses",
         f"{count(int(prepared['n_unread'].sum()))} unread",
         "dashed: the clean score",
-        label(note, 80) if note else "",
     )
     return frame(
         fig,
@@ -172,15 +168,7 @@ def _line(fig: go.Figure, rows: pd.DataFrame, defense: str, name: str, shift: fl
             name=label(name, 30),
             line={"color": colour, "width": 2, "dash": "solid" if bare else "dot"},
             marker={"size": 9, "symbol": "circle" if bare else "square"},
-            error_y={
-                "type": "data",
-                "symmetric": False,
-                "color": colour,
-                "thickness": 1.3,
-                "width": 3,
-                "array": (rows["upper"] - rows["value"]).fillna(0).tolist(),
-                "arrayminus": (rows["value"] - rows["lower"]).fillna(0).tolist(),
-            },
+            error_y=whiskers(rows["value"], rows["lower"], rows["upper"], colour, thickness=1.3, width=3),
             hovertemplate="%{x:.0f} words: %{y:.2f}<extra></extra>",
         )
     )
@@ -200,14 +188,12 @@ _NO_ATTACKS = has_table("metrics", "the attacks have not been run yet.")
 def _grid(source: Source, at: Values) -> FigureData:
     rows = source.table("metrics")
     made = prepare_grid(main_attacks(rows), metric=str(at["metric"]), titles=cap_titles(rows))
-    return FigureData(made, {"note": source.origin})
+    return FigureData(made)
 
 
 def _lengths(source: Source, _: Values) -> FigureData:
     rows = source.table("metrics")
-    return FigureData(
-        prepare_lengths(rows), {"titles": {NONE: "No defense", **cap_titles(rows)}, "note": source.origin}
-    )
+    return FigureData(prepare_lengths(rows), {"titles": {NONE: "No defense", **cap_titles(rows)}})
 
 
 def _no_lengths(source: Source) -> str:
@@ -222,13 +208,9 @@ def _row_entry(name: str) -> FigureSpec:
     def make(source: Source, _: Values) -> FigureData:
         made = row_figure(name, source.table("metrics"))
         bounded = made["lower"].notna().any()
-        return FigureData(made, {"note": source.origin}, () if bounded else ("sums of one run, so no interval",))
+        return FigureData(made, {}, () if bounded else ("sums of one run, so no interval",))
 
-    def draw(prepared: pd.DataFrame, more: dict[str, Any], mode: Mode) -> Any:
-        return plot_dots(
-            prepared, title=about.title, axis=about.axis, colours=about.colours, positive=about.positive, mode=mode,
-            note=more["note"],
-        )  # fmt: skip
+    draw = partial(plot_dots, title=about.title, axis=about.axis, colours=about.colours, positive=about.positive)
 
     def missing(source: Source) -> str:
         if why := _NO_ATTACKS(source):
@@ -242,15 +224,10 @@ ENTRIES = (
     *STEERING_FIGURES,
     FigureSpec(
         CAP, "grid", "Do anchors hold the score?", _grid,
-        lambda p, more, mode: plot_grid(
-            p, mode=mode, title="Do anchors hold the score?", note=more["note"]
-        ),
-        (METRIC,), _NO_ATTACKS,
+        partial(plot_grid, title="Do anchors hold the score?"), (METRIC,), _NO_ATTACKS,
     ),
     FigureSpec(
-        CAP, "lengths", "How long a suffix does it withstand?", _lengths,
-        lambda p, more, mode: plot_lengths(p, titles=more["titles"], mode=mode, note=more["note"]),
-        (), _no_lengths,
+        CAP, "lengths", "How long a suffix does it withstand?", _lengths, plot_lengths, (), _no_lengths,
     ),
     *(_row_entry(name) for name in ROWS),
 )  # fmt: skip

@@ -14,7 +14,7 @@ from engine.core.schema import METRICS, NONE
 from engine.data.dataset import Dataset
 from engine.defenses.anchors import Anchors
 from engine.judges.base import Request
-from engine.stats.agreement import cluster_spearman
+from engine.stats.agreement import cluster_spearman, spearman_change
 from engine.stats.intervals import cluster_codes, cluster_mean
 from engine.stats.shifts import defense_gains, from_undefended, metric_row, shift_metrics
 from engine.steering.references import Chosen, Thresholds, nearest, retained
@@ -145,6 +145,11 @@ def arm_metrics(
         if np.isfinite(truth).any():
             spearman = cluster_spearman(of_arm["score"], truth, cluster_codes(of_arm), level=level, seed=seed)
             rows.append(metric_row("spearman", NONE, defense, spearman, len(of_arm)))
+            if defense != NONE:
+                of_bare = clean[clean["defense"] == NONE].set_index("response_id")["score"]
+                bare = of_arm["response_id"].map(of_bare).to_numpy(dtype=float)
+                change = spearman_change(bare, of_arm["score"], truth, cluster_codes(of_arm), level=level, seed=seed)
+                rows.append(metric_row("spearman_change", NONE, defense, change, len(of_arm)))
         attacked_too = verdicts[verdicts["defense"] == defense]
         rows += cost_rows(attacked_too, anchors.by_item.get(defense, {}), apart.get(defense, {}), config)
     rows += diagnosis_rows(clean, anchors, contexts, config)

@@ -5,7 +5,9 @@ Also further alphas for a finished run, as its page asks for them.
 
 from __future__ import annotations
 
+import math
 import re
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -25,9 +27,10 @@ from engine.data.dataset import Dataset
 from engine.data.store import load_dataset
 from engine.defenses.anchors import PROMPTED, UNKNOWN_TEXT, AnchoredJudge, Anchors, GivenAnchors, anchor_prompt
 from engine.defenses.writing import TUTOR
-from engine.judges.base import Checkpoint, Cost, Judge, Paid, Request
+from engine.judges.base import Checkpoint, Cost, Judge, Paid, Request, no_checkpoint
 from engine.judges.registry import make_judge
 from engine.runs.folder import LEARNED, RunFolder, now, open_run
+from engine.runs.library import find_run
 from engine.steering.activations import blocks
 from engine.steering.references import Chosen, nearest_alpha
 from engine.steering.vectors import SIDES, Side, alphas_reaching
@@ -48,9 +51,9 @@ from engine.studies.cap.arms import (
     training_texts,
     with_fitted,
 )
-from engine.studies.cap.contexts import Contexts, Progress, divide, expected_work, with_text
+from engine.studies.cap.contexts import Contexts, Progress, check_pool, divide, expected_work, with_text
 from engine.studies.cap.metrics import arm_metrics
-from engine.studies.cap.study import ANCHORED, CAP, HUMAN, CapConfig
+from engine.studies.cap.study import ANCHORED, CAP, HUMAN, CapConfig, least_candidates
 from engine.studies.cap.tutor import (
     Trained,
     Tutor,
@@ -59,6 +62,7 @@ from engine.studies.cap.tutor import (
     limit_of,
     load_tutor,
     plain_prompt,
+    pool_asks,
     stored_standards,
     sweep,
 )
@@ -212,12 +216,30 @@ def _search(
 # Checks and cost, before anything is written or asked.
 
 
-def check_settings(config: CapConfig, dataset: Dataset, judge: Judge, tutor: Tutor, settings: Settings) -> None:
+def to_the_data(config: CapConfig, dataset: Dataset, settings: Settings) -> tuple[CapConfig, dict[str, str]]:
+    """The settings without what the data cannot give, and the reason for each part that is left out, by its name.
+
+    The quick form gets as many candidates as few contexts need.
+    """
+    if config.quick:
+        least = least_candidates(len(divide(config, dataset).training))
+        config = config.model_copy(update={"candidates": max(config.candidates, least)})
+    if HUMAN not in config.defenses:
+        return config, {}
+    try:
+        sources_for([HUMAN], dataset, settings)
+    except InputError as error:
+        kept = tuple(name for name in config.defenses if name != HUMAN)
+        return config.model_copy(update={"defenses": kept}), {HUMAN: str(error)}
+    return config, {}
+
+
+def check_settings(config: CapConfig, dataset: Dataset, judge: Judge, tutor: Tutor) -> None:
     """Refuse what would fail only after the tutor has written for minutes.
 
     Raises:
         InputError: an attack that is not known, a layer the tutor does not have, a suffix to be learned on a judge that
-            is no white box, anchors by ratings without ratings, or a judge without a prompt that shows anchors.
+            is no white box, too few candidates, or a judge without a prompt that shows anchors.
     """
     for name in config.attacks:
         make_attack(name)
@@ -227,10 +249,10 @@ def check_settings(config: CapConfig, dataset: Dataset, judge: Judge, tutor: Tut
         )
     if config.learned_words:
         inner_judge(judge)
-    if HUMAN in config.defenses:
-        sources_for([HUMAN], dataset, settings)
+    contexts = divide(config, dataset)
+    check_pool(config, contexts)
     if any(name in ANCHORED for name in config.defenses):
-        judge.labels(replace(divide(config, dataset).responses[0], anchor_low="low", anchor_high="high"))
+        judge.labels(replace(contexts.responses[0], anchor_low="low", anchor_high="high"))
 
 
 def plan_cap(config: CapConfig, dataset: Dataset, judge: Judge, tutor: Tutor, settings: Settings) -> dict[str, Any]:
@@ -242,13 +264,15 @@ def plan_cap(config: CapConfig, dataset: Dataset, judge: Judge, tutor: Tutor, se
         JSON-ready. texts and tutor_tokens: of the tutor, prompts and longest texts together, known ones too.
         calls, tokens, known: of the judge and of those who help it, as in `Cost`. learned_prompts: computed by the
         searches for suffixes, at most. steps: the total of the progress. expense: of a judge behind a server.
+        left_out: parts that the data cannot give, with the reason.
 
     Raises:
         InputError: as `check_settings`, or too few contexts.
     """
     if config.deflate:
         config = config.model_copy(update={"attacks": with_deflation(config.attacks)})
-    check_settings(config, dataset, judge, tutor, settings)
+    config, left_out = to_the_data(config, dataset, settings)
+    check_settings(config, dataset, judge, tutor)
     contexts = divide(config, dataset)
     texts, written, scored = _tutor_part(config, contexts, judge, tutor)
     total = add_up([scored, *_arm_costs(config, contexts, judge, tutor)])
@@ -264,7 +288,57 @@ def plan_cap(config: CapConfig, dataset: Dataset, judge: Judge, tutor: Tutor, se
         "learned_prompts": learning_work(config),
         "steps": expected_work(config, contexts) + learning_work(config) + ways * len(read),
         "expense": as_json(expense) if expense else None,
+        "left_out": left_out,
     }
+
+
+PROBE = 8
+"""Candidates really written to measure the pace; they are kept, so the run does not write them again."""
+
+
+def seconds_of(config: CapConfig, dataset: Dataset, judge: Judge, tutor: Tutor, plan: dict[str, Any]) -> float:
+    """Seconds that the study takes, from the pace of a few of its own texts and verdicts.
+
+    Texts count at their longest, so this is an upper estimate. NaN for a judge behind a server, which is not asked.
+
+    Args:
+        config: the study.
+        dataset: its data.
+        judge: undefended.
+        tutor: it writes `PROBE` candidates.
+        plan: from `plan_cap`.
+    """
+    if plan["expense"]:
+        return math.nan
+    contexts = divide(config, dataset).training
+    asks = [ask for pool in (1, 2) for ask in pool_asks(config, contexts, pool, tutor)[2]]
+    fresh = tutor.unknown(asks)[:PROBE]
+    clock = time.perf_counter()
+    tutor.write(fresh, limit_of(contexts[0].task, config.new_tokens), None, no_checkpoint)
+    each = (time.perf_counter() - clock) / len(fresh) if fresh else 0.0
+    texts = plan["texts"] - len(asks) + len(tutor.unknown(asks))
+    probe = build_requests(dataset, limit=PROBE)
+    tokens = judge.cost(probe).tokens
+    clock = time.perf_counter()
+    judge.judge(probe)
+    pace = (time.perf_counter() - clock) / tokens if tokens else 0.0
+    return each * texts + pace * plan["tokens"]
+
+
+def plan_job(config: CapConfig, settings: Settings, checkpoint: Checkpoint) -> dict[str, Any]:
+    """The plan with its `seconds` (None where they are not known), for the page; it writes `PROBE` texts.
+
+    Raises:
+        InputError: as `plan_cap`.
+    """
+    dataset = load_dataset(config.data, settings.datasets)
+    check_pool(config, divide(config, dataset))
+    judge = make_judge(config.judge, settings)
+    tutor = load_tutor(config.tutor, settings)
+    checkpoint(0, 1)
+    plan = plan_cap(config, dataset, judge, tutor, settings)
+    seconds = seconds_of(config, dataset, judge, tutor, plan)
+    return plan | {"seconds": None if math.isnan(seconds) else seconds}
 
 
 def _tutor_part(config: CapConfig, contexts: Contexts, judge: Judge, tutor: Tutor) -> tuple[int, int, Cost]:
@@ -320,12 +394,13 @@ def run_cap(
     checkpoint = within(config.budget_seconds, checkpoint)
     if config.deflate:
         config = config.model_copy(update={"attacks": with_deflation(config.attacks)})
+    config, left_out = to_the_data(config, dataset, settings)
     contexts = divide(config, dataset)
-    _describe(run, dataset, judge, tutor, contexts)
+    _describe(run, dataset, judge, tutor, contexts, left_out)
     work = expected_work(config, contexts) + learning_work(config) + screening_work(config, contexts, dataset)
-    progress = Progress(checkpoint, work)
+    progress = Progress(checkpoint, work, lambda step: run.update_manifest(step=step))
     with ending(run):
-        check_settings(config, dataset, judge, tutor, settings)
+        check_settings(config, dataset, judge, tutor)
         anchors = _steer(config, contexts, dataset, judge, tutor, run, settings, progress)
         learned = learn_suffixes(config, contexts, dataset, judge, anchors.by_item, run, progress)
         config = config.model_copy(update={"attacks": (*config.attacks, *learned)})
@@ -400,8 +475,11 @@ def _choose(swept: pd.DataFrame, side: Side, standard: float) -> Chosen:
     return nearest_alpha(texts["alpha"].to_numpy(), texts["score"].to_numpy(dtype=float), standard, side)
 
 
-def _describe(run: RunFolder, dataset: Dataset, judge: Judge, tutor: Tutor, contexts: Contexts) -> None:
+def _describe(
+    run: RunFolder, dataset: Dataset, judge: Judge, tutor: Tutor, contexts: Contexts, left_out: dict[str, str]
+) -> None:
     run.update_manifest(
+        left_out=left_out,
         data=about_data(dataset, len(contexts.evaluation), len(contexts.responses))
         | {"n_training_items": len(contexts.training)},
         judge=about_judge(judge, judge.labels(contexts.responses[0]), contexts.responses[:1]),
@@ -431,6 +509,8 @@ def _note(run: RunFolder, trained: Trained, chosen: dict[Side, Chosen] | None = 
             "separated": trained.separated,
             "standard_high": trained.thresholds.high,
             "standard_low": trained.thresholds.low,
+            "percentiles": [trained.standard.high_percentile, trained.standard.low_percentile],
+            "halves": "contexts" if trained.standard.whole_contexts else "texts",
             **{f"alpha_{side}": chosen[side].alpha if chosen else None for side in SIDES},
             "chosen": {s: {"n": one.n, "of": one.of, "enough": one.enough} for s, one in (chosen or {}).items()},
             "mean_norm": trained.standards.mean_norm,
@@ -484,3 +564,52 @@ def sweep_job(config: SweepConfig, settings: Settings, checkpoint: Checkpoint) -
     table = pd.concat([run.table("cap_sweep"), more], ignore_index=True)
     run.write_table("cap_sweep", table.drop_duplicates(["side", "form", "alpha", "item_id"], keep="last"))
     return {"run_id": run.run_id}
+
+
+class AlphaConfig(BaseModel):
+    """One alpha of a run's directions, tried at once on a few contexts.
+
+    Attributes:
+        study_id: the run, of this machine or recorded.
+        alpha: strength, 0 or more.
+        sides: directions to write in.
+        contexts: training contexts that are written for, the first of the run's sweep.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    study_id: str
+    alpha: float = Field(ge=0, lt=1e9)
+    sides: tuple[Side, ...] = Field(default=SIDES, min_length=1)
+    contexts: int = Field(default=3, ge=1, le=12)
+
+
+def alpha_job(config: AlphaConfig, settings: Settings, checkpoint: Checkpoint) -> dict[str, Any]:
+    """Texts steered with an alpha that the run's sweep does not hold, and the judge's scores; nothing is stored.
+
+    Returns:
+        rows: side, alpha, item_id, text, score (None: unread) and relative_edit of each text.
+
+    Raises:
+        RunError: there is no such run.
+        InputError: the run has no vectors, or its judge or tutor is not the one that is here now.
+    """
+    run = find_run(settings.runs, settings.assets / "demo", config.study_id)
+    manifest = run.manifest()
+    study = CapConfig.model_validate(manifest["config"])
+    standards = stored_standards(run)
+    items = list(dict.fromkeys(run.table("cap_sweep")["item_id"]))[: config.contexts]
+    first = {r.item_id: r for r in divide(study, load_dataset(study.data, settings.datasets)).training}
+    judge, tutor = make_judge(study.judge, settings), load_tutor(study.tutor, settings)
+    for name, here in (("judge", judge.fingerprint), ("tutor", tutor.loaded.fingerprint)):
+        if manifest.get(name, {}).get("fingerprint", here) != here:
+            raise InputError(
+                f"The {name} of this run is another version than the one here, so a new text would not fit its curve. "
+                "Run the study again."
+            )
+    contexts = [first[item] for item in items if item in first]
+    total = 2 * len(contexts) * len(config.sides)
+    wanted: dict[Side, list[float]] = {side: [config.alpha] for side in config.sides}
+    swept = sweep(study, contexts, tutor, judge, standards, wanted, Progress(checkpoint, total))
+    rows = swept[["side", "alpha", "item_id", "text", "score", "relative_edit"]].astype(object)
+    return {"rows": rows.where(rows.notna(), None).to_dict("records")}

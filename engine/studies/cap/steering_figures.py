@@ -6,6 +6,7 @@ Each figure stands with its settings; the attacks' figures are in `engine.studie
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from engine.plots.text import count, label, plural, three_digits
-from engine.plots.theme import MEANING, ROLES, Mode, frame, say
+from engine.plots.theme import MEANING, ROLES, Mode, frame, say, whiskers
 from engine.steering.references import Thresholds, retained
 from engine.steering.vectors import SIDES
 from engine.studies.cap.metrics import Standard, by_alpha, standard_at
@@ -68,13 +69,12 @@ def prepare_scores(texts: pd.DataFrame, thresholds: Thresholds) -> pd.DataFrame:
     return out[out["score"].notna()].reset_index(drop=True)[SCORE_COLUMNS]
 
 
-def plot_scores(prepared: pd.DataFrame, *, mode: Mode = "light", note: str = "") -> go.Figure:
+def plot_scores(prepared: pd.DataFrame, *, mode: Mode = "light") -> go.Figure:
     """A strip for each pool, the second one coloured by side, thresholds as lines through both.
 
     Args:
         prepared: from `prepare_scores`.
         mode: light, dark or print.
-        note: a last part of the small print; any text.
     """
     fig = go.Figure()
     role, meaning = ROLES[mode], MEANING[mode]
@@ -103,7 +103,7 @@ def plot_scores(prepared: pd.DataFrame, *, mode: Mode = "light", note: str = "")
     fig.update_xaxes(title="undefended judge's score", fixedrange=True)
     if prepared.empty:
         say(fig, "no candidate has been scored yet", mode)
-        return frame(fig, mode, title="Where do the standards lie?", notes=(note,), alt="No scores yet.", body=240)
+        return frame(fig, mode, title="Where do the standards lie?", notes=(), alt="No scores yet.", body=240)
     ends = {"high": float(prepared["threshold_high"].iloc[0]), "low": float(prepared["threshold_low"].iloc[0])}
     for side, value in ends.items():
         if math.isfinite(value):
@@ -115,7 +115,7 @@ def plot_scores(prepared: pd.DataFrame, *, mode: Mode = "light", note: str = "")
                 bgcolor=role["background"],
             )  # fmt: skip
     unread = int(prepared["n_unread"].iloc[0])
-    notes = (plural(len(prepared), "candidate"), f"{count(unread)} unread", label(note, 80) if note else "")
+    notes = (plural(len(prepared), "candidate"), f"{count(unread)} unread")
     alt = (
         f"Scores of {len(prepared)} candidates; thresholds {three_digits(ends['low'])} and "
         f"{three_digits(ends['high'])}; "
@@ -129,7 +129,7 @@ def _scores(source: Source, at: Values) -> FigureData:
     standard = standard_of(source, int(at["high"]), int(at["low"]))
     made = prepare_scores(source.table("cap_texts"), standard.thresholds)
     facts = (f"n = {len(made)} texts read", "single texts, so no interval")
-    return FigureData(made, {"note": source.origin}, facts)
+    return FigureData(made, {}, facts)
 
 
 # Separability of the two standards at every layer, beside its permutation null (equation 3).
@@ -152,14 +152,13 @@ def prepare_layers(layers: pd.DataFrame, space: str = "pca") -> pd.DataFrame:
     return layers[layers["space"] == space].sort_values("layer").reset_index(drop=True)[LAYER_COLUMNS]
 
 
-def plot_layers(prepared: pd.DataFrame, *, chosen: int, mode: Mode = "light", note: str = "") -> go.Figure:
+def plot_layers(prepared: pd.DataFrame, *, chosen: int, mode: Mode = "light") -> go.Figure:
     """Value and interval on texts that were not fitted, the null as a grey ground, the chosen layer marked.
 
     Args:
         prepared: from `prepare_layers`.
         chosen: the layer that was chosen on the fitting half.
         mode: light, dark or print.
-        note: a last part of the small print; any text.
     """
     fig = go.Figure()
     role, meaning = ROLES[mode], MEANING[mode]
@@ -167,7 +166,7 @@ def plot_layers(prepared: pd.DataFrame, *, chosen: int, mode: Mode = "light", no
     title = "At which layer do the standards part?"
     if prepared.empty:
         say(fig, "no layer has been measured yet", mode)
-        return frame(fig, mode, title=title, notes=(note,), alt="No layers yet.", body=280)
+        return frame(fig, mode, title=title, notes=(), alt="No layers yet.", body=280)
     x = prepared["layer"].tolist()
     fig.add_trace(
         go.Scatter(
@@ -179,11 +178,9 @@ def plot_layers(prepared: pd.DataFrame, *, chosen: int, mode: Mode = "light", no
         go.Scatter(
             x=x, y=prepared["value"].tolist(), mode="lines+markers", name="on texts not fitted, with interval",
             line={"color": meaning["clean"], "width": 2}, marker={"size": 7},
-            error_y={
-                "type": "data", "symmetric": False, "thickness": 1.2, "width": 3, "color": meaning["clean"],
-                "array": (prepared["upper"] - prepared["value"]).clip(lower=0).tolist(),
-                "arrayminus": (prepared["value"] - prepared["lower"]).clip(lower=0).tolist(),
-            },
+            error_y=whiskers(
+                prepared["value"], prepared["lower"], prepared["upper"], meaning["clean"], thickness=1.2, width=3
+            ),
             customdata=prepared[["p_value", "fitted"]].to_numpy().tolist(),
             hovertemplate="layer %{x}: %{y:.2f}, p = %{customdata[0]:.3f}; fitted half %{customdata[1]:.2f}"
             "<extra></extra>",
@@ -204,7 +201,6 @@ def plot_layers(prepared: pd.DataFrame, *, chosen: int, mode: Mode = "light", no
         f"n = {int(row['n_high'])} high and {int(row['n_low'])} low texts of the other half",
         "intervals: bootstrap of contexts",
         f"layer {chosen} marked",
-        label(note, 80) if note else "",
     )
     alt = (
         f"Separability {space} by layer over {plural(len(prepared), 'layer')}; at layer {chosen} "
@@ -241,7 +237,7 @@ def _ends(prepared: pd.DataFrame) -> list[float]:
 def _layers(source: Source, at: Values) -> FigureData:
     made = prepare_layers(source.table("cap_layers"), str(at["space"]))
     unread = int(source.table("cap_texts")["score"].isna().sum())
-    return FigureData(made, {"chosen": int(_cap(source)["layer"]), "note": source.origin}, (f"{unread} texts unread",))
+    return FigureData(made, {"chosen": int(_cap(source)["layer"])}, (f"{unread} texts unread",))
 
 
 # The retained texts as points: activations of one layer on a plane, coloured by side or by score.
@@ -266,9 +262,7 @@ def prepare_map(texts: pd.DataFrame, points: pd.DataFrame, layer: int) -> pd.Dat
     return kept.reset_index(drop=True)[MAP_COLUMNS]
 
 
-def plot_map(
-    prepared: pd.DataFrame, *, by_score: bool, method: str, layer: int, mode: Mode = "light", note: str = ""
-) -> go.Figure:
+def plot_map(prepared: pd.DataFrame, *, by_score: bool, method: str, layer: int, mode: Mode = "light") -> go.Figure:
     """A scatter; each point carries its text.
 
     Args:
@@ -277,7 +271,6 @@ def plot_map(
         method: PCA or UMAP, for the axis titles.
         layer: of the activations.
         mode: light, dark or print.
-        note: a last part of the small print; any text.
     """
     fig = go.Figure()
     role, meaning = ROLES[mode], MEANING[mode]
@@ -315,10 +308,10 @@ def plot_map(
     title = "Do the two sides lie apart?"
     if prepared.empty:
         say(fig, "no map of this layer was stored", mode)
-        return frame(fig, mode, title=title, notes=(note,), alt="No points.", body=330)
+        return frame(fig, mode, title=title, notes=(), alt="No points.", body=330)
     high = int((prepared["side"] == "high").sum())
     alt = f"{method} of {len(prepared)} retained texts at layer {layer}, {high} of them high."
-    notes = (plural(len(prepared), "retained text"), f"layer {layer}", label(note, 80) if note else "")
+    notes = (plural(len(prepared), "retained text"), f"layer {layer}")
     return frame(fig, mode, title=title, notes=notes, alt=alt, body=330, legend=True)
 
 
@@ -327,9 +320,113 @@ def _map(source: Source, at: Values) -> FigureData:
     layer = int(at["layer"]) if by_pca else int(_cap(source)["layer"])
     texts = source.table("cap_texts")
     made = prepare_map(texts, source.table("cap_points"), layer if by_pca else 0)
-    more = {"by_score": at["colour"] == BY_SCORE, "method": str(at["method"]), "layer": layer, "note": source.origin}
+    more = {"by_score": at["colour"] == BY_SCORE, "method": str(at["method"]), "layer": layer}
     unread = int(texts["score"].isna().sum())
     return FigureData(made, more, (f"n = {len(made)} texts, {unread} unread", "single texts, so no interval"))
+
+
+# Score against alpha, one line a direction: the page's main figure, with points that were tried just now.
+
+HERO_COLUMNS = ["side", "alpha", "mean", "lower", "upper", "n", "n_unread", "live"]
+
+
+def prepare_alpha(rows: pd.DataFrame, live: pd.DataFrame | None = None) -> pd.DataFrame:
+    """Mean score by side and alpha; `live` is 1 for what was tried just now on a few contexts.
+
+    Args:
+        rows: from `engine.studies.cap.metrics.by_alpha`.
+        live: the same of texts that the run does not hold; None for none.
+    """
+    parts = [rows.assign(live=0)] + ([live.assign(live=1)] if live is not None and len(live) else [])
+    return pd.concat(parts).sort_values(["live", "side", "alpha"]).reset_index(drop=True)[HERO_COLUMNS]
+
+
+def plot_alpha(
+    prepared: pd.DataFrame, *, alpha: float, standards: Sequence[float], mode: Mode = "light", note: str = ""
+) -> go.Figure:
+    """One line with its band for each direction, hollow points for what was tried just now, a line at `alpha`.
+
+    Args:
+        prepared: from `prepare_alpha`.
+        alpha: the strength looked at.
+        standards: score of the high and of the low standard.
+        mode: light, dark or print.
+        note: a last part of the small print; any text.
+    """
+    fig = go.Figure()
+    title = "How does steering move the judged score?"
+    if prepared.empty:
+        say(fig, "no alpha has been tried yet", mode)
+        return frame(fig, mode, title=title, notes=(note,), alt="No sweep yet.", body=330)
+    for side, value in zip(SIDES, standards, strict=True):
+        rows = prepared[(prepared["side"] == side) & prepared["mean"].notna()]
+        _direction(fig, rows, side, mode)
+        line = {"color": MEANING[mode][side], "width": 1, "dash": "dot"}
+        fig.add_shape(type="line", x0=0, x1=1, xref="paper", y0=value, y1=value, line=line, layer="below")
+        fig.add_annotation(
+            x=1, xref="paper", xanchor="left", xshift=4, y=value, showarrow=False, text=f"{side}<br>standard",
+            font={"color": MEANING[mode][side], "size": 11}, align="left",
+        )  # fmt: skip
+    mark = {"color": ROLES[mode]["ink"], "width": 2, "dash": "dash"}
+    fig.add_shape(type="line", x0=alpha, x1=alpha, y0=0, y1=1, yref="paper", line=mark)
+    fig.update_xaxes(title="alpha, strength of steering", fixedrange=True, rangemode="tozero")
+    fig.update_yaxes(title="judged score of the text", fixedrange=True)
+    stored = prepared[(prepared["live"] == 0) & (prepared["n"] > 0)]
+    tried = int((prepared["live"] == 1).sum())
+    notes = (
+        f"{int(stored['n'].min()) if len(stored) else 0} contexts a point",
+        f"{int(prepared['n_unread'].sum())} unread",
+        "bands: 95 % intervals over contexts",
+        f"{tried} hollow: tried just now on a few contexts" if tried else "",
+        label(note, 80) if note else "",
+    )
+    alt = f"Judged score by alpha, looked at {three_digits(alpha)}: " + "; ".join(
+        f"{side} {three_digits(a)}: {three_digits(mean)}"
+        for side, (a, mean) in zip(prepared["side"], prepared[["alpha", "mean"]].to_numpy(dtype=float), strict=True)
+    )
+    made = frame(fig, mode, title=title, notes=notes, alt=alt, body=300, legend=True)
+    return made.update_layout(margin_r=74)
+
+
+def _direction(fig: go.Figure, rows: pd.DataFrame, side: str, mode: Mode) -> None:
+    """A side's band, its line through the stored points, and its hollow points."""
+    colour = MEANING[mode][side]
+    stored, live = rows[rows["live"] == 0], rows[rows["live"] == 1]
+    known = stored[stored["lower"].notna() & stored["upper"].notna()]
+    if len(known) > 1:
+        band = {"x": [*known["alpha"], *known["alpha"][::-1]], "y": [*known["upper"], *known["lower"][::-1]]}
+        fig.add_trace(
+            go.Scatter(
+                **band, fill="toself", mode="lines", line={"width": 0}, fillcolor=colour, opacity=0.16,
+                showlegend=False, hoverinfo="skip", name=f"{side} interval",
+            )
+        )  # fmt: skip
+    symbol = "triangle-up" if side == "high" else "triangle-down"
+    hover = f"alpha %{{x:.4g}}: %{{y:.2f}}<extra>steered {side}</extra>"
+    fig.add_trace(
+        go.Scatter(
+            x=stored["alpha"].tolist(), y=stored["mean"].tolist(), mode="lines+markers", name=f"steered {side}",
+            line={"color": colour, "width": 2.5, "dash": "solid" if side == "high" else "dot"},
+            marker={"size": 10, "symbol": symbol, "color": colour}, hovertemplate=hover,
+        )
+    )  # fmt: skip
+    if len(live):
+        fig.add_trace(
+            go.Scatter(
+                x=live["alpha"].tolist(), y=live["mean"].tolist(), mode="markers", showlegend=False,
+                name=f"steered {side}, just now", hovertemplate=hover,
+                marker={
+                    "size": 13, "symbol": symbol, "color": ROLES[mode]["background"],
+                    "line": {"color": colour, "width": 2.5},
+                },
+            )
+        )  # fmt: skip
+
+
+def _alpha(source: Source, at: Values) -> FigureData:
+    cap = _cap(source)
+    standards = [float(cap["standard_high"]), float(cap["standard_low"])]
+    return FigureData(prepare_alpha(alpha_rows(source)), {"alpha": float(at["alpha"]), "standards": standards})
 
 
 # The sweep: score, size of the edit and fluency of the text by alpha.
@@ -352,12 +449,7 @@ def prepare_sweep(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def plot_sweep(
-    prepared: pd.DataFrame,
-    *,
-    standards: tuple[float, float],
-    marked: tuple[float, float],
-    mode: Mode = "light",
-    note: str = "",
+    prepared: pd.DataFrame, *, standards: tuple[float, float], marked: tuple[float, float], mode: Mode = "light"
 ) -> go.Figure:
     """Four panels over alpha, one line a side; standards as dashed lines, the alphas looked at as rings.
 
@@ -366,14 +458,13 @@ def plot_sweep(
         standards: score of the high and of the low standard.
         marked: alpha looked at on the high and on the low side.
         mode: light, dark or print.
-        note: a last part of the small print; any text.
     """
     fig = go.Figure()
     meaning = MEANING[mode]
     title = "What does steering do to the text?"
     if prepared.empty:
         say(fig, "no alpha has been tried yet", mode)
-        return frame(fig, mode, title=title, notes=(note,), alt="No sweep yet.", body=420)
+        return frame(fig, mode, title=title, notes=(), alt="No sweep yet.", body=420)
     for side, symbol, alpha in (("high", "triangle-up", marked[0]), ("low", "triangle-down", marked[1])):
         rows = prepared[prepared["side"] == side]
         for k, (column, _) in enumerate(_PANELS):
@@ -394,7 +485,6 @@ def plot_sweep(
         f"n = {int(known['n'].min()) if len(known) else 0} training contexts a point",
         f"{int(prepared['n_unread'].sum())} unread",
         "95 % intervals over contexts",
-        label(note, 80) if note else "",
     )
     alt = "Judged score by alpha: " + "; ".join(
         f"{side} {three_digits(alpha)}: {three_digits(mean)}, edit {three_digits(100 * edit)} %"
@@ -411,11 +501,7 @@ def _sweep_line(
     colour = MEANING[mode][side]
     error = None
     if column == "mean":
-        error = {
-            "type": "data", "symmetric": False, "color": colour, "thickness": 1.3, "width": 3,
-            "array": (rows["upper"] - rows["mean"]).fillna(0).tolist(),
-            "arrayminus": (rows["mean"] - rows["lower"]).fillna(0).tolist(),
-        }  # fmt: skip
+        error = whiskers(rows["mean"], rows["lower"], rows["upper"], colour, thickness=1.3, width=3)
     return go.Scatter(
         x=rows["alpha"].tolist(),
         y=(factor * rows[column]).tolist(),
@@ -477,14 +563,7 @@ def _sweep(source: Source, at: Values) -> FigureData:
     cap = _cap(source)
     marked = [float(at[f"alpha_{side}"]) for side in SIDES]
     standards = [float(cap["standard_high"]), float(cap["standard_low"])]
-    return FigureData(made, {"standards": standards, "marked": marked, "note": source.origin})
-
-
-def _draw_sweep(prepared: pd.DataFrame, more: dict[str, Any], mode: Mode) -> Any:
-    standards, marked = more["standards"], more["marked"]
-    return plot_sweep(
-        prepared, standards=(standards[0], standards[1]), marked=(marked[0], marked[1]), mode=mode, note=more["note"]
-    )
+    return FigureData(made, {"standards": standards, "marked": marked})
 
 
 LOW = Setting("low", "low percentile", "whole", lambda s: int(s.config["low_percentile"]), lambda _: 0, lambda _: 100)
@@ -500,28 +579,27 @@ METHOD = Setting("method", "map", "choice", lambda _: "PCA", choices=lambda _: (
 COLOUR = Setting("colour", "colour", "choice", lambda _: BY_SIDE, choices=lambda _: (BY_SIDE, BY_SCORE))
 ALPHA_HIGH = Setting("alpha_high", "alpha steered high", "listed", _chosen_alpha("high"), choices=_alphas("high"))
 ALPHA_LOW = Setting("alpha_low", "alpha steered low", "listed", _chosen_alpha("low"), choices=_alphas("low"))
+ALPHA = Setting("alpha", "alpha", "number", lambda s: _chosen_alpha("high")(s), high=lambda _: 1e9)
 _NO_TEXTS = has_table("cap_texts", "the tutor has written nothing yet.")
 _NO_LAYERS = has_table("cap_layers", "the standards are not found yet.")
 _NO_SWEEP = has_table("cap_sweep", "no alpha has been tried yet.")
 
 STEERING_FIGURES = (
     FigureSpec(
-        CAP, "scores", "Where do the standards lie?", _scores,
-        lambda p, more, mode: plot_scores(p, mode=mode, note=more["note"]), (LOW, HIGH), _NO_TEXTS,
+        CAP, "alpha", "How does steering move the judged score?", _alpha, plot_alpha, (ALPHA,), _NO_SWEEP,
     ),
     FigureSpec(
-        CAP, "layers", "At which layer do the standards part?", _layers,
-        lambda p, more, mode: plot_layers(p, chosen=more["chosen"], mode=mode, note=more["note"]),
+        CAP, "scores", "Where do the standards lie?", _scores, plot_scores, (LOW, HIGH), _NO_TEXTS,
+    ),
+    FigureSpec(
+        CAP, "layers", "At which layer do the standards part?", _layers, plot_layers,
         (SPACE,), _NO_LAYERS,
     ),
     FigureSpec(
-        CAP, "map", "Do the two sides lie apart?", _map,
-        lambda p, more, mode: plot_map(
-            p, by_score=more["by_score"], method=more["method"], layer=more["layer"], mode=mode, note=more["note"]
-        ),
+        CAP, "map", "Do the two sides lie apart?", _map, plot_map,
         (LAYER, METHOD, COLOUR), _NO_LAYERS,
     ),
     FigureSpec(
-        CAP, "sweep", "What does steering do to the text?", _sweep, _draw_sweep, (ALPHA_HIGH, ALPHA_LOW), _NO_SWEEP
+        CAP, "sweep", "What does steering do to the text?", _sweep, plot_sweep, (ALPHA_HIGH, ALPHA_LOW), _NO_SWEEP
     ),
 )  # fmt: skip

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from engine.core.errors import InputError
 from engine.core.schema import NONE, Column, Table
@@ -12,11 +12,7 @@ from engine.defenses.cards import parse_defense
 from engine.defenses.writing import TUTOR
 from engine.runs.folder import RunFolder
 from engine.steering.vectors import Form
-from engine.studies.study import Context, Quick, Study, Summary
-
-if TYPE_CHECKING:
-    from engine.studies.figure import FigureSpec
-
+from engine.studies.study import Context, Quick, Study, StudyConfig, Summary, quick_form
 
 CAP_LAYERS = Table(
     "cap_layers",
@@ -110,6 +106,20 @@ ANCHORED = (SCORED, HUMAN, WCAP, CAP)
 EXCHANGED = "-exchanged"
 """Ends the name of a control arm: the two anchors in each other's slots, clean responses only."""
 TRAINING, EVALUATION = "train", "eval"
+LEAST_CONTEXTS = 4
+"""Contexts that the study needs: two to train on and two to judge."""
+LEAST_POOL = 24
+"""Candidates of a pool, all training contexts together: fewer rarely hold enough texts of both standards."""
+QUICK: dict[str, Any] = {
+    "contexts": 4, "candidates": 6, "reach": (0, 0.15, 0.45), "alphas": (), "suffix_words": (), "limit": 12,
+    "attacks": ("dsi", "bed"), "defenses": (NONE, CAP),
+}  # fmt: skip
+"""Settings of the quick form, which only lower limits may change; the full form uses its texts again."""
+
+
+def least_candidates(training: int) -> int:
+    """Candidates that each of so many training contexts must have at least."""
+    return -(-LEAST_POOL // max(1, training))
 
 
 def base_of(defense: str) -> str:
@@ -117,11 +127,17 @@ def base_of(defense: str) -> str:
     return defense.partition("?")[0]
 
 
-class CapConfig(BaseModel):
+class CapConfig(StudyConfig):
     """Settings of the study; the run's manifest holds them.
 
     Attributes:
+        quick: the quick form: the settings of `QUICK` take the place of those given.
+        contexts: most training contexts; None takes half of all.
+        candidates: of each training context, for each of the two pools.
         defenses: arms; options as in `perplexity?threshold=84` are allowed, and a threshold named so is kept.
+        pool: how the tutor is asked for the candidates that standards are made of: `contrast` also for good and poor
+            texts, at several temperatures, with some degraded by a rule; `plain` only as the paper asks, without a word
+            on quality and with nothing degraded.
         fit_perplexity: the arm `perplexity` without a threshold takes those of best F1 on the training contexts, one
             fitted against learned phrases and one against prompt attacks; else the stock threshold.
         deflate: every attack that has a direction is also tried the other way, on a rival's response.
@@ -131,10 +147,9 @@ class CapConfig(BaseModel):
         learned_through_cap: a second one is learned on the judge behind CAP.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     judge: str
     data: str
+    quick: bool = False
     tutor: str = TUTOR
     attacks: tuple[str, ...] = ("dsi", "bed", "adaptive", "suffix")
     deflate: bool = False
@@ -145,7 +160,9 @@ class CapConfig(BaseModel):
     learned_through_cap: bool = False
     defenses: tuple[str, ...] = ARMS
     fit_perplexity: bool = True
+    contexts: int | None = Field(default=None, ge=2)
     candidates: int = Field(default=12, ge=2, le=200)
+    pool: Literal["contrast", "plain"] = "contrast"
     high_percentile: float = Field(default=80, gt=0, le=100)
     low_percentile: float = Field(default=20, ge=0, lt=100)
     components: int = Field(default=2, ge=1, le=50)
@@ -157,9 +174,12 @@ class CapConfig(BaseModel):
     split: Literal["half", "group"] = "half"
     limit: int | None = Field(default=None, ge=1)
     budget_seconds: float | None = Field(default=None, gt=0)
-    run_id: str | None = None
     seed: int = 0
-    level: float = Field(default=0.95, gt=0.5, lt=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _quick_form(cls, given: Any) -> Any:
+        return quick_form(given, QUICK) if isinstance(given, dict) and given.get("quick") is True else given
 
     @field_validator("defenses")
     @classmethod
@@ -200,6 +220,25 @@ class CapConfig(BaseModel):
         return self.fit_perplexity and PERPLEXITY in self.defenses
 
 
+def steps_of(config: CapConfig, training: int, contexts: int, responses: int) -> int:
+    """Texts written and judge calls of a run, roughly.
+
+    Args:
+        config: the study.
+        training: contexts that train.
+        contexts: all contexts.
+        responses: those judged.
+    """
+    pools = 2 * 2 * config.candidates * training
+    sweep = 2 * 2 * (len(config.reach) + len(config.alphas)) * training
+    anchors = 4 * 3 * contexts
+    arms = len(config.defenses) + config.fits_perplexity  # two thresholds stand in for one arm
+    arms *= (1 + len(config.attacks)) * responses
+    pairs = 2 * (1 + len(config.attacks)) * responses
+    lengths = len(config.suffix_words) * 2 * responses
+    return pools + sweep + anchors + arms + lengths + pairs
+
+
 class Cap(Study):
     """CAP as the registry knows it."""
 
@@ -213,17 +252,22 @@ class Cap(Study):
 
     def run(self, config: CapConfig, context: Context, folder: RunFolder) -> None:
         """Standards, alphas, anchors, then every attack behind every defense; each part's tables as it ends."""
+        from engine.studies.cap.contexts import check_pool, divide, expected_work
         from engine.studies.cap.run import run_cap
         from engine.studies.cap.tutor import load_tutor
 
         dataset = context.data.dataset(config.data)
+        contexts = divide(config, dataset)
+        check_pool(config, contexts)
+        context.checkpoint(0, expected_work(config, contexts))
+        folder.update_manifest(step="Loading the judge and the tutor")
         judge = context.judge(config.judge)
         tutor = load_tutor(config.tutor, context.settings, cache=context.cache)
         run_cap(config, dataset, judge, tutor, folder, context.settings, context.checkpoint)
 
     def plan(self, config: CapConfig, context: Context) -> tuple[dict[str, Any], str]:
-        """Texts of the tutor, calls of the judge, prompts of the searches; no seconds."""
-        from engine.studies.cap.run import plan_cap
+        """Texts of the tutor, calls of the judge, prompts of the searches, and seconds by a few texts written."""
+        from engine.studies.cap.run import plan_cap, seconds_of
         from engine.studies.cap.summary import plan_text
         from engine.studies.cap.tutor import load_tutor
 
@@ -231,6 +275,7 @@ class Cap(Study):
         judge = context.judge(config.judge)
         tutor = load_tutor(config.tutor, context.settings, cache=context.cache)
         plan = plan_cap(config, dataset, judge, tutor, context.settings)
+        plan["seconds"] = seconds_of(config, dataset, judge, tutor, plan)
         return plan, plan_text(plan)
 
     def summary(self, config: CapConfig, folder: RunFolder) -> Summary:  # noqa: ARG002 - the tables say it all
@@ -239,17 +284,15 @@ class Cap(Study):
 
         return summary_of(folder)
 
-    def figures(self) -> tuple[FigureSpec, ...]:
-        """Its figures."""
-        from engine.studies.cap.figures import ENTRIES
-
-        return ENTRIES
-
     def quick_jobs(self) -> dict[str, Quick]:
-        """Further alphas for a finished run."""
-        from engine.studies.cap.run import SweepConfig, sweep_job
+        """Further alphas for a finished run, one alpha at once, and minutes before a run."""
+        from engine.studies.cap.run import AlphaConfig, SweepConfig, alpha_job, plan_job, sweep_job
 
-        return {"cap_sweep": (SweepConfig, sweep_job)}
+        return {
+            "cap_sweep": (SweepConfig, sweep_job),
+            "cap_alpha": (AlphaConfig, alpha_job),
+            "cap_plan": (CapConfig, plan_job),
+        }
 
 
 STUDY = Cap()

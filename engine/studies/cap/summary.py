@@ -9,6 +9,7 @@ import pandas as pd
 
 from engine.core.schema import NONE
 from engine.runs.folder import RunFolder
+from engine.stats.intervals import with_ends
 from engine.stats.shifts import FROM_UNDEFENDED
 from engine.steering.references import LEAST_READ
 from engine.steering.vectors import SIDES, Side
@@ -32,7 +33,9 @@ def plan_text(plan: dict[str, Any]) -> str:
         lines.append(f"Learning suffixes computes at most {plan['learned_prompts']:,} prompts more.")
     if plan["expense"]:
         lines.append(plan["expense"]["sentence"])
-    lines.append("Texts are counted at their longest; how long they get decides the time, so no seconds are given.")
+    if not math.isnan(plan["seconds"]):
+        lines.append(f"About {plan['seconds']:,.0f} s at most, by the pace of a few texts and verdicts just made.")
+    lines += [f"Left out: {part}. {why}" for part, why in plan["left_out"].items()]
     return "\n".join(lines)
 
 
@@ -164,7 +167,7 @@ def _shifts(arms: list[dict[str, Any]]) -> list[str]:
         "-" * (62 + wide),
     ]
     for arm in arms:
-        text = f"{arm['shift']:+.2f} [{arm['shift_lower']:+.2f}, {arm['shift_upper']:+.2f}]"
+        text = with_ends(arm["shift"], arm["shift_lower"], arm["shift_upper"], "+.2f")
         relative = _number(arm["relative_shift"], "+.0%")
         lines.append(
             f"{arm['attack']:<10} {arm['defense']:<{wide}} {text:>28} {relative:>9} {arm['n']:>4} {arm['n_unread']:>6}"

@@ -7,9 +7,11 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from engine.core.cache import CallCache, reply_key
 from engine.core.errors import InputError
@@ -161,6 +163,11 @@ class Tutor:
         checkpoint(total, total)
         return out
 
+    def unknown(self, asks: Sequence[Ask]) -> list[Ask]:
+        """Those that are not kept yet, each once."""
+        known = self._known([ask.key for ask in asks])
+        return list({ask.key: ask for ask in asks if ask.key not in known}.values())
+
     def _known(self, keys: Sequence[str]) -> dict[str, tuple[str, float, int]]:
         if not self.cache:
             return {}
@@ -239,6 +246,70 @@ RECIPE: tuple[tuple[str, float], ...] = (
     ("plain", 0.7), ("plain", 1.0), ("good", 0.7), ("poor", 1.0), ("plain", 1.4), ("degraded", 0.7),
 )  # fmt: skip
 """Prompts and temperatures of a context's candidates, repeated: a pool of one temperature alone has little contrast."""
+PLAIN: tuple[tuple[str, float], ...] = (("plain", 0.7), ("plain", 1.0))
+"""As paper 001 asks: no word on quality, nothing degraded."""
+
+
+NEARER = (0.0, 0.25, 0.5, 0.75, 0.9)
+"""Parts of the way to the median that both percentiles move, one after the other, while a side has too few texts."""
+
+
+@dataclass(frozen=True)
+class Sides:
+    """The second pool divided by thresholds of the first.
+
+    Attributes:
+        thresholds: scores of both standards.
+        high, low: candidates of each side (n,).
+        high_percentile, low_percentile: those used; nearer to 50 than the study's where it would have too few texts.
+        whole_contexts: contexts, and not single texts, are dealt to the fitting and the evaluated half.
+    """
+
+    thresholds: Thresholds
+    high: NDArray[np.bool_]
+    low: NDArray[np.bool_]
+    high_percentile: float
+    low_percentile: float
+    whole_contexts: bool
+
+
+def sides_of(first: Floats, second: Floats, contexts: NDArray[Any], config: CapConfig) -> Sides:
+    """Divide the second pool by the first one's percentiles, moved towards the median while a side is too small.
+
+    Args:
+        first: scores of the first pool, NaN unread.
+        second: scores of the second pool (n,).
+        contexts: of the second pool (n,).
+        config: percentiles and seed.
+
+    Raises:
+        InputError: too little contrast, or too few texts of a side at every percentile; with the remedy.
+    """
+    by_texts: Sides | None = None
+    found: list[Sides] = []
+    for part in NEARER:
+        high_at, low_at = (p + part * (50 - p) for p in (config.high_percentile, config.low_percentile))
+        try:
+            thresholds = thresholds_of(first, high_at, low_at)
+        except InputError:
+            if not found:
+                raise
+            break
+        high, low = retained(second, thresholds)
+        found.append(Sides(thresholds, high, low, high_at, low_at, True))
+        if min(int(high.sum()), int(low.sum())) < LEAST_TEXTS:
+            continue
+        kept = high | low
+        try:
+            halves(contexts[kept], high[kept], config.seed)
+        except InputError:  # a judge that likes one context's texts leaves contexts with one side alone
+            by_texts = by_texts or replace(found[-1], whole_contexts=False)
+            continue
+        return found[-1]
+    if by_texts:
+        return by_texts
+    _require_enough(int(found[-1].high.sum()), int(found[-1].low.sum()), len(second))
+    raise AssertionError("unreachable: a side has too few texts")
 
 
 @dataclass(frozen=True)
@@ -248,6 +319,7 @@ class Trained:
     Attributes:
         texts: table `cap_texts`.
         thresholds: from the first pool.
+        standard: how the second pool was divided.
         layers: table `cap_layers`.
         points: table `cap_points`.
         standards: of the chosen layer.
@@ -258,6 +330,7 @@ class Trained:
 
     texts: pd.DataFrame
     thresholds: Thresholds
+    standard: Sides
     layers: pd.DataFrame
     points: pd.DataFrame
     standards: Standards
@@ -275,11 +348,10 @@ def find_standards(
         InputError: too little contrast, too few retained texts, or contexts that do not fit; each with the remedy.
     """
     first = _pool(config, contexts, 1, tutor, judge, progress)
-    thresholds = thresholds_of(first["score"].to_numpy(), config.high_percentile, config.low_percentile)
+    thresholds_of(first["score"].to_numpy(), config.high_percentile, config.low_percentile)
     second = _pool(config, contexts, 2, tutor, judge, progress)
-    high, low = retained(second["score"].to_numpy(), thresholds)
-    second["side"] = [("high" if h else "low" if lo else None) for h, lo in zip(high, low, strict=True)]
-    _require_enough(int(high.sum()), int(low.sum()), len(second))
+    sides = sides_of(first["score"].to_numpy(), second["score"].to_numpy(), second["item_id"].to_numpy(), config)
+    second["side"] = [("high" if h else "low" if lo else None) for h, lo in zip(sides.high, sides.low, strict=True)]
     by_item = {r.item_id: tutor.ids(prompt_of(r, "plain")) for r in contexts}
     kept = second[second["side"].notna()].reset_index(drop=True)
     rows = [
@@ -289,18 +361,21 @@ def find_standards(
     activations = last_activations(tutor.loaded, rows)
     ends = last_activations(tutor.loaded, list(by_item.values()))
     is_high, groups = (kept["side"] == "high").to_numpy(), kept["item_id"].to_numpy()
-    spaces = by_layer(activations, is_high, groups, components=config.components, seed=config.seed, level=config.level)
+    fit = halves(groups if sides.whole_contexts else np.arange(len(kept)), is_high, config.seed)
+    spaces = by_layer(
+        activations, is_high, groups, components=config.components, seed=config.seed, level=config.level, fit=fit
+    )
     best = int(np.nanargmax(spaces["pca"].fitted)) + 1
     layer = config.layer or best
     standards = standards_of(activations[layer - 1], is_high, layer)
-    fit = halves(groups, is_high, config.seed)
     kept["half"] = np.where(fit, "fitted", "evaluated")
     kept = _with_map(kept, activations[layer - 1], config.seed)
     texts = pd.concat([first, second[second["side"].isna()], kept], ignore_index=True)
     chosen = spaces["pca"]
     return Trained(
         texts=texts,
-        thresholds=thresholds,
+        thresholds=sides.thresholds,
+        standard=sides,
         layers=_layer_table(list(spaces.values())),
         points=_points(kept, activations),
         standards=standards,
@@ -315,20 +390,17 @@ def _pool(
 ) -> pd.DataFrame:
     """One pool: candidates of every context, and the undefended judge's scores of them."""
     limit = limit_of(contexts[0].task, config.new_tokens)
-    wanted = [(r, k, *RECIPE[k % len(RECIPE)]) for r in contexts for k in range(config.candidates)]
-    seeds = [_seed(config.seed, pool, r.item_id, k) for r, k, _, _ in wanted]
-    asks = [
-        tutor.drawn(prompt_of(r, "plain" if source == "degraded" else source), heat, seed, limit)
-        for (r, _, source, heat), seed in zip(wanted, seeds, strict=True)
-    ]
-    drafts = [d.text for d in tutor.write(asks, limit, None, progress.part(len(asks)))]
+    wanted, seeds, asks = pool_asks(config, contexts, pool, tutor)
+    step = f"The tutor writes candidates, pool {pool} of 2"
+    drafts = [d.text for d in tutor.write(asks, limit, None, progress.part(len(asks), step))]
     texts = [
         degraded(text, drafts[(i + config.candidates) % len(drafts)], seed) if source == "degraded" else text
         for i, (text, seed, (_, _, source, _)) in enumerate(zip(drafts, seeds, wanted, strict=True))
     ]
     requests = [replace(q, defense="none") for q in with_text([r for r, *_ in wanted], texts)]
     read = [bool(text) for text in texts]
-    verdicts = iter(judge.judge([q for q, ok in zip(requests, read, strict=True) if ok], progress.part(len(requests))))
+    part = progress.part(len(requests), f"The judge scores candidates, pool {pool} of 2")
+    verdicts = iter(judge.judge([q for q, ok in zip(requests, read, strict=True) if ok], part))
     rows = []
     for (request, k, source, heat), text, ok in zip(wanted, texts, read, strict=True):
         verdict = next(verdicts) if ok else None
@@ -345,6 +417,21 @@ def _pool(
             }
         )
     return pd.DataFrame(rows)
+
+
+def pool_asks(
+    config: CapConfig, contexts: Sequence[Request], pool: int, tutor: Tutor
+) -> tuple[list[tuple[Request, int, str, float]], list[int], list[Ask]]:
+    """The candidates of a pool: context, number, way of asking and temperature; seeds; what the tutor is asked."""
+    limit = limit_of(contexts[0].task, config.new_tokens)
+    recipe = RECIPE if config.pool == "contrast" else PLAIN
+    wanted = [(r, k, *recipe[k % len(recipe)]) for r in contexts for k in range(config.candidates)]
+    seeds = [_seed(config.seed, pool, r.item_id, k) for r, k, _, _ in wanted]
+    asks = [
+        tutor.drawn(prompt_of(r, "plain" if source == "degraded" else source), heat, seed, limit)
+        for (r, _, source, heat), seed in zip(wanted, seeds, strict=True)
+    ]
+    return wanted, seeds, asks
 
 
 def _seed(*parts: object) -> int:
@@ -439,11 +526,13 @@ def sweep(
 ) -> pd.DataFrame:
     """The sweep as a table `cap_sweep`: every text with the undefended judge's score and the fluency meters."""
     rows = [(r, side, alpha) for side, tried in alphas.items() for alpha in tried for r in contexts]
-    drafts = steered_texts(tutor, judge, standards, rows, config, progress.part(len(rows)))
+    part = progress.part(len(rows), "The tutor is steered: texts at every alpha")
+    drafts = steered_texts(tutor, judge, standards, rows, config, part)
     texts = [draft.text for draft in drafts]
     asked = [k for k, text in enumerate(texts) if text]
     requests = with_text([r for r, *_ in rows], texts)
-    verdicts = dict(zip(asked, judge.judge([requests[k] for k in asked], progress.part(len(rows))), strict=True))
+    part = progress.part(len(rows), "The judge scores the steered texts")
+    verdicts = dict(zip(asked, judge.judge([requests[k] for k in asked], part), strict=True))
     perplexity = text_perplexities(tutor.loaded, texts)
     return pd.DataFrame(
         [

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 
 from engine.core.errors import InputError
 from engine.plots.text import THIN, count, fixed, label, level_text
-from engine.plots.theme import MEANING, ROLES, SMALL_SIZE, Mode, frame, say
+from engine.plots.theme import MEANING, ROLES, SMALL_SIZE, Mode, frame, say, whiskers
 from engine.studies.checkup.metrics import CARDS, ProbeCard, decide, forest_rows
 from engine.studies.figure import FigureData, FigureSpec, Setting, Source, Values, has_table
 
@@ -44,20 +44,12 @@ def prepare_checkup(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.reindex(columns=list(COLUMNS)).reset_index(drop=True)
 
 
-def plot_checkup(
-    prepared: pd.DataFrame,
-    *,
-    mode: Mode = "light",
-    title: str = "Which probes does the judge pass?",
-    note: str = "",
-) -> go.Figure:
+def plot_checkup(prepared: pd.DataFrame, *, mode: Mode = "light") -> go.Figure:
     """A row a probe: name and verdict, numbers, and the interval in thresholds; the allowed part is shaded.
 
     Args:
         prepared: from `prepare_checkup`.
         mode: light, dark or print.
-        title: the question on top.
-        note: a last part of the small print; any text.
     """
     fig = go.Figure()
     ink, muted = ROLES[mode]["ink"], ROLES[mode]["muted"]
@@ -86,15 +78,22 @@ def plot_checkup(
     if prepared.empty:
         say(fig, "no probe has been asked yet", mode)
     alt = "Check-up, effect in units of the threshold: " + "; ".join(summaries)
-    return frame(fig, mode, title=title, notes=_notes(prepared, note), alt=alt, body=46 * max(len(prepared), 1) + 16)
+    return frame(
+        fig,
+        mode,
+        title="Which probes does the judge pass?",
+        notes=_notes(prepared),
+        alt=alt,
+        body=46 * max(len(prepared), 1) + 16,
+    )
 
 
 def _row(row: Mapping[Any, Any], y: int, mode: Mode) -> go.Scatter:
     verdict = str(row["verdict"])
     colour = MEANING[mode][_COLOURS.get(verdict, "unread")]
     value, lower, upper = (float(row[c]) for c in ("scaled", "scaled_lower", "scaled_upper"))
-    bounded = math.isfinite(lower) and math.isfinite(upper)
     at = _clip(value)
+    low, high = (_clip(x) if math.isfinite(x) else math.nan for x in (lower, upper))
     return go.Scatter(
         x=[at],
         y=[y],
@@ -105,16 +104,7 @@ def _row(row: Mapping[Any, Any], y: int, mode: Mode) -> go.Scatter:
             "color": colour if verdict in _COLOURS else ROLES[mode]["background"],
             "line": {"color": colour, "width": 2},
         },
-        error_x={
-            "type": "data",
-            "symmetric": False,
-            "array": [max(0.0, _clip(upper) - at) if bounded else 0],
-            "arrayminus": [max(0.0, at - _clip(lower)) if bounded else 0],
-            "color": colour,
-            "thickness": 2.5,
-            "width": 5 if bounded else 0,
-            "visible": bounded,
-        },
+        error_x=whiskers(at, low, high, colour, thickness=2.5, width=5),
         customdata=[[label(row["title"], 40), _numbers(row), str(row["allowed"]), _n(row)]],
         hovertemplate=(
             "%{customdata[0]}<br>%{customdata[1]}<br>allowed: %{customdata[2]}<br>%{customdata[3]}<extra></extra>"
@@ -185,7 +175,7 @@ def _n(row: Mapping[Any, Any]) -> str:
     return f"n = {_whole(row['n'])}, {_whole(row['n_clusters'])} items, {_whole(row['n_unread'])} unread"
 
 
-def _notes(prepared: pd.DataFrame, note: str) -> tuple[str, ...]:
+def _notes(prepared: pd.DataFrame) -> tuple[str, ...]:
     asked = prepared[prepared["verdict"] != NOT_ASKED]
     parts = ["shaded: allowed; dashed: the threshold"]
     if len(asked):
@@ -196,7 +186,7 @@ def _notes(prepared: pd.DataFrame, note: str) -> tuple[str, ...]:
         parts.append(f"{_whole(asked['n_unread'].fillna(0).sum())} unread")
     if len(prepared) > len(asked):
         parts.append(f"{len(prepared) - len(asked)} could not be asked")
-    return (*parts, label(note, 90) if note else "")
+    return tuple(parts)
 
 
 def _clip(x: float) -> float:
@@ -238,13 +228,13 @@ def _probes(source: Source, at: Values) -> FigureData:
     decisions = decide(source.table("checkup"), {name: float(value) for name, value in at.items()})
     made = prepare_checkup(forest_rows(decisions))
     facts = () if made["n"].notna().any() else ("n = 0, no probe was asked, so no interval",)
-    return FigureData(made, {"note": source.origin}, facts)
+    return FigureData(made, {}, facts)
 
 
 ENTRIES = (
     FigureSpec(
-        STUDY, "probes", "Which probes does the judge pass?", _probes,
-        lambda p, more, mode: plot_checkup(p, mode=mode, note=more["note"]), tuple(_dial(card) for card in CARDS),
+        STUDY, "probes", "Which probes does the judge pass?", _probes, plot_checkup,
+        tuple(_dial(card) for card in CARDS),
         has_table("checkup", "no probe has been asked yet."),
     ),
 )  # fmt: skip

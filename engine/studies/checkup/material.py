@@ -16,7 +16,7 @@ from engine.attacks.rewriting import RuleRewriter, chance
 from engine.core.errors import InputError
 from engine.core.schema import COMPARISONS, Order, Protocol, Task
 from engine.core.settings import Settings
-from engine.data.comparisons import DEMO_PAIRS, Comparisons, list_comparisons, load_comparisons
+from engine.data.comparisons import Comparisons, is_pairs, load_comparisons, require_texts
 from engine.data.dataset import Dataset
 from engine.data.mapping import all_say_correctness, known_right
 from engine.data.store import load_dataset
@@ -58,7 +58,7 @@ def load_material(data: str, settings: Settings) -> Material:
     Raises:
         InputError: there is none of that id, or it is damaged.
     """
-    if data == DEMO_PAIRS or data in list_comparisons(settings.comparisons):
+    if is_pairs(data, settings.comparisons):
         return of_pairs(load_comparisons(data, settings.comparisons))
     return of_dataset(load_dataset(data, settings.datasets))
 
@@ -69,7 +69,12 @@ def of_dataset(dataset: Dataset) -> Material:
 
 
 def of_pairs(read: Comparisons) -> Material:
-    """A set of pairs as material; a text that stands in several pairs of an item is judged once."""
+    """A set of pairs as material; a text that stands in several pairs of an item is judged once.
+
+    Raises:
+        InputError: the set ships without its texts.
+    """
+    require_texts(read, "A check-up")
     responses = read.responses.copy()
     first = responses.groupby(["item_id", "text"], sort=False)["response_id"].transform("first")
     same = dict(zip(responses["response_id"], first, strict=True))

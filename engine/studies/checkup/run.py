@@ -16,6 +16,7 @@ from engine.core.schema import VERDICTS
 from engine.judges.base import Checkpoint, Judge, Request, verdict_table
 from engine.judges.cards import Card
 from engine.runs.folder import RunFolder, now
+from engine.stats.intervals import with_ends
 from engine.studies.checkup.material import STYLES, WORDIER, Material, Subject, make_subject, with_cards
 from engine.studies.checkup.metrics import FAILS, NOT_ASKED, UNDERPOWERED, Decision, as_record, decide, summary
 from engine.studies.checkup.probes import (
@@ -272,6 +273,4 @@ def _lines(decisions: Sequence[Decision]) -> list[str]:
 def _effect(row: Any) -> str:
     if math.isnan(row["value"]):
         return "undefined"
-    if math.isnan(row["lower"]):
-        return f"{row['value']:+.3f}"
-    return f"{row['value']:+.3f} [{row['lower']:+.3f}, {row['upper']:+.3f}]"
+    return with_ends(row["value"], row["lower"], row["upper"], "+.3f")

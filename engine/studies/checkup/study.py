@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
 from engine.attacks.master_keys import KEY_TEXTS
 from engine.core.errors import InputError
@@ -14,10 +14,9 @@ from engine.core.schema import Column, Table
 from engine.runs.folder import RunFolder, open_run
 from engine.studies.checkup.material import Material, of_dataset, of_pairs
 from engine.studies.checkup.metrics import CARDS, Size, check_thresholds
-from engine.studies.study import Context, Study, Summary
+from engine.studies.study import Context, Study, StudyConfig, Summary
 
 if TYPE_CHECKING:
-    from engine.studies.figure import FigureSpec
     from engine.studies.running import Plan
 
 
@@ -48,7 +47,7 @@ CHECKUP = Table(
 ATTACKS = ("dsi", "bed", "adaptive", "completion")
 
 
-class CheckupConfig(BaseModel):
+class CheckupConfig(StudyConfig):
     """Settings of a run; its manifest holds them.
 
     Attributes:
@@ -63,8 +62,6 @@ class CheckupConfig(BaseModel):
         strict: an underpowered probe makes the command inconclusive (exit code 3).
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     judge: str
     data: str
     probes: tuple[str, ...] = tuple(card.name for card in CARDS)
@@ -76,9 +73,7 @@ class CheckupConfig(BaseModel):
     pairs: int = Field(default=2, ge=0)
     strict: bool = False
     budget_seconds: float | None = Field(default=None, gt=0)
-    run_id: str | None = None
     seed: int = 0
-    level: float = Field(default=0.95, gt=0.5, lt=1)
 
     @field_validator("thresholds")
     @classmethod
@@ -144,12 +139,6 @@ class Checkup(Study):
         from engine.studies.checkup.run import summary_of
 
         return summary_of(folder, strict=config.strict)
-
-    def figures(self) -> tuple[FigureSpec, ...]:
-        """Its figures."""
-        from engine.studies.checkup.figures import ENTRIES
-
-        return ENTRIES
 
 
 def _material(config: CheckupConfig, context: Context) -> Material:

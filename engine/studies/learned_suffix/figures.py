@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 
 from engine.core.schema import NONE
 from engine.plots.text import count, interval_text, label, plural, three_digits
-from engine.plots.theme import MEANING, ROLES, SMALL_SIZE, Mode, frame, say
+from engine.plots.theme import MEANING, ROLES, SMALL_SIZE, Mode, frame, say, whiskers
 from engine.studies.figure import FigureData, FigureSpec, Source, Values, has_table
 
 # A suffix search while it goes on, and what its phrase does on other items by length (figures 6, 7 of CAP).
@@ -35,15 +35,7 @@ def prepare_steps(search: pd.DataFrame) -> pd.DataFrame:
     return out.assign(x=np.where(out["chosen"] == 1, out["step"].astype(float), spread.astype(float)))
 
 
-def plot_steps(
-    prepared: pd.DataFrame,
-    *,
-    protocol: str,
-    words: int,
-    mode: Mode = "light",
-    title: str = "Which word raises the objective most?",
-    note: str = "",
-) -> go.Figure:
+def plot_steps(prepared: pd.DataFrame, *, protocol: str, words: int, mode: Mode = "light") -> go.Figure:
     """Every candidate as a dot, the chosen words as a line.
 
     Args:
@@ -51,8 +43,6 @@ def plot_steps(
         protocol: pointwise or pairwise; names the axis.
         words: length of the phrase that is sought; fixes the axis, so that it does not move while the search goes on.
         mode: light, dark or print.
-        title: the question on top.
-        note: a last part of the small print; any text.
     """
     tried = prepared[(prepared["chosen"] == 0) & prepared["value"].notna()]
     best = prepared[prepared["chosen"] == 1]
@@ -70,10 +60,16 @@ def plot_steps(
         f"{plural(len(tried) + max(0, len(best) - 1), 'candidate')} tried, {count(unread)} left a prompt unread",
         f"{count(queries)} forward passes",
         "training prompts only",
-        label(note, 90) if note else "",
     )
     values = ", ".join(f"{n} {three_digits(float(v))}" for n, v in zip(names, best["value"], strict=True))
-    return frame(fig, mode, title=title, notes=notes, alt=f"Objective by step of the search: {values}", body=300)
+    return frame(
+        fig,
+        mode,
+        title="Which word raises the objective most?",
+        notes=notes,
+        alt=f"Objective by step of the search: {values}",
+        body=300,
+    )
 
 
 def _tried(tried: pd.DataFrame, mode: Mode) -> go.Scatter:
@@ -123,22 +119,13 @@ def prepare_lengths(metrics: pd.DataFrame) -> pd.DataFrame:
     return out
 
 
-def plot_lengths(
-    prepared: pd.DataFrame,
-    *,
-    protocol: str,
-    mode: Mode = "light",
-    title: str = "What does the phrase do on other items?",
-    note: str = "",
-) -> go.Figure:
+def plot_lengths(prepared: pd.DataFrame, *, protocol: str, mode: Mode = "light") -> go.Figure:
     """Mean with its interval by number of words; the line is the mean without the phrase.
 
     Args:
         prepared: from `prepare_lengths`.
         protocol: pointwise or pairwise; names the axis.
         mode: light, dark or print.
-        title: the question on top.
-        note: a last part of the small print; any text.
     """
     texts = [_shift_text(row) for row in prepared.to_dict("records")]
     fig = go.Figure([_means(prepared, texts, mode)])
@@ -157,32 +144,22 @@ def plot_lengths(
         f"{plural(int(first['n_clusters']), 'item')} that the phrase was not learned on",
         f"{count(int(prepared['n_unread'].sum()) if len(prepared) else 0)} unread",
         f"95 % interval: {label(first['method'], 60)}" if first["method"] else "",
-        label(note, 90) if note else "",
     )
     alt = "Held-out mean by words: " + "; ".join(
         f"{w} words {three_digits(float(m))} ({t})"
         for w, m, t in zip(prepared["words"], prepared["mean"], texts, strict=True)
     )
-    return frame(fig, mode, title=title, notes=notes, alt=alt, body=300)
+    return frame(fig, mode, title="What does the phrase do on other items?", notes=notes, alt=alt, body=300)
 
 
 def _means(prepared: pd.DataFrame, texts: Sequence[str], mode: Mode) -> go.Scatter:
-    bounded = prepared["lower"].notna()
     return go.Scatter(
         x=prepared["words"],
         y=prepared["mean"],
         mode="lines+markers",
         line={"color": MEANING[mode]["attacked"], "width": 2},
         marker={"size": 11, "color": [MEANING[mode]["clean" if w == 0 else "attacked"] for w in prepared["words"]]},
-        error_y={
-            "type": "data",
-            "symmetric": False,
-            "array": (prepared["upper"] - prepared["mean"]).where(bounded, 0),
-            "arrayminus": (prepared["mean"] - prepared["lower"]).where(bounded, 0),
-            "color": ROLES[mode]["muted"],
-            "thickness": 2,
-            "width": 5,
-        },
+        error_y=whiskers(prepared["mean"], prepared["lower"], prepared["upper"], ROLES[mode]["muted"], width=5),
         customdata=[[t] for t in texts],
         hovertemplate="%{x} words<br>%{y:.3f}<br>%{customdata[0]}<extra></extra>",
         showlegend=False,
@@ -211,28 +188,23 @@ STUDY = "learned_suffix"
 def _steps(source: Source, _: Values) -> FigureData:
     made = prepare_steps(source.table("suffix_search"))
     config = source.config
-    more = {"protocol": config["protocol"], "words": int(config["words"]), "note": source.origin}
+    more = {"protocol": config["protocol"], "words": int(config["words"])}
     n = len(source.manifest.get("split", {}).get("train_responses", ())) or int(config.get("prompts", 0))
     return FigureData(made, more, (f"n = {n} training prompts", "means of what was optimised, so no interval"))
 
 
 def _lengths(source: Source, _: Values) -> FigureData:
     made = prepare_lengths(source.table("metrics"))
-    return FigureData(made, {"protocol": source.config["protocol"], "note": source.origin})
-
-
-def _draw_steps(prepared: pd.DataFrame, more: dict[str, Any], mode: Mode) -> Any:
-    return plot_steps(prepared, protocol=more["protocol"], words=more["words"], mode=mode, note=more["note"])
+    return FigureData(made, {"protocol": source.config["protocol"]})
 
 
 ENTRIES = (
     FigureSpec(
-        STUDY, "steps", "Which word raises the objective most?", _steps, _draw_steps, (),
+        STUDY, "steps", "Which word raises the objective most?", _steps, plot_steps, (),
         has_table("suffix_search", "no word has been tried yet."),
     ),
     FigureSpec(
-        STUDY, "lengths", "What does the phrase do on other items?", _lengths,
-        lambda p, more, mode: plot_lengths(p, protocol=more["protocol"], mode=mode, note=more["note"]), (),
+        STUDY, "lengths", "What does the phrase do on other items?", _lengths, plot_lengths, (),
         has_table("metrics", "the phrase has not been measured on other items."),
     ),
 )  # fmt: skip

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from engine.attacks.cards import MAX_NAME, check_name
 from engine.core.schema import NONE, Column, Table
 from engine.defenses.writing import TUTOR
 from engine.runs.folder import RunFolder, open_run
-from engine.studies.study import Context, Study, Summary
-
-if TYPE_CHECKING:
-    from engine.studies.figure import FigureSpec
-
+from engine.studies.study import Context, Study, StudyConfig, Summary
 
 SUFFIX_SEARCH = Table(
     "suffix_search",
@@ -35,7 +31,7 @@ PHRASE = "phrase"
 """Key of the manifest: the phrase's name, its words so far, the objective after each, forward passes."""
 
 
-class SuffixConfig(BaseModel):
+class SuffixConfig(StudyConfig):
     """Settings of a search; the run's manifest holds them.
 
     Attributes:
@@ -53,8 +49,6 @@ class SuffixConfig(BaseModel):
         name: of the saved phrase; by default from the run.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     judge: str
     data: str
     protocol: Literal["pointwise", "pairwise"] = "pointwise"
@@ -70,9 +64,7 @@ class SuffixConfig(BaseModel):
     limit: int | None = Field(default=None, ge=0)
     name: str | None = None
     budget_seconds: float | None = Field(default=None, gt=0)
-    run_id: str | None = None
     seed: int = 0
-    level: float = Field(default=0.95, gt=0.5, lt=1)
 
 
 def phrase_name(config: SuffixConfig, run_id: str) -> str:
@@ -144,12 +136,6 @@ class LearnedSuffix(Study):
         if manifest["state"] == "done":
             lines.append(f"The phrase is saved: attack suffix:{phrase['name']}.")
         return Summary("\n".join(lines), {"phrase": phrase, "metrics": metrics.to_dict("records")})
-
-    def figures(self) -> tuple[FigureSpec, ...]:
-        """Its figures."""
-        from engine.studies.learned_suffix.figures import ENTRIES
-
-        return ENTRIES
 
 
 STUDY = LearnedSuffix()

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
 from engine.core.errors import InputError
 from engine.core.schema import NONE
-from engine.plots.text import count, interval_text, label, plural, three_digits
+from engine.plots.text import count, interval_text, plural, three_digits
 from engine.plots.theme import MEANING, ROLES, Mode, frame
 from engine.stats.detection import detection_at, fitted, pr_curve, side_of
 from engine.studies.figure import FigureData, FigureSpec, Setting, Source, Values, has_table
@@ -43,15 +41,7 @@ def prepare_curves(curves: dict[str, pd.DataFrame], threshold: float) -> pd.Data
     return pd.concat(parts, ignore_index=True)
 
 
-def plot_curves(
-    prepared: pd.DataFrame,
-    *,
-    n: int,
-    items: int,
-    mode: Mode = "light",
-    title: str = "Does perplexity give the attack away?",
-    note: str = "",
-) -> go.Figure:
+def plot_curves(prepared: pd.DataFrame, *, n: int, items: int, mode: Mode = "light") -> go.Figure:
     """Two curves, each with the threshold in use as a large dot, and the precision of flagging everything.
 
     Args:
@@ -59,8 +49,6 @@ def plot_curves(
         n: texts on the measured side.
         items: their items.
         mode: light, dark or print.
-        title: the question on top.
-        note: a last part of the small print; any text.
     """
     fig = go.Figure()
     said = []
@@ -80,9 +68,16 @@ def plot_curves(
     notes = (
         f"measured on n = {count(n)} texts of {plural(items, 'item')}",
         "dashed: flagging at random",
-        label(note, 90) if note else "",
     )
-    return frame(fig, mode, title=title, notes=notes, alt="; ".join(said), body=300, legend=True)
+    return frame(
+        fig,
+        mode,
+        title="Does perplexity give the attack away?",
+        notes=notes,
+        alt="; ".join(said),
+        body=300,
+        legend=True,
+    )
 
 
 def _side(own: pd.DataFrame, used: pd.Series, name: str, colour: str, mode: Mode, *, solid: bool) -> list[go.Scatter]:
@@ -142,26 +137,19 @@ def _curve(source: Source, at: Values) -> FigureData:
         f"{name.replace('_', ' ')} {interval_text(i.value, i.lower, i.upper, method=i.method, n_clusters=i.n_clusters)}"
         for name, i in found.items()
     )
-    more = {
-        "n": len(test),
-        "items": int(test["item_id"].nunique()),
-        "note": f"{readings['screen'].iloc[0]} under bundled:base, {source.origin}",
-    }
+    more = {"n": len(test), "items": int(test["item_id"].nunique())}
+    note = f"{readings['screen'].iloc[0]} under bundled:base, {source.origin}"
     facts = (
         f"at the threshold {three_digits(threshold)}: {said}",
         f"{100 * source.level:g} % intervals ({found['f1'].method})",
         f"{int(test['value'].isna().sum())} unread",
     )
-    return FigureData(curves(readings, family, threshold), more, facts)
-
-
-def _draw(prepared: pd.DataFrame, more: dict[str, Any], mode: Mode) -> Any:
-    return plot_curves(prepared, n=more["n"], items=more["items"], mode=mode, note=more["note"])
+    return FigureData(curves(readings, family, threshold), more, facts, note)
 
 
 ENTRIES = (
     FigureSpec(
-        STUDY, "curve", "Does perplexity give the attack away?", _curve, _draw, (FAMILY, THRESHOLD),
+        STUDY, "curve", "Does perplexity give the attack away?", _curve, plot_curves, (FAMILY, THRESHOLD),
         has_table("readings", "nothing has been read yet."),
     ),
 )  # fmt: skip

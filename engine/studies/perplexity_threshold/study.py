@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from engine.core.schema import Column, Table
 from engine.runs.folder import RunFolder
-from engine.studies.study import Context, Study, Summary
-
-if TYPE_CHECKING:
-    from engine.studies.figure import FigureSpec
-
+from engine.studies.study import Context, Study, StudyConfig, Summary
 
 READINGS = Table(
     "readings",
@@ -29,7 +25,7 @@ READINGS = Table(
 )
 
 
-class DetectionConfig(BaseModel):
+class DetectionConfig(StudyConfig):
     """Settings of a measurement; the run's manifest holds them.
 
     Attributes:
@@ -39,17 +35,13 @@ class DetectionConfig(BaseModel):
         train_share: share of the items that the threshold is fitted on.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     data: str
     suffixes: tuple[str, ...] = ("suffix",)
     prompts: tuple[str, ...] = ("dsi", "bed", "adaptive")
     window: int = Field(default=0, ge=0, le=4096)
     train_share: float = Field(default=0.5, gt=0, lt=1)
     limit: int | None = Field(default=None, ge=2)
-    run_id: str | None = None
     seed: int = 0
-    level: float = Field(default=0.95, gt=0.5, lt=1)
 
 
 class PerplexityThreshold(Study):
@@ -93,12 +85,6 @@ class PerplexityThreshold(Study):
         for family, rows in metrics.groupby("group", sort=False):
             lines += [f"Against {family} attacks:", *metric_lines(rows)]
         return Summary("\n".join(lines), {"metrics": metrics.to_dict("records")})
-
-    def figures(self) -> tuple[FigureSpec, ...]:
-        """Its figure."""
-        from engine.studies.perplexity_threshold.figures import ENTRIES
-
-        return ENTRIES
 
 
 STUDY = PerplexityThreshold()

@@ -12,7 +12,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from engine.plots.text import count, fixed, interval_text, label, level_text
-from engine.plots.theme import MEANING, PALETTE, ROLES, SMALL_SIZE, Mode, frame, heat_scale, say
+from engine.plots.theme import MEANING, PALETTE, ROLES, SMALL_SIZE, Mode, frame, heat_scale, say, whiskers
 
 COLUMNS = [
     "system",
@@ -37,12 +37,7 @@ def prepare_slope(rows: Sequence[Row]) -> pd.DataFrame:
 
 
 def plot_slope(
-    prepared: pd.DataFrame,
-    *,
-    mode: Mode = "light",
-    level: float = 0.95,
-    title: str = "Who climbs?",
-    note: str = "",
+    prepared: pd.DataFrame, *, mode: Mode = "light", level: float = 0.95, title: str = "Who climbs?"
 ) -> go.Figure:
     """Ranks before at the left, after at the right, rank 1 on top; rewritten systems in vermilion, the climber thick.
 
@@ -51,7 +46,6 @@ def plot_slope(
         mode: light, dark or print.
         level: of the rank intervals, drawn as bars.
         title: the question on top.
-        note: a last part of the small print; any text.
     """
     fig = go.Figure()
     rows = prepared[prepared["rank_before"].notna() & prepared["rank_after"].notna()]
@@ -68,7 +62,7 @@ def plot_slope(
     if not n:
         say(fig, "no ranks: systems that never met cannot be ranked together", mode)
     battles = f"{count(int(rows['n'].sum()) // 2)} comparisons" if n else ""
-    notes = (f"bars: {level_text(level)} rank intervals", battles, label(note, 80) if note else "")
+    notes = (f"bars: {level_text(level)} rank intervals", battles)
     said = "; ".join(f"{r.system}: {r.rank_before:g} to {r.rank_after:g}" for r in rows.itertuples(index=False))
     alt = f"Ranks before and after the lowest systems were rewritten. {said}"
     return frame(fig, mode, title=title, notes=notes, alt=alt, body=46 * max(n, 3) + 20)
@@ -87,26 +81,18 @@ def climber(rows: pd.DataFrame) -> str:
 
 
 def _line(row: Any, nudge: float, mode: Mode, *, climbs: bool) -> go.Scatter:
-    colour = MEANING[mode]["attacked"] if row.distracted else MEANING[mode]["unread"]
-    up = [row.rank_before - row.rank_before_lower, row.rank_after - row.rank_after_lower]
-    down = [row.rank_before_upper - row.rank_before, row.rank_after_upper - row.rank_after]
+    colour = MEANING[mode]["attacked" if row.distracted else "unread"]
+    ranks = [row.rank_before, row.rank_after]
+    lower, upper = [row.rank_before_lower, row.rank_after_lower], [row.rank_before_upper, row.rank_after_upper]
     return go.Scatter(
         x=[nudge, 1 + nudge],
-        y=[row.rank_before, row.rank_after],
+        y=ranks,
         mode="lines+markers",
         name=label(row.system, 30),
         line={"color": colour, "width": 4.5 if climbs else 2.2 if row.distracted else 1.4},
         opacity=1.0 if climbs or not row.distracted else 0.75,
         marker={"size": 9, "color": colour, "symbol": "circle"},
-        error_y={
-            "type": "data",
-            "symmetric": False,
-            "array": [0 if math.isnan(x) else max(0.0, x) for x in down],
-            "arrayminus": [0 if math.isnan(x) else max(0.0, x) for x in up],
-            "color": colour,
-            "thickness": 1.2,
-            "width": 3,
-        },
+        error_y=whiskers(ranks, lower, upper, colour, thickness=1.2, width=3),
         customdata=[[row.system, "clean"], [row.system, "distracted"]],
         hovertemplate="%{customdata[0]}, %{customdata[1]}: rank %{y}<br>click for the cases<extra></extra>",
     )
@@ -160,16 +146,13 @@ def _cells(prepared: pd.DataFrame) -> Iterable[tuple[str, str, float]]:
     return zip(prepared["row"], prepared["column"], prepared["share"], strict=True)
 
 
-def plot_matrix(
-    prepared: pd.DataFrame, *, mode: Mode = "light", title: str = "Who beats whom?", note: str = ""
-) -> go.Figure:
+def plot_matrix(prepared: pd.DataFrame, *, mode: Mode = "light", title: str = "Who beats whom?") -> go.Figure:
     """A cell a pair: share of comparisons that the row won against the column, ties half; colour around 50 %.
 
     Args:
         prepared: from `prepare_matrix`; systems in the order they are drawn.
         mode: light, dark or print.
         title: the question on top.
-        note: a last part of the small print; any text.
     """
     systems = list(dict.fromkeys(prepared["row"])) or ["–"]
     at = {system: i for i, system in enumerate(systems)}
@@ -211,7 +194,7 @@ def plot_matrix(
     fig.update_xaxes(side="bottom", showgrid=False, tickangle=-35, **ticks)
     fig.update_yaxes(autorange="reversed", showgrid=False, **ticks)
     n = f"{_span(prepared['n'])} comparisons a cell" if len(prepared) else ""
-    notes = ("row against column, % won, ties half", n, label(note, 80) if note else "")
+    notes = ("row against column, % won, ties half", n)
     said = "; ".join(f"{a} over {b} {fixed(100 * float(share), 0)} %" for a, b, share in _cells(prepared))
     return frame(fig, mode, title=title, notes=notes, alt=f"Win matrix. {said}", body=44 * len(systems) + 40, below=76)
 
@@ -242,7 +225,6 @@ def plot_rates(
     axis: str = "flips (%)",
     null: float | None = 0.0,
     level: float = 0.95,
-    note: str = "",
 ) -> go.Figure:
     """A block a distractor: name over two rows, pairwise above pointwise, numbers at the right.
 
@@ -253,7 +235,6 @@ def plot_rates(
         axis: title of the axis.
         null: place of a dashed line, as a share; None draws none.
         level: of the intervals.
-        note: a last part of the small print; any text.
     """
     fig = go.Figure()
     groups = list(dict.fromkeys(prepared["group"]))
@@ -283,29 +264,20 @@ def plot_rates(
     if prepared.empty:
         say(fig, "nothing has been judged yet", mode)
     said = "; ".join(f"{r.name} {r.protocol}: {_rate_text(r)}" for r in _rate_records(prepared))
-    notes = (f"{level_text(level)} intervals, items as clusters", _counts(prepared), label(note, 80) if note else "")
+    notes = (f"{level_text(level)} intervals, items as clusters", _counts(prepared))
     body = 66 * max(len(groups), 1) + 10
     return frame(fig, mode, title=title, notes=notes, alt=f"{axis}. {said}", body=body, legend=len(groups) > 0)
 
 
 def _dots(rows: pd.DataFrame, groups: list[str], protocol: str, mode: Mode) -> go.Scatter:
     colour, shift = protocol_colour(protocol, mode), -0.02 if protocol == PAIRWISE else 0.3
-    bounded = rows["lower"].notna()
     return go.Scatter(
         x=(100 * rows["value"]).tolist(),
         y=[groups.index(g) + shift for g in rows["group"]],
         mode="markers",
         name=protocol,
         marker={"symbol": SYMBOLS[protocol], "size": 11, "color": colour},
-        error_x={
-            "type": "data",
-            "symmetric": False,
-            "array": (100 * (rows["upper"] - rows["value"])).where(bounded, 0).tolist(),
-            "arrayminus": (100 * (rows["value"] - rows["lower"])).where(bounded, 0).tolist(),
-            "color": colour,
-            "thickness": 2.5,
-            "width": 5,
-        },
+        error_x=whiskers(100 * rows["value"], 100 * rows["lower"], 100 * rows["upper"], colour, thickness=2.5, width=5),
         customdata=[[r.group, protocol, _rate_text(r), count(int(r.n))] for r in _rate_records(rows)],
         hovertemplate="%{customdata[1]}: %{customdata[2]}<br>n = %{customdata[3]}, click for the cases<extra></extra>",
     )
@@ -368,22 +340,13 @@ def prepare_ladder(rows: Sequence[LadderRow]) -> pd.DataFrame:
     return pd.DataFrame(list(rows), columns=LADDER_COLUMNS)
 
 
-def plot_ladder(
-    prepared: pd.DataFrame,
-    *,
-    mode: Mode = "light",
-    level: float = 0.95,
-    title: str = "Does the better response still win?",
-    note: str = "",
-) -> go.Figure:
+def plot_ladder(prepared: pd.DataFrame, *, mode: Mode = "light", level: float = 0.95) -> go.Figure:
     """Severity on the x axis, accuracy on the y axis; hollow without the distractor, solid with it.
 
     Args:
         prepared: from `prepare_ladder`, of one distractor.
         mode: light, dark or print.
         level: of the intervals.
-        title: the question on top.
-        note: a last part of the small print; any text.
     """
     fig = go.Figure()
     for protocol in (PAIRWISE, POINTWISE):
@@ -408,7 +371,7 @@ def plot_ladder(
         say(fig, "the data do not say which rules a response keeps", mode)
     out = int(prepared["excluded"].sum()) if len(prepared) else 0
     n = f"n {count(int(prepared['n'].min()))}–{count(int(prepared['n'].max()))} pairs" if len(prepared) else ""
-    notes = (f"{level_text(level)} intervals", n, f"{count(out)} left out", label(note, 80) if note else "")
+    notes = (f"{level_text(level)} intervals", n, f"{count(out)} left out")
     said = "; ".join(
         f"severity {r.severity!s}, {r.protocol!s}, {'clean' if r.arm == 'none' else str(r.arm)}: {_text(r)}"
         for r in _records(prepared)
@@ -416,7 +379,7 @@ def plot_ladder(
     return frame(
         fig,
         mode,
-        title=title,
+        title="Does the better response still win?",
         notes=notes,
         alt=f"Accuracy by severity. {said}",
         body=300,
@@ -428,7 +391,6 @@ def plot_ladder(
 
 def _series(rows: pd.DataFrame, protocol: str, mode: Mode, *, distracted: bool) -> go.Scatter:
     colour = protocol_colour(protocol, mode)
-    bounded = rows["lower"].notna()
     return go.Scatter(
         x=[s + _SHIFT[protocol, distracted] for s in rows["severity"]],
         y=(100 * rows["value"]).tolist(),
@@ -440,15 +402,7 @@ def _series(rows: pd.DataFrame, protocol: str, mode: Mode, *, distracted: bool) 
             "color": colour if distracted else ROLES[mode]["background"],
             "line": {"color": colour, "width": 2},
         },
-        error_y={
-            "type": "data",
-            "symmetric": False,
-            "array": (100 * (rows["upper"] - rows["value"])).where(bounded, 0).tolist(),
-            "arrayminus": (100 * (rows["value"] - rows["lower"])).where(bounded, 0).tolist(),
-            "color": colour,
-            "thickness": 2,
-            "width": 4,
-        },
+        error_y=whiskers(100 * rows["value"], 100 * rows["lower"], 100 * rows["upper"], colour),
         customdata=[[row.arm, protocol, _text(row), count(int(row.n)), int(row.severity)] for row in _records(rows)],
         hovertemplate="%{customdata[1]}: %{customdata[2]}<br>n = %{customdata[3]}, click for the cases<extra></extra>",
     )

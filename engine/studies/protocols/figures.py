@@ -241,12 +241,10 @@ def _flips(source: Source, at: Values, *, net: bool) -> FigureData:
         "title": "What does the manner add?" if net else "Which verdicts flip?",
         "axis": "flips less the placebo's (points)" if net else "distracted losers that now win (%)",
         "null": 0.0,
-        "note": _note(source, view),
     }
     out = sum(losers_left_out(arena(source), p, together, view) for p in PROTOCOLS)
-    return FigureData(
-        made, more, (f"{out} losers left out, their rewriting not kept or failing other rules", _unread(source))
-    )
+    facts = (f"{out} losers left out, their rewriting not kept or failing other rules", _unread(source))
+    return FigureData(made, more, facts, _note(source, view))
 
 
 def _copies(source: Source, at: Values, *, ties: bool) -> FigureData:
@@ -256,19 +254,14 @@ def _copies(source: Source, at: Values, *, ties: bool) -> FigureData:
         "title": "Do equals tie?" if ties else "Is the rewritten copy preferred?",
         "axis": "ties (%)" if ties else "rewriting preferred to its original (%)",
         "null": None if ties else 0.5,
-        "note": _note(source, view),
     }
-    return FigureData(copy_rows(arena(source), arms, view, ties=ties), more, (_unread(source),))
-
-
-def _draw_rates(prepared: pd.DataFrame, more: dict[str, Any], mode: Any) -> Any:
-    return plot_rates(prepared, mode=mode, title=more["title"], axis=more["axis"], null=more["null"], note=more["note"])
+    return FigureData(copy_rows(arena(source), arms, view, ties=ties), more, (_unread(source),), _note(source, view))
 
 
 def _ladder(source: Source, at: Values) -> FigureData:
     view = _view(source, at)
     made = ladder_rows(ladder_of(source, str(at["arm"]), view), half=at["ties_are"] == "half right")
-    return FigureData(made, {"note": _note(source, view)}, (_unread(source), "intervals: items as clusters"))
+    return FigureData(made, {}, (_unread(source), "intervals: items as clusters"), _note(source, view))
 
 
 def _board(source: Source, at: Values) -> tuple[Board, View]:
@@ -281,16 +274,13 @@ def _board(source: Source, at: Values) -> tuple[Board, View]:
 
 def _slope(source: Source, at: Values) -> FigureData:
     ranked, view = _board(source, at)
-    pointwise = ranked.protocol is Protocol.POINTWISE
-    more = {
-        "title": f"Who climbs, judged {ranked.protocol.value}?",
-        "note": _note(source, view, pointwise=pointwise),
-    }
+    title = f"Who climbs, judged {ranked.protocol.value}?"
+    note = _note(source, view, pointwise=ranked.protocol is Protocol.POINTWISE)
     facts = (
         f"n = {ranked.n} comparisons before and after",
         f"{ranked.left_out} left out as unread, not kept or with other rules failed",
     )
-    return FigureData(slope_rows(arena(source).systems, ranked), more, facts)
+    return FigureData(slope_rows(arena(source).systems, ranked), {"title": title}, facts, note)
 
 
 def _matrix(source: Source, at: Values) -> FigureData:
@@ -299,13 +289,10 @@ def _matrix(source: Source, at: Values) -> FigureData:
     table, order = win_table(held, ranked.protocol, view), best_first(ranked)
     systems = [held.systems[i] for i in order]
     made = prepare_matrix(systems, table.shares[order][:, order], table.n[order][:, order])
-    more = {
-        "title": f"Who beats whom, judged {ranked.protocol.value}?",
-        "note": _note(source, view, pointwise=ranked.protocol is Protocol.POINTWISE),
-    }
-    return FigureData(
-        made, more, (f"n = {int(made['n'].sum()) // 2} comparisons", _unread(source), "shares, no interval")
-    )
+    title = f"Who beats whom, judged {ranked.protocol.value}?"
+    facts = (f"n = {int(made['n'].sum()) // 2} comparisons", _unread(source), "shares, no interval")
+    note = _note(source, view, pointwise=ranked.protocol is Protocol.POINTWISE)
+    return FigureData(made, {"title": title}, facts, note)
 
 
 _EMPTY = has_table("verdicts", "it holds no verdicts yet.")
@@ -327,28 +314,25 @@ def _no_board(source: Source) -> str:
 
 ENTRIES = (
     FigureSpec(
-        STUDY, "flips", "Which verdicts flip?", lambda s, at: _flips(s, at, net=False), _draw_rates, RATES, _no_arms
+        STUDY, "flips", "Which verdicts flip?", lambda s, at: _flips(s, at, net=False), plot_rates, RATES, _no_arms
     ),
     FigureSpec(
-        STUDY, "flips_net", "What does the manner add?", lambda s, at: _flips(s, at, net=True), _draw_rates, RATES,
+        STUDY, "flips_net", "What does the manner add?", lambda s, at: _flips(s, at, net=True), plot_rates, RATES,
         _no_arms,
     ),
     FigureSpec(
-        STUDY, "copies", "Is the rewritten copy preferred?", lambda s, at: _copies(s, at, ties=False), _draw_rates,
+        STUDY, "copies", "Is the rewritten copy preferred?", lambda s, at: _copies(s, at, ties=False), plot_rates,
         RATES, _no_arms,
     ),
-    FigureSpec(STUDY, "ties", "Do equals tie?", lambda s, at: _copies(s, at, ties=True), _draw_rates, RATES, _no_arms),
+    FigureSpec(STUDY, "ties", "Do equals tie?", lambda s, at: _copies(s, at, ties=True), plot_rates, RATES, _no_arms),
     FigureSpec(
-        STUDY, "ladder", "Does the better response still win?", _ladder,
-        lambda p, more, mode: plot_ladder(p, mode=mode, note=more["note"]), (ARM, TIES_ARE, *RULES), _no_levels,
+        STUDY, "ladder", "Does the better response still win?", _ladder, plot_ladder,
+        (ARM, TIES_ARE, *RULES), _no_levels,
     ),
     FigureSpec(
-        STUDY, "slope", "Who climbs?", _slope,
-        lambda p, more, mode: plot_slope(p, mode=mode, title=more["title"], note=more["note"]), BOARD, _no_board,
+        STUDY, "slope", "Who climbs?", _slope, plot_slope, BOARD, _no_board,
     ),
     FigureSpec(
-        STUDY, "matrix", "Who beats whom?", _matrix,
-        lambda p, more, mode: plot_matrix(p, mode=mode, title=more["title"], note=more["note"]), BOARD,
-        _no_board,
+        STUDY, "matrix", "Who beats whom?", _matrix, plot_matrix, BOARD, _no_board,
     ),
 )  # fmt: skip

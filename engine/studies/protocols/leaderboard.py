@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from engine.core.schema import NONE, Protocol
 from engine.stats.arena import Arena
-from engine.stats.intervals import Interval, cluster_rate, tails
+from engine.stats.intervals import Interval, cluster_rate, percentiles, tails
 from engine.stats.ratings import (
     Elo,
     Ratings,
@@ -133,6 +133,7 @@ class Board:
         before, after: Bradley-Terry ratings on the comparisons that both have.
         elo_before, elo_after: online Elo on the same comparisons.
         shift, shift_lower, shift_upper: after minus before, Elo points, from the same resampled items, shape (S,).
+        climb: mean shift of the rewritten systems with its bounds, likewise; NaN where none was rewritten.
         n: comparisons that entered.
         left_out: comparisons without a verdict before or after, or whose rewriting is not `usable`.
     """
@@ -147,6 +148,7 @@ class Board:
     shift: Floats
     shift_lower: Floats
     shift_upper: Floats
+    climb: tuple[float, float, float]
     n: int
     left_out: int
 
@@ -195,9 +197,8 @@ def board(
     lower, upper = _shift_bounds(first, second, view.level)
     asked = ~np.isnan(outcomes(arena, protocol, view))
     moved, n = second.rating - first.rating, int(read.sum())
-    return Board(
-        protocol, arm, chosen, first, second, elo_first, elo_second, moved, lower, upper, n, int((asked & ~read).sum())
-    )
+    left_out, climb = int((asked & ~read).sum()), _climb(first, second, chosen, view.level)
+    return Board(protocol, arm, chosen, first, second, elo_first, elo_second, moved, lower, upper, climb, n, left_out)
 
 
 def board_problems(ranked: Board, systems: Sequence[str]) -> list[str]:
@@ -238,6 +239,18 @@ def _shift_bounds(before: Ratings, after: Ratings, level: float) -> tuple[Floats
     bounds = np.full((2, len(gaps)), np.nan)
     bounds[:, known] = np.nanquantile(change[:, known], tails(before.n_items - 1, level), axis=0)
     return bounds[0], bounds[1]
+
+
+def _climb(before: Ratings, after: Ratings, chosen: Sequence[int], level: float) -> tuple[float, float, float]:
+    """Mean of after minus before over some systems, and its bounds."""
+    if not chosen:
+        return (float("nan"),) * 3
+    own = list(chosen)
+    value = float((after.rating[own] - before.rating[own]).mean())
+    if before.n_items < FEW_ITEMS or not len(before.draws):
+        return value, float("nan"), float("nan")
+    drawn = (after.draws[:, own] - before.draws[:, own]).mean(axis=1)
+    return value, *percentiles(drawn, level, before.n_items - 1)
 
 
 @dataclass(frozen=True)

@@ -212,3 +212,7 @@ def _ratings(arena: Arena, ranked: Board, view: View) -> Iterator[Row]:
         moved = {"value": ranked.shift[i], "lower": ranked.shift_lower[i], "upper": ranked.shift_upper[i]}
         counts = {"n": int(ranked.after.battles[i]), "n_clusters": ranked.after.n_items}
         yield {"metric": "rating_shift"} | moved | counts | where
+    value, lower, upper = ranked.climb
+    lowest = {"value": value, "lower": lower, "upper": upper, "n": ranked.n, "n_clusters": ranked.after.n_items}
+    group = _under("", ranked.protocol, view).removeprefix(", ") or None
+    yield {"metric": "rating_shift_lowest"} | lowest | shared | {"group": group}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from engine.attacks.distractors import DISTRACTORS, PLACEBO
 from engine.core.settings import Settings
@@ -12,11 +12,7 @@ from engine.data.dataset import Dataset
 from engine.judges.base import Checkpoint
 from engine.runs.folder import RunFolder
 from engine.studies.protocols.metrics import TieRule, View
-from engine.studies.study import Context, Quick, Study, Summary
-
-if TYPE_CHECKING:
-    from engine.studies.figure import FigureSpec
-
+from engine.studies.study import Context, Quick, Study, StudyConfig, Summary
 
 QUICK: dict[str, Any] = {"placebo": False, "copies": False, "rankings": False}
 """Settings of a quick run; besides, one distractor, and only so many items as make `QUICK_CALLS` calls."""
@@ -38,7 +34,7 @@ def quick_items(dataset: Dataset, most: int | None = None) -> int:
     return min(fit, most or fit)
 
 
-class ProtocolsConfig(BaseModel):
+class ProtocolsConfig(StudyConfig):
     """Settings of a run; its manifest holds them.
 
     Attributes:
@@ -61,8 +57,6 @@ class ProtocolsConfig(BaseModel):
         limit: only so many items.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     judge: str
     data: str
     distractors: tuple[str, ...] = DISTRACTORS
@@ -82,9 +76,7 @@ class ProtocolsConfig(BaseModel):
     systems: tuple[str, ...] | None = None
     limit: int | None = Field(default=None, ge=1)
     budget_seconds: float | None = Field(default=None, gt=0)
-    run_id: str | None = None
     seed: int = 0
-    level: float = Field(default=0.95, gt=0.5, lt=1)
 
     @model_validator(mode="before")
     @classmethod
@@ -148,12 +140,6 @@ class Protocols(Study):
         from engine.studies.protocols.summary import summary_of
 
         return summary_of(config, folder)
-
-    def figures(self) -> tuple[FigureSpec, ...]:
-        """Its figures."""
-        from engine.studies.protocols.figures import ENTRIES
-
-        return ENTRIES
 
     def quick_jobs(self) -> dict[str, Quick]:
         """One comparison, with one response rewritten, and what a run will take."""

@@ -4,28 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
-
 from engine.runs.folder import RunFolder
-from engine.studies.study import Context, Study, Summary
+from engine.studies.study import Context, Study, StudyConfig, Summary
 
 
-class RecordedConfig(BaseModel):
+class RecordedConfig(StudyConfig):
     """Settings of a run.
 
     Attributes:
         judge: `recorded:FILE?...`, see `engine.judges.recorded`.
-        level: of the intervals.
         seed: of the bootstrap.
-        run_id: name of the run folder; by default a new one.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     judge: str
-    level: float = Field(default=0.95, gt=0, lt=1)
     seed: int = 0
-    run_id: str | None = None
 
 
 class Recorded(Study):

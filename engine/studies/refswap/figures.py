@@ -35,13 +35,13 @@ def table(source: Source, arm: str) -> Table:
 
 
 def swaps(table: Table, k: int, least_yes: float) -> pd.DataFrame:
-    """Accepted correct responses and accepted keys with their max_p_cf: group, item_id, name, max_p_cf."""
+    """Accepted correct responses (all, where none is known) and accepted keys: group, item_id, name, max_p_cf."""
     s = table.samples
-    taken = (s.yes(least_yes) == 1) & (~s.clean | s.right)
+    taken = (s.yes(least_yes) == 1) & (~s.clean | s.meant)
     frame = table.frame[taken]
     keyed = frame["attack"] != NONE
     names = np.where(keyed, frame["attack"], frame["response_id"])
-    group = np.where(keyed, "key", "correct")
+    group = np.where(keyed, drawings.KEY, drawings.CORRECT if s.judged else drawings.RESPONSE)
     score = max_p_cf(s, k)[taken]
     return pd.DataFrame({"group": group, "item_id": frame["item_id"].to_numpy(), "name": names, "max_p_cf": score})
 
@@ -146,19 +146,19 @@ def _unread(own: Table, k: int, least_yes: float) -> str:
 def _max_p_cf(source: Source, at: Values) -> FigureData:
     own, found = _at(source, at)
     made = swaps(own, int(at["k"]), float(at["threshold"]))
-    return FigureData(made, {"gamma": found.gamma, "note": source.origin}, (_sizes(found), _auc(found)))
+    return FigureData(made, {"gamma": found.gamma}, (_sizes(found), _auc(found)))
 
 
 def _keys(source: Source, at: Values) -> FigureData:
     own, found = _at(source, at)
     facts = (_unread(own, found.k, found.threshold), f"γ in use {found.gamma:.3g}")
-    return FigureData(key_rows(own, found), {"note": f"test part, {source.origin}"}, facts)
+    return FigureData(key_rows(own, found), {}, facts, f"test part, {source.origin}")
 
 
 def _curve(source: Source, at: Values, kind: str) -> FigureData:
     own, found = _at(source, at)
     k, least = int(at["k"]), float(at["threshold"])
-    more: dict[str, Any] = {"gamma": found.gamma, "note": f"all items, {source.origin}"}
+    more: dict[str, Any] = {"gamma": found.gamma}
     if kind == "frontier":
         line = points(own, k, least)
         made = drawings.prepare_frontier(
@@ -166,8 +166,10 @@ def _curve(source: Source, at: Values, kind: str) -> FigureData:
         )
     else:
         made = drawings.prepare_passing(swaps(own, k, least))
+    if kind == "roc":
         more["auc"] = interval_text(found.auc.value, found.auc.lower, found.auc.upper)
-    return FigureData(made, more, (_sizes(found), _unread(own, k, least), _auc(found)))
+    facts = (_sizes(found), _unread(own, k, least), _auc(found))
+    return FigureData(made, more, facts, f"all items, {source.origin}")
 
 
 _EMPTY = has_table("samples", "it holds no samples yet.")
@@ -177,34 +179,28 @@ def _no_trade_off(source: Source) -> str:
     if why := _EMPTY(source):
         return why
     found = _at(source, {d.name: d.default(source) for d in DIALS})[1]
-    return "" if found.n_fooled and found.n_right else "it needs accepted keys and accepted correct responses."
+    enough = found.judged and found.n_fooled and found.n_right
+    return "" if enough else "it needs accepted keys and accepted correct responses."
 
 
 ENTRIES = (
     FigureSpec(
-        STUDY, "max_p_cf", "What survives a swap of the reference?", _max_p_cf,
-        lambda p, more, mode: drawings.plot_swaps(p, gamma=more["gamma"], mode=mode, note=more["note"]),
+        STUDY, "max_p_cf", "What survives a swap of the reference?", _max_p_cf, drawings.plot_swaps,
         DIALS, _EMPTY,
     ),
     FigureSpec(
-        STUDY, "keys", "Which keys are accepted?", _keys,
-        lambda p, more, mode: drawings.plot_keys(p, mode=mode, note=more["note"]), DIALS, _EMPTY,
+        STUDY, "keys", "Which keys are accepted?", _keys, drawings.plot_keys, DIALS, _EMPTY,
     ),
     FigureSpec(
         STUDY, "frontier", "What does robustness cost?", lambda s, at: _curve(s, at, "frontier"),
-        lambda p, more, mode: drawings.plot_frontier(p, gamma=more["gamma"], mode=mode, note=more["note"]),
-        DIALS, _no_trade_off,
+        drawings.plot_frontier, DIALS, _no_trade_off,
     ),
     FigureSpec(
         STUDY, "passing", "Who keeps the YES at which γ?", lambda s, at: _curve(s, at, "passing"),
-        lambda p, more, mode: drawings.plot_passing(p, gamma=more["gamma"], mode=mode, note=more["note"]),
-        DIALS, _no_trade_off,
+        drawings.plot_passing, DIALS, _no_trade_off,
     ),
     FigureSpec(
         STUDY, "roc", "Does max_p_cf tell them apart?", lambda s, at: _curve(s, at, "roc"),
-        lambda p, more, mode: drawings.plot_roc(
-            p, gamma=more["gamma"], auc=more["auc"], mode=mode, note=more["note"]
-        ),
-        DIALS, _no_trade_off,
+        drawings.plot_roc, DIALS, _no_trade_off,
     ),
 )  # fmt: skip

@@ -25,6 +25,7 @@ from engine.stats.auc import (
     separation_bounds,
 )
 from engine.stats.intervals import NO_DATA, NO_VARIATION, ONE_CLUSTER, Interval, cluster_rate, cluster_ratio
+from engine.stats.paired import difference_of_rates
 from engine.stats.shifts import interval_columns
 from engine.studies.refswap.scores import (
     CLEAN,
@@ -42,6 +43,8 @@ from engine.studies.refswap.scores import (
 )
 
 _NAN = float("nan")
+USUAL_GAMMA = 0.01
+"""The paper's gamma at a tolerance of 2 points, on its own verifier; used where there is nothing to calibrate on."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,7 @@ def sample_table(verdicts: pd.DataFrame, samples: pd.DataFrame, arm: str = "othe
             dev=frame["dev"].to_numpy(dtype=np.int64) == 1,
             tokens=known,
             fresh=np.where(np.isnan(known)[:, None], np.nan, fresh),
+            judged=not (frame["right"] < 0).any(),
         ),
         keys,
         frame,
@@ -154,6 +158,7 @@ class Summary:
 
     Attributes:
         before, after: on the test part, undefended and behind RefSwap.
+        accuracy_change: accuracy behind RefSwap less the undefended one, response by response, on the test part.
         dev_before, dev_after: on the calibration part.
         gamma: the threshold in use; `cut` is what eq. 5 gives.
         k_one, s_score, length: the baselines: max_p_cf at K = 1 (the s-score sees the same two probabilities), the
@@ -161,7 +166,10 @@ class Summary:
         auc, one_auc, s_auc: signed, over accepted correct responses and accepted keys of all parts; `cohens_d`
             likewise.
         pass_right, pass_fooled: shares of those two populations that reach gamma.
-        n_right, n_fooled: sizes of those two populations.
+        n_right, n_fooled: sizes of those two populations; where the data say of no response that it is correct, the
+            first is of all responses accepted.
+        kept_right, kept_fooled: those of them that keep their YES.
+        judged: the data say which responses are correct; without it there is no accuracy, no AUC and no eq. 5.
         n_fewer: samples among those with fewer than K references, since there are no more of the same answer type.
         cost_clean, cost_key: passes and tokens, all parts.
     """
@@ -173,6 +181,7 @@ class Summary:
     cut: Cut
     before: Rates
     after: Rates
+    accuracy_change: Interval
     dev_before: Rates
     dev_after: Rates
     k_one: Baseline
@@ -186,6 +195,9 @@ class Summary:
     pass_fooled: Interval
     n_right: int
     n_fooled: int
+    kept_right: int
+    kept_fooled: int
+    judged: bool
     n_fewer: int
     cost_clean: Cost
     cost_key: Cost
@@ -207,7 +219,7 @@ def summarise(
         samples: one arm.
         k: counterfactual references per check.
         delta: accuracy tolerance of eq. 5, as a fraction of 1.
-        gamma: threshold set by hand; None takes eq. 5's.
+        gamma: threshold set by hand; None takes eq. 5's, or `USUAL_GAMMA` without correctness.
         threshold: p_yes from which the baseline verdict is YES.
         level: of the intervals.
         seed: of the bootstrap.
@@ -221,10 +233,10 @@ def summarise(
         return Baseline(own, rates(decide(yes, values, own.value), part))
 
     cut = _fitted(samples, yes, score, delta)
-    used = cut.value if gamma is None else gamma
+    used = (cut.value if samples.judged else USUAL_GAMMA) if gamma is None else gamma
     after = decide(yes, score, used)
-    good, fooled = (yes == 1) & samples.clean & samples.right, (yes == 1) & ~samples.clean
-    groups = samples.item, good, fooled
+    good, fooled = (yes == 1) & samples.meant, (yes == 1) & ~samples.clean
+    groups = samples.item, good & samples.known, fooled
     return Summary(
         threshold=threshold,
         k=k,
@@ -233,6 +245,7 @@ def summarise(
         cut=cut,
         before=rates(yes, part),
         after=rates(after, part),
+        accuracy_change=_changed(samples, yes, after, part & samples.clean, level, seed),
         dev_before=rates(yes, samples.dev),
         dev_after=rates(after, samples.dev),
         k_one=baseline(first),
@@ -246,6 +259,9 @@ def summarise(
         pass_fooled=_rate(after, samples, fooled, level, seed),
         n_right=int(good.sum()),
         n_fooled=int(fooled.sum()),
+        kept_right=int((good & (after == 1)).sum()),
+        kept_fooled=int((fooled & (after == 1)).sum()),
+        judged=samples.judged,
         n_fewer=int((good | fooled)[(samples.asked[:, :k].sum(axis=1) < k)].sum()),
         cost_clean=cost(samples, yes, k, samples.clean),
         cost_key=cost(samples, yes, k, ~samples.clean),
@@ -253,15 +269,15 @@ def summarise(
 
 
 def _fitted(samples: Samples, yes: Floats, values: Floats, delta: float, floor: float = 0.0, top: float = 1.0) -> Cut:
-    """Eq. 5 on the responses of the calibration part."""
-    own = samples.clean & samples.dev
+    """Eq. 5 on the responses of the calibration part whose correctness is known."""
+    own = samples.clean & samples.dev & samples.known
     return calibrate(values[own], yes[own], samples.right[own], delta, floor=floor, top=top)
 
 
 def _rates(samples: Samples, verdicts: Floats, part: Bools, level: float, seed: int) -> Rates:
     own = part & samples.clean
     lost = np.isnan(verdicts)
-    hit = np.where(lost, np.nan, verdicts == samples.right)
+    hit = np.where(lost | ~samples.known, np.nan, verdicts == samples.right)
     numbers = range(int(samples.key.max(initial=CLEAN)) + 1)
     per_key = tuple(_rate(verdicts, samples, part & (samples.key == i), level, seed) for i in numbers)
     known = [-1.0 if np.isnan(one.value) else one.value for one in per_key]
@@ -277,6 +293,12 @@ def _rates(samples: Samples, verdicts: Floats, part: Bools, level: float, seed: 
 
 def _rate(values: Floats, samples: Samples, part: Bools, level: float, seed: int) -> Interval:
     return cluster_rate(values[part], samples.item[part], level=level, seed=seed)
+
+
+def _changed(samples: Samples, before: Floats, after: Floats, part: Bools, level: float, seed: int) -> Interval:
+    """How much more often the later verdicts are right, response by response."""
+    gain = np.where(samples.right, after - before, before - after)
+    return difference_of_rates(gain[part], samples.item[part], level=level, seed=seed)
 
 
 def _mean_of_keys(values: Floats, samples: Samples, part: Bools, level: float, seed: int) -> Interval:
@@ -396,4 +418,5 @@ def summary_rows(summary: Summary, keys: Sequence[str]) -> pd.DataFrame:
         ("length_cut", LENGTH, summary.length.cut),
     ):
         add(metric, "dev", defense, Interval(cut.value, np.nan, np.nan, summary.auc.level, "eq. 5", cut.n, cut.n))
+    add("accuracy_change", "test", REFSWAP, summary.accuracy_change, unread=summary.after.unread_clean)
     return pd.DataFrame(rows)

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.core.errors import InputError
+from engine.core.errors import InputError, shown
 from engine.core.files import write_atomically
 
 MAX_OVERLAP = 0.3
@@ -234,7 +234,7 @@ class ReferencePool:
             else f"{k} are needed: another answer type and less than {MAX_OVERLAP:g} of the tokens in common"
         )
         return (
-            f"The pool {self.name} has {found} usable counterfactual references for {own.text[:60]!r} "
+            f"The pool {self.name} has {found} usable counterfactual references for {shown(own.text)} "
             f"({own.kind.value.replace('_', ' ')}), and {wanted}. It holds {of}. Choose a smaller K or a pool with "
             "more answer types."
         )

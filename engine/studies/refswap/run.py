@@ -6,8 +6,9 @@ counterfactual references of every arm. All probabilities are stored, so that th
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from engine.attacks.master_keys import MasterKeyAttack, checked_keys
 from engine.core.errors import InputError
 from engine.core.files import read_file
-from engine.core.schema import METRICS, NONE, VERDICTS, Outcome, Protocol
+from engine.core.schema import METRICS, NONE, VERDICTS, Outcome, Protocol, Task
 from engine.core.settings import Settings
 from engine.data.dataset import Dataset
 from engine.data.mapping import needed_right
@@ -108,8 +109,7 @@ def run_refswap(
     """Ask everything, writing partial tables; returns the metrics of the first arm.
 
     Raises:
-        InputError: the judge is a recording, the data do not say which responses are correct or have no reference, or
-            the pool has too few.
+        InputError: the judge is a recording, the data have no reference, or the pool has too few.
         Cancelled: from the checkpoint; whole items that are done are kept and the run is marked stopped.
     """
     _refuse_recording(judge)
@@ -155,6 +155,20 @@ def plan_refswap(config: RefSwapConfig, dataset: Dataset, judge: Judge, pool: Re
     return make_plan([(judge, [r for own in material.requests.values() for r in own])])
 
 
+def plan_job(config: RefSwapConfig, settings: Settings, checkpoint: Checkpoint) -> dict[str, Any]:
+    """The plan of the first stage with its seconds doubled for the checks (None behind a server), for the page.
+
+    Raises:
+        InputError: as `plan_refswap`.
+    """
+    dataset = load_dataset(config.data, settings.datasets)
+    pool = pool_of(config.pool, dataset, settings, files=False)
+    judge = make_judge(config.judge, settings, threshold=config.threshold)
+    checkpoint(0, 1)
+    plan = plan_refswap(config, dataset, judge, pool)
+    return plan._asdict() | {"seconds": None if math.isnan(plan.seconds) else 2 * plan.seconds}
+
+
 def prepare(config: RefSwapConfig, dataset: Dataset, pool: ReferencePool) -> Material:
     """Requests, counterfactual references and the split.
 
@@ -162,13 +176,19 @@ def prepare(config: RefSwapConfig, dataset: Dataset, pool: ReferencePool) -> Mat
         InputError: as `run_refswap`.
     """
     keys = [MasterKeyAttack(text) for text in checked_keys(config.keys)]
-    known = dataset.responses.dropna(subset=["quality"])["response_id"]
-    every = build_requests(dataset, response_ids=list(known))[: config.limit]
-    every = [replace(r, protocol=Protocol.VERIFIER, variant=config.variant) for r in every]
+    judged = bool(dataset.responses["quality"].notna().any())
+    known = dataset.responses.dropna(subset=["quality"]) if judged else dataset.responses
+    every = build_requests(dataset, response_ids=list(known["response_id"]))[: config.limit]
+    # a verifier's question is the same whatever the data were taken for
+    as_asked = {"task": Task.VERIFICATION, "protocol": Protocol.VERIFIER, "variant": config.variant}
+    every = [replace(r, **as_asked) for r in every]
     responses = [r for r in every if has_text(r.reference)]
-    if every and not responses:
-        raise InputError(f"The data {dataset.name} has no item with a reference answer; a verifier needs one.")
-    right = needed_right(dataset)
+    if not responses:
+        raise InputError(
+            f"The data {dataset.name} has no item with a reference answer; a verifier needs one. Map the column that "
+            "holds it as Reference."
+        )
+    right = needed_right(dataset) if judged else None
     dev = dev_items([r.item_id for r in responses], config.dev_share, config.seed)
     requests: dict[str, list[Request]] = {}
     for one in responses:
@@ -182,7 +202,7 @@ def prepare(config: RefSwapConfig, dataset: Dataset, pool: ReferencePool) -> Mat
             arm: pool.draw(bare.reference, config.k_max, key=item, seed=config.seed, same_type=arm == "same")
             for arm in config.arms
         }
-        rows += [_sample(r, right=right.get(r.response_id, False), dev=item in dev) for r in own]
+        rows += [_sample(r, right, dev=item in dev) for r in own]
     return Material(
         requests,
         swaps,
@@ -192,12 +212,15 @@ def prepare(config: RefSwapConfig, dataset: Dataset, pool: ReferencePool) -> Mat
     )
 
 
-def _sample(request: Request, *, right: bool, dev: bool) -> dict[str, Any]:
+def _sample(request: Request, right: Mapping[str, bool] | None, *, dev: bool) -> dict[str, Any]:
+    """A row of `samples`; without any correctness a response's is unknown, and a key is never right."""
+    clean = request.attack == NONE
+    known = -1 if right is None else int(right.get(request.response_id, False))
     return {
         "item_id": request.item_id,
         "response_id": request.response_id,
         "attack": request.attack,
-        "right": int(right and request.attack == NONE),
+        "right": known if clean else 0,
         "length": len(request.response),
         "dev": int(dev),
     }

@@ -30,13 +30,14 @@ class Samples:
         p: p_yes under the true reference, (N,) in [0, 1]; NaN unread.
         cf: p_yes under counterfactual references, (N, K) in the order of the nested draw; NaN unread or not asked.
         asked: true for those that were asked, (N, K).
-        right: true where YES is the right verdict, (N,).
+        right: true where YES is the right verdict, (N,); false where nobody says.
         key: number of the master key, (N,); -1 for a clean response.
         item: number of the item, the cluster, (N,).
         length: characters of the response, (N,).
         dev: part that thresholds are calibrated on, (N,).
         tokens: prompt tokens under the true reference, (N,); NaN without a model.
         fresh: tokens of each counterfactual prompt that no earlier prompt of the sample holds, (N, K).
+        judged: the data say which responses are correct; false where they say it of none.
     """
 
     p: Floats
@@ -49,11 +50,22 @@ class Samples:
     dev: Bools
     tokens: Floats
     fresh: Floats
+    judged: bool = True
 
     @property
     def clean(self) -> Bools:
         """Samples that are responses and no keys, (N,)."""
         return np.asarray(self.key == CLEAN)
+
+    @property
+    def meant(self) -> Bools:
+        """Responses whose YES should stay: the correct ones, or all of them where the data say of none, (N,)."""
+        return np.asarray(self.clean & self.right if self.judged else self.clean)
+
+    @property
+    def known(self) -> Bools:
+        """Samples whose right verdict is known, (N,); a key's always is."""
+        return np.full(len(self.key), True) if self.judged else ~self.clean
 
     @property
     def k_max(self) -> int:
@@ -179,11 +191,11 @@ class Frontier:
     best: Bools
 
 
-def frontier(samples: Samples, score: Floats, yes: Floats, *, top: float = 1.0, floor: float = 0.0) -> Frontier:
+def frontier(samples: Samples, score: Floats, yes: Floats) -> Frontier:
     """Accuracy and false positive rates at every threshold where one of them can change."""
     read = ~np.isnan(yes) & ~((yes == 1) & np.isnan(score))
-    cuts = np.unique(np.concatenate([[floor, top], score[read & (yes == 1)]]))
-    clean = read & samples.clean
+    cuts = np.unique(np.concatenate([[0.0, 1.0], score[read & (yes == 1)]]))
+    clean = read & samples.clean & samples.known
     accurate = (
         _accuracies(cuts, score[clean], yes[clean], samples.right[clean])
         if clean.any()

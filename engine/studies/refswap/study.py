@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from engine.attacks.master_keys import KEY_TEXTS
 from engine.core.schema import Column, Table
 from engine.runs.folder import RunFolder
 from engine.studies.refswap.references import K_MAX
-from engine.studies.study import Context, Quick, Study, Summary
-
-if TYPE_CHECKING:
-    from engine.studies.figure import FigureSpec
-
+from engine.studies.study import Context, Quick, Study, StudyConfig, Summary, quick_form
 
 SAMPLES = Table(
     "samples",
@@ -22,7 +18,7 @@ SAMPLES = Table(
         Column("item_id", "str", "the item asked about"),
         Column("response_id", "str", "the response, or the item's id with -key where a master key stands for it"),
         Column("attack", "str", "the master key, or none"),
-        Column("right", "int", "1 where YES is the right verdict, else 0"),
+        Column("right", "int", "1 where YES is the right verdict, 0 where it is not, -1 where nobody says"),
         Column("length", "int", "characters of the response"),
         Column("dev", "int", "1 in the part that thresholds are calibrated on, else 0"),
     ),
@@ -41,16 +37,23 @@ REFERENCES = Table(
 
 
 Arm = Literal["other", "same"]
+QUICK: dict[str, Any] = {
+    "limit": 24, "keys": (" ", "Solution", "Thought process:"), "k_max": 5, "arms": ("other",), "dev_share": 0.34,
+    "variant": "reference last",
+}  # fmt: skip
+"""Settings of the quick form, which only lower limits may change; the full form takes its answers from the cache."""
 OWN_REFERENCES = "data"
 """Name of the pool made of the data's own references."""
 
 
-class RefSwapConfig(BaseModel):
+class RefSwapConfig(StudyConfig):
     """Settings of a run; its manifest holds them.
 
     Attributes:
         judge: spec of a verifier.
-        data: items with a reference, and responses whose column quality says which are correct.
+        quick: the quick form: the settings of `QUICK` take the place of those given.
+        data: items with a reference, and responses whose column quality says which are correct; without that column
+            there is no accuracy and no AUC.
         keys: master keys, each tried in place of a response to every item.
         variant: form of the verifier's prompt; empty for the plain one. Reference last is the cheap one.
         pool: where counterfactual references come from: `data`, the id of another data set or of references that were
@@ -64,10 +67,9 @@ class RefSwapConfig(BaseModel):
         limit: only the first so many responses, and their items.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     judge: str
     data: str
+    quick: bool = False
     keys: tuple[str, ...] = KEY_TEXTS
     variant: str = ""
     pool: str = OWN_REFERENCES
@@ -80,13 +82,13 @@ class RefSwapConfig(BaseModel):
     dev_share: float = Field(default=0.2, gt=0, lt=1)
     limit: int | None = Field(default=None, ge=1)
     budget_seconds: float | None = Field(default=None, gt=0)
-    run_id: str | None = None
-    level: float = Field(default=0.95, gt=0.5, lt=1)
 
     @model_validator(mode="before")
     @classmethod
     def _at_most_what_is_asked(cls, given: Any) -> Any:
-        """Where only k_max is given, K follows it down."""
+        """The quick form's settings; and where only k_max is given, K follows it down."""
+        if isinstance(given, dict) and given.get("quick") is True:
+            given = quick_form(given, QUICK)
         if isinstance(given, dict) and "k" not in given and isinstance(most := given.get("k_max"), int):
             return given | {"k": min(cls.model_fields["k"].default, max(most, 1))}
         return given
@@ -132,6 +134,8 @@ class RefSwap(Study):
         lines = [f"{plan.verdicts:,} verdicts: {plan.known:,} known, {plan.calls:,} calls of {plan.tokens:,} tokens."]
         lines += [plan.expense["sentence"]] if plan.expense else []
         lines += [f"Each YES among them takes {checks} further calls, which share most of their tokens."]
+        if plan.seconds == plan.seconds:  # no NaN
+            lines += [f"About {plan.seconds:,.0f} s without these, at a pace just measured."]
         return plan._asdict(), "\n".join(lines)
 
     def summary(self, config: RefSwapConfig, folder: RunFolder) -> Summary:
@@ -140,17 +144,11 @@ class RefSwap(Study):
 
         return summary_of(config, folder)
 
-    def figures(self) -> tuple[FigureSpec, ...]:
-        """Its figures."""
-        from engine.studies.refswap.figures import ENTRIES
-
-        return ENTRIES
-
     def quick_jobs(self) -> dict[str, Quick]:
-        """One response against one reference."""
-        from engine.studies.refswap.run import VerifyOne, verify_one
+        """One response against one reference, and minutes before a run."""
+        from engine.studies.refswap.run import VerifyOne, plan_job, verify_one
 
-        return {"verify_one": (VerifyOne, verify_one)}
+        return {"verify_one": (VerifyOne, verify_one), "refswap_plan": (RefSwapConfig, plan_job)}
 
 
 STUDY = RefSwap()

@@ -12,7 +12,7 @@ from engine.plots.text import plural
 from engine.runs.folder import RunFolder
 from engine.stats.intervals import Interval
 from engine.studies.refswap.figures import fewer_note, unread_note
-from engine.studies.refswap.metrics import Baseline, Rates, Summary, Table, sample_table, summarise
+from engine.studies.refswap.metrics import USUAL_GAMMA, Baseline, Rates, Summary, Table, sample_table, summarise
 from engine.studies.refswap.study import RefSwapConfig
 from engine.studies.study import Summary as StudySummary
 
@@ -178,7 +178,12 @@ def _lines(table: Table, summary: Summary, arm: str) -> list[str]:
             f"  AUC at K = 1 {_text(summary.one_auc)}, of the s-score {_text(summary.s_auc)}; "
             f"Cohen's d {_text(summary.cohens_d)}"
         )
-    if summary.auc.lower <= 0.5 <= summary.auc.upper:
+    if not summary.judged:
+        lines.append(
+            "  The data do not say which responses are correct: no accuracy, no AUC, and gamma is the paper's "
+            f"({USUAL_GAMMA:g}). Name the column with --map quality=COLUMN."
+        )
+    elif summary.auc.lower <= 0.5 <= summary.auc.upper:
         lines.append("  max_p_cf does not measurably tell keys from correct answers here: gamma removes both alike.")
     elif summary.auc.value < 0.5:
         lines.append(

@@ -16,7 +16,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from engine.plots.text import count, interval_text, label, level_text, plural
-from engine.plots.theme import MEANING, PALETTE, ROLES, SMALL_SIZE, Mode, frame, say
+from engine.plots.theme import MEANING, PALETTE, ROLES, SMALL_SIZE, Mode, frame, say, whiskers, with_note
 
 CONTROL_TITLES: dict[str, str] = {
     "cons_adj": "transport (entry mass)",
@@ -91,10 +91,9 @@ def plot_controls(prepared: pd.DataFrame, rows: Rows, *, mode: Mode = "light", t
     _axes(fig, rows, len(prepared), words, mode)
     if prepared.empty:
         say(fig, "no labelled pair was held back, so nothing can be checked", mode)
-    notes = (_said(prepared), label(note, 90) if note else "")
-    return frame(
-        fig, mode, title=title, notes=notes, alt=f"{title} " + "; ".join(texts), body=_ROW * max(len(prepared), 1) + 16
-    )
+    notes = (_said(prepared),)
+    alt, body = f"{title} " + "; ".join(texts), _ROW * max(len(prepared), 1) + 16
+    return with_note(frame(fig, mode, title=title, notes=notes, alt=alt, body=body), note)
 
 
 def prepare_types(metrics: pd.DataFrame, titles: Mapping[str, str] | None = None) -> pd.DataFrame:
@@ -136,11 +135,7 @@ _TYPE_COLUMNS = [
 
 
 def plot_types(
-    prepared: pd.DataFrame,
-    *,
-    mode: Mode = "light",
-    title: str = "Where does the audit help or hurt?",
-    note: str = "",
+    prepared: pd.DataFrame, *, mode: Mode = "light", title: str = "Where does the audit help or hurt?"
 ) -> go.Figure:
     """Dumbbells: consistency before (hollow) and after (solid) for each question type, intervals as thin lines."""
     fig, words, texts = go.Figure(), [], []
@@ -163,7 +158,7 @@ def plot_types(
         if len(prepared)
         else ""
     )
-    notes = ("hollow: before, solid: after the audit", level, "grey: too few pairs, no claim", label(note, 90))
+    notes = ("hollow: before, solid: after the audit", level, "grey: too few pairs, no claim")
     return frame(
         fig, mode, title=title, notes=notes, alt="; ".join([title, *texts]), body=_ROW * max(len(prepared), 1) + 16
     )
@@ -211,16 +206,7 @@ def _point(row: Mapping[Hashable, Any], y: int, colour: str, text: str, mode: Mo
             "color": colour if bounded else ROLES[mode]["background"],
             "line": {"color": colour, "width": 2},
         },
-        error_x={
-            "type": "data",
-            "symmetric": False,
-            "array": [row["upper"] - row["value"] if bounded else 0],
-            "arrayminus": [row["value"] - row["lower"] if bounded else 0],
-            "color": colour,
-            "thickness": 2.5,
-            "width": 5 if bounded else 0,
-            "visible": bounded,
-        },
+        error_x=whiskers(row["value"], row["lower"], row["upper"], colour, thickness=2.5, width=5),
         customdata=[[label(row["name"], 60), text]],
         hovertemplate="%{customdata[0]}<br>%{customdata[1]}<extra></extra>",
     )
@@ -327,7 +313,7 @@ def prepare_map(rows: pd.DataFrame, kind: str = "PCA") -> pd.DataFrame:
 
 
 def plot_map(
-    prepared: pd.DataFrame, colour: str = "entry mass", *, kind: str = "PCA", mode: Mode = "light", note: str = ""
+    prepared: pd.DataFrame, colour: str = "entry mass", *, kind: str = "PCA", mode: Mode = "light"
 ) -> go.Figure:
     """Positives as small gold diamonds, unlabelled pairs by the chosen colour; ids are in `customdata`."""
     fig = go.Figure()
@@ -350,7 +336,7 @@ def plot_map(
     if prepared.empty:
         say(fig, f"this run has no {kind} map", mode)
     far = "distances between far groups mean nothing" if kind == "UMAP" else ""
-    notes = (f"{plural(len(prepared), 'pair')}; draw a lasso to read some", far, label(note, 90))
+    notes = (f"{plural(len(prepared), 'pair')}; draw a lasso to read some", far)
     alt = f"{kind} map of {len(prepared)} difference embeddings coloured by {colour}."
     return frame(
         fig, mode, title="Which comparisons look alike?", notes=notes, alt=alt, body=380, legend=True, above=22

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +17,7 @@ import plotly.graph_objects as go
 from engine.core.schema import NONE
 from engine.data.comparisons import DEMO_PAIRS
 from engine.plots.text import count, label, level_text, plural
-from engine.plots.theme import MEANING, ROLES, SMALL_SIZE, Mode, frame, say
+from engine.plots.theme import MEANING, ROLES, SMALL_SIZE, Mode, frame, say, with_note
 from engine.studies.figure import FigureData, FigureSpec, Setting, Source, Values, has_table
 from engine.studies.transport_audit import drawings
 from engine.studies.transport_audit.drawings import TRUTHS, truth_colour, truth_of
@@ -184,7 +183,7 @@ def _masses(mass: Cuts) -> list[float]:
     return sorted(mass) if isinstance(mass, Sequence) else [float(mass)]
 
 
-def plot_items(prepared: pd.DataFrame, mass: Cuts, *, mode: Mode = "light", note: str = "") -> go.Figure:
+def plot_items(prepared: pd.DataFrame, mass: Cuts, *, mode: Mode = "light") -> go.Figure:
     """The price curve lambda(m), each pair a mark where it enters, the cut at the mass, bootstraps below."""
     fig = go.Figure()
     if prepared.empty:
@@ -221,7 +220,6 @@ def plot_items(prepared: pd.DataFrame, mass: Cuts, *, mode: Mode = "light", note
         f"{count(kept)} of {plural(len(prepared), 'pair')} left of {cut}: an input, not a finding",
         "below: share of bootstraps of the positives that keep a pair" if known else "",
         f"{count(len(drawn))} of them drawn as marks" if len(drawn) < len(prepared) else "",
-        label(note, 90),
     )
     alt = f"Price of transported mass against mass; {cut} at {mass_words(mass)} keeps {kept} of {len(prepared)} pairs."
     return frame(
@@ -292,11 +290,11 @@ def plot_density(prepared: pd.DataFrame, mass: Cuts, *, mode: Mode = "light", no
         fig.update_yaxes(title="share of pairs", tickformat=".0%", rangemode="tozero", fixedrange=True)
     if prepared.empty:
         say(fig, "nothing to audit", mode)
-    notes = ("verdicts that disagree should enter late, right of the cut", label(note, 90))
+    notes = ("verdicts that disagree should enter late, right of the cut",)
     alt = "Distribution of entry masses by whether the verdict is the human's."
-    return frame(
-        fig, mode, title="Do wrong verdicts enter later?", notes=notes, alt=alt, body=240, legend=not few, above=16
-    )
+    title = "Do wrong verdicts enter later?"
+    framed = frame(fig, mode, title=title, notes=notes, alt=alt, body=240, legend=not few, above=16)
+    return with_note(framed, note)
 
 
 def _strip(entry: npt.NDArray[np.float64], truth: str, mode: Mode) -> go.Box:
@@ -392,9 +390,9 @@ def plot_sensitivity(
     level = prepared["level"].dropna()
     how = f"bands: {level_text(float(level.iloc[0]))}, items resampled; where random flips land" if len(level) else ""
     n = f"n = {plural(int(prepared['n'].max()), 'pair')}" if len(prepared) else ""
-    notes = (how, n, label(note, 90))
+    notes = (how, n)
     alt = "Agreement with people after the audit against the mass, with random flips beside it."
-    framed = frame(fig, mode, title=HERO, notes=notes, alt=alt, body=230, legend=True)
+    framed = with_note(frame(fig, mode, title=HERO, notes=notes, alt=alt, body=230, legend=True), note)
     return framed.update_layout(margin={"l": LEFT, "r": RIGHT})
 
 
@@ -529,40 +527,35 @@ def _at_mass(source: Source, at: Values) -> str:
 def _controls(source: Source, at: Values) -> FigureData:
     table = table_at(source, at["attack"], at["mass"])
     prepared = drawings.prepare_controls(table, CONTROLS if len(table) else ())
-    more = {"title": "Does transport beat simpler ways to flip?", "note": _note(source), "rows": "consistency"}
-    return FigureData(prepared, more, (_at_mass(source, at), _left_out(source)))
+    more = {"title": "Does transport beat simpler ways to flip?", "rows": "consistency"}
+    return FigureData(prepared, more, (_at_mass(source, at), _left_out(source)), _note(source))
 
 
 def _ranking(source: Source, at: Values) -> FigureData:
     metrics = source.table("metrics")
     prepared = drawings.prepare_controls(metrics[metrics["attack"] == at["attack"]], AUCS)
-    more = {"title": "Which score finds wrong verdicts?", "note": _note(source), "rows": "auc"}
-    return FigureData(prepared, more, (_left_out(source),))
+    more = {"title": "Which score finds wrong verdicts?", "rows": "auc"}
+    return FigureData(prepared, more, (_left_out(source),), _note(source))
 
 
-def _draw_controls(prepared: pd.DataFrame, more: dict[str, Any], mode: Mode) -> go.Figure:
-    rows = drawings.CONSISTENCY if more["rows"] == "consistency" else drawings.AUC
-    return drawings.plot_controls(prepared, rows, mode=mode, title=more["title"], note=more["note"])
+def _draw_controls(prepared: pd.DataFrame, *, rows: str, title: str, mode: Mode) -> go.Figure:
+    drawn = drawings.CONSISTENCY if rows == "consistency" else drawings.AUC
+    return drawings.plot_controls(prepared, drawn, mode=mode, title=title)
 
 
 def _types(source: Source, at: Values) -> FigureData:
     prepared = drawings.prepare_types(table_at(source, at["attack"], at["mass"]))
-    more = {"title": "Where does the audit help or hurt?", "note": _note(source)}
-    return FigureData(
-        prepared, more, (f"n = {int(prepared['n'].sum())} pairs", _at_mass(source, at), _left_out(source))
-    )
+    facts = (f"n = {int(prepared['n'].sum())} pairs", _at_mass(source, at), _left_out(source))
+    return FigureData(prepared, {}, facts, _note(source))
 
 
 def _attacks(source: Source, _: Values) -> FigureData:
     metrics = source.table("metrics")
     prepared = drawings.prepare_types(metrics[metrics["group"].notna()], ATTACKS)
-    more = {"title": "And under attack?", "note": f"each at its estimated mass; {_note(source)}"}
+    note = f"each at its estimated mass; {_note(source)}"
     least = int(prepared["n"].min()) if len(prepared) else 0
-    return FigureData(prepared, more, (f"n = {least} pairs a row or more", _left_out(source)))
-
-
-def _draw_types(prepared: pd.DataFrame, more: dict[str, Any], mode: Mode) -> go.Figure:
-    return drawings.plot_types(prepared, mode=mode, title=more["title"], note=more["note"])
+    facts = (f"n = {least} pairs a row or more", _left_out(source))
+    return FigureData(prepared, {"title": "And under attack?"}, facts, note)
 
 
 def _density(source: Source, at: Values) -> FigureData:
@@ -572,19 +565,19 @@ def _density(source: Source, at: Values) -> FigureData:
     prepared = prepare_density(entry, per_pair(splits, [s.agrees for s in splits], n))
     note = f"mean over the splits; {_note(source)}" if audited.splits else _note(source)
     facts = (f"n = {len(prepared)} pairs", "single pairs, so no interval", _left_out(source))
-    return FigureData(prepared, {"mass": _cuts(source, at), "note": note}, facts)
+    return FigureData(prepared, {"mass": _cuts(source, at)}, facts, note)
 
 
 def _items(source: Source, at: Values) -> FigureData:
     prepared = prepare_items(_rows(source, at))
     facts = (f"n = {len(prepared)} pairs", "single pairs, so no interval", _left_out(source))
-    return FigureData(prepared, {"mass": _cuts(source, at), "note": _note(source)}, facts)
+    return FigureData(prepared, {"mass": _cuts(source, at)}, facts, _note(source))
 
 
 def _map(source: Source, at: Values) -> FigureData:
     prepared = drawings.prepare_map(_rows(source, at), at["map"])
-    more = {"kind": at["map"], "colour": at["colour"], "note": _note(source)}
-    return FigureData(prepared, more, (f"n = {len(prepared)} pairs", "single pairs, so no interval", _left_out(source)))
+    facts = (f"n = {len(prepared)} pairs", "single pairs, so no interval", _left_out(source))
+    return FigureData(prepared, {"kind": at["map"], "colour": at["colour"]}, facts, _note(source))
 
 
 def _sensitivity(source: Source, at: Values) -> FigureData:
@@ -600,8 +593,8 @@ def _sensitivity(source: Source, at: Values) -> FigureData:
     chosen = (mean_mass(source, at["attack"]), float(before.iloc[0])) if len(before) and before.notna().all() else None
     where = _cuts(source, at)
     apart = "curve: one mass for all types" if len(where) > 1 else ""
-    more = {"mass": where, "marks": {}, "chosen": chosen, "note": _note(source)}
-    return FigureData(prepared, more, (apart, _left_out(source)))
+    more = {"mass": where, "marks": {}, "chosen": chosen}
+    return FigureData(prepared, more, (apart, _left_out(source)), _note(source))
 
 
 _EMPTY = has_table("audit", "it holds no audit yet.")
@@ -620,30 +613,25 @@ ENTRIES = (
         STUDY, "controls", "Does transport beat simpler ways to flip?", _controls, _draw_controls, AT, _unlabelled,
     ),
     FigureSpec(
-        STUDY, "types", "Where does the audit help or hurt?", _types, _draw_types, AT, _unlabelled,
+        STUDY, "types", "Where does the audit help or hurt?", _types, drawings.plot_types, AT, _unlabelled,
     ),
     FigureSpec(
-        STUDY, "attacks", "And under attack?", _attacks, _draw_types, (), _one_attack,
+        STUDY, "attacks", "And under attack?", _attacks, drawings.plot_types, (), _one_attack,
     ),
     FigureSpec(
-        STUDY, "density", "Do wrong verdicts enter later?", _density,
-        lambda p, more, mode: plot_density(p, more["mass"], mode=mode, note=more["note"]), AT, _unlabelled,
+        STUDY, "density", "Do wrong verdicts enter later?", _density, plot_density, AT, _unlabelled,
     ),
     FigureSpec(
-        STUDY, "items", "In which order do verdicts enter?", _items,
-        lambda p, more, mode: plot_items(p, more["mass"], mode=mode, note=more["note"]), (*AT, KIND), _unlabelled,
+        STUDY, "items", "In which order do verdicts enter?", _items, plot_items,
+        (*AT, KIND), _unlabelled,
     ),
     FigureSpec(
-        STUDY, "map", "Which comparisons look alike?", _map,
-        lambda p, more, mode: drawings.plot_map(p, more["colour"], kind=more["kind"], mode=mode, note=more["note"]),
+        STUDY, "map", "Which comparisons look alike?", _map, drawings.plot_map,
         (*AT, KIND, MAP, COLOUR), _EMPTY,
     ),
     FigureSpec(
         STUDY, "sensitivity", HERO, _sensitivity,
-        lambda p, more, mode: plot_sensitivity(
-            p, more["mass"], more["marks"], chosen=more["chosen"], mode=mode, note=more["note"]
-        ),
-        AT, _unlabelled,
+        plot_sensitivity, AT, _unlabelled,
     ),
     FigureSpec(
         STUDY, "ranking", "Which score finds wrong verdicts?", _ranking, _draw_controls, (ATTACK,), _unlabelled,

@@ -52,7 +52,6 @@ class Split:
         agrees: agreement of each unlabelled pair's verdict (n_U,), as above.
         scores: the baselines of `GEOMETRY`, each (n_U,).
         estimate: agreement of the clean verdicts with the people on the positives: the mass of paper 002, 5.1.
-        estimate_attacked: the same of the attacked verdicts; NaN without an attack.
         n_estimate: positives that the estimate rests on.
     """
 
@@ -63,7 +62,6 @@ class Split:
     agrees: Floats
     scores: dict[str, Floats]
     estimate: float
-    estimate_attacked: float
     n_estimate: int
 
     @property
@@ -163,7 +161,6 @@ def _split(number: int, part: str, rows: pd.DataFrame, events: pd.DataFrame, cod
         unlabelled["agrees"].to_numpy(dtype=np.float64),
         {name: unlabelled[name].to_numpy(dtype=np.float64) for name in GEOMETRY},
         float(positives["agrees_clean"].mean()),
-        float(positives["agrees"].mean()),
         int(positives["agrees_clean"].notna().sum()),
     )
 
@@ -181,8 +178,8 @@ def planted(answer: dict[str, Any], alpha: float) -> Audit:
     names = [f"verdict {i + 1}" for i in range(n)]
     pairs = pd.DataFrame({"comparison_id": names, "item_id": names, "type": "all", "human": None})
     scores = {name: np.asarray(answer["scores"][name], dtype=np.float64) for name in GEOMETRY}
-    truth, nan = np.asarray(answer["truth"], dtype=np.float64), float("nan")
-    split = Split(0, "", path, np.arange(n), truth, scores, alpha, nan, int(answer["n_positive"]))
+    truth = np.asarray(answer["truth"], dtype=np.float64)
+    split = Split(0, "", path, np.arange(n), truth, scores, alpha, int(answer["n_positive"]))
     return Audit(NONE, pairs, (split,), (), ItemBootstrap(names))
 
 
@@ -314,10 +311,11 @@ def consistency(
     """Consistency before and after the audit and under its controls, overall and by question type.
 
     cons_orig, cons_adj and gain (their difference, paired); cons_CONTROL for each of `CONTROLS`; gain_over_best, over
-    the control that is best overall on these same pairs, a choice that is not resampled and so favours that control. A
-    pair's value is its mean over the splits in which it was unlabelled; items are resampled. The bounds of cons_random
-    are the band of the random choice itself. Rows of `group` are question types; a type with fewer than `min_cell`
-    pairs has no interval.
+    the control that is best overall on these same pairs, a choice that is not resampled and so favours that control;
+    gain_over_random, over the expectation of as many random flips. A pair's value is its mean over the splits in which
+    it was unlabelled; items are resampled with transport and mass as they are, so intervals are conditional on them.
+    The bounds of cons_random are the band of the random choice itself. Rows of `group` are question types; a type with
+    fewer than `min_cell` pairs has no interval.
 
     Args:
         audit: with seeded splits.
@@ -336,6 +334,7 @@ def consistency(
     best = max(CONTROLS, key=lambda name: np.nan_to_num(np.nanmean(values[f"cons_{name}"]), nan=-1.0))
     values["gain"] = values["cons_adj"] - values["cons_orig"]
     values["gain_over_best"] = values["cons_adj"] - values[f"cons_{best}"]
+    values["gain_over_random"] = values["cons_adj"] - values["cons_random"]
     cells = [(name, "", v) for name, v in values.items()]
     types = audit.pairs["type"].to_numpy(dtype=object)
     for kind in dict.fromkeys(types):

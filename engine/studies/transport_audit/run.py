@@ -17,18 +17,18 @@ from engine.core.cache import CallCache, call_cache
 from engine.core.errors import InputError
 from engine.core.schema import METRICS, NONE, VARIANTS
 from engine.core.settings import Settings
-from engine.data.comparisons import Comparisons, pairs_digest
+from engine.data.comparisons import Comparisons, pairs_digest, require_texts
 from engine.inference.chat import render_ids
 from engine.inference.loading import LoadedModel, load_model
 from engine.inference.scoring import label_tokens
 from engine.judges.api_spec import PREFIX as API
-from engine.judges.base import Checkpoint, Judge, Request, no_checkpoint
+from engine.judges.base import Checkpoint, Judge, Request, innermost, no_checkpoint
 from engine.judges.labelled import ask, ready
+from engine.judges.recorded import RecordedJudge
 from engine.runs.folder import RunFolder, now
 from engine.stats.agreement import combine_orders
 from engine.stats.intervals import cluster_rate
-from engine.studies.api_writing import api_writer
-from engine.studies.rewrites import make_rewriter
+from engine.studies.rewrites import api_writer, make_rewriter
 from engine.studies.running import about_judge, ending, keeping, within
 from engine.studies.transport_audit.metrics import (
     GEOMETRY,
@@ -146,6 +146,11 @@ def _judged(
             f"The audit's encoder is {config.encoders[0]}, which has vectors of the given responses alone, none of an "
             "attacked one. Leave the attacks out, or name an encoder that reads text first and this one after it."
         )
+    if judge and not isinstance(innermost(judge), RecordedJudge):
+        require_texts(data, f"The judge {judge.spec}")
+    for spec in config.encoders:
+        if not knows_only_its_texts(spec):
+            require_texts(data, f"The encoder {spec}")
     clean = judge_pairs(judge, requests, progress) if judge else judged_in_data(data, requests)
     if not clean.side:
         raise InputError(f"The judge decided none of {len(requests)} pairs: {dict(clean.left_out)}.")
@@ -177,6 +182,7 @@ def _types(config: AuditConfig, data: Comparisons, asked: Collection[str], setti
     if not config.classify:
         return {str(k): str(v) for k, v in items["group"].items()}
     questions = {str(k): str(v) for k, v in items["context"].items() if str(k) in asked}
+    require_texts(data, "Sorting questions into types")
     if config.classify.startswith(API):
         return classify_by_api(questions, config.classify, settings, no_checkpoint)
     return classify(questions, load_model(config.classify, settings), call_cache(settings.calls), no_checkpoint)

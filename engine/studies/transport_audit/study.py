@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from engine.attacks.audit_styles import AUDIT_ATTACKS, EMOTIONS
 from engine.core.errors import InputError
@@ -15,12 +15,8 @@ from engine.core.schema import NONE, Column, Table
 from engine.core.settings import Settings
 from engine.judges.base import Checkpoint, Judge
 from engine.runs.folder import RunFolder
-from engine.studies.study import Context, Quick, Study, Summary
+from engine.studies.study import Context, Quick, Study, StudyConfig, Summary
 from engine.transport.encoders import encoder_spec
-
-if TYPE_CHECKING:
-    from engine.studies.figure import FigureSpec
-
 
 AUDIT = Table(
     "audit",
@@ -71,7 +67,7 @@ IN_DATA = "recorded:data"
 """The judge whose verdicts came with the pairs (columns verdict and verdict_ba)."""
 
 
-class AuditConfig(BaseModel):
+class AuditConfig(StudyConfig):
     """Settings of an audit; the run's manifest holds them.
 
     Attributes:
@@ -96,8 +92,6 @@ class AuditConfig(BaseModel):
         quick: the settings of `QUICK` in place of those given, for a first answer within two minutes on two cores.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     judge: str = "bundled:judge"
     data: str
     attacks: tuple[str, ...] = ()
@@ -121,9 +115,7 @@ class AuditConfig(BaseModel):
     quick: bool = False
     limit: int | None = Field(default=None, ge=1)
     budget_seconds: float | None = Field(default=None, gt=0)
-    run_id: str | None = None
     seed: int = 0
-    level: float = Field(default=0.95, gt=0.5, lt=1)
 
     @model_validator(mode="before")
     @classmethod
@@ -204,12 +196,6 @@ class TransportAudit(Study):
         from engine.studies.transport_audit.summary import summary_of
 
         return summary_of(folder)
-
-    def figures(self) -> tuple[FigureSpec, ...]:
-        """Its figures."""
-        from engine.studies.transport_audit.figures import ENTRIES
-
-        return ENTRIES
 
     def quick_jobs(self) -> dict[str, Quick]:
         """An audit of planted directions, and what an audit will take."""

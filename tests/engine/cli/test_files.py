@@ -9,6 +9,7 @@ import pytest
 from engine.cli.main import main
 from engine.data.comparisons import read_comparisons
 from engine.data.reading import read_table
+from engine.data.store import list_datasets
 
 PLANTED = "planted:injection"
 
@@ -141,3 +142,46 @@ def test_recorded_verdicts_are_read_as_the_options_say(capsys, tmp_path):
     ]
     assert main(["recorded", f"recorded:{file}?read.charset=cp1252"]) == 2
     assert "encoding, delimiter, sheet" in capsys.readouterr().err
+
+
+SUPPORT = "ticket_id,customer_message,agent_reply\n" + "".join(
+    f'T{i // 2},"Where is my parcel {i // 2}, please?",It is on its way since day {i}\n' for i in range(4)
+)
+
+
+def test_guessed_columns_are_used_with_yes_and_never_in_a_pipe_without(capsys, tmp_path, settings):
+    path = tmp_path / "support.csv"
+    path.write_text(SUPPORT)
+    code, _, err = score(capsys, path)
+    assert code == 2
+    assert "'agent_reply'" in err
+    assert "--yes" in err
+    code, out, err = score(capsys, path, "--yes", "--json")
+    assert code == 0
+    assert "context = customer_message" in err
+    source = list_datasets(settings.datasets)[0]["source"]
+    assert source["mapping"] == {
+        "response": "agent_reply", "context": "customer_message", "item_id": "ticket_id"
+    }  # fmt: skip
+    assert json.loads(out.strip().splitlines()[-1])
+
+
+@pytest.mark.parametrize(("answer", "code"), [("\n", 0), ("y\n", 0), ("n\n", 2)])
+def test_on_a_terminal_the_guess_is_asked_about(capsys, tmp_path, monkeypatch, answer, code):
+    path = tmp_path / "support.csv"
+    path.write_text(SUPPORT)
+    typed = io.StringIO(answer)
+    typed.isatty = lambda: True
+    monkeypatch.setattr("sys.stdin", typed)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    assert score(capsys, path)[0] == code
+
+
+def test_the_task_is_told_from_the_columns_and_can_be_said(capsys, tmp_path, settings):
+    path = tmp_path / "v.csv"
+    path.write_text("question,response,reference,correct\nWhat is 2+2?,4,4,1\nWhat is 2+3?,6,5,0\n")
+    _, _, err = score(capsys, path)
+    assert "Read as verification" in err
+    code, _, err = score(capsys, path, "--task", "question")
+    assert (code, "Read as verification" in err) == (0, False)
+    assert "question" in {str(m.get("task")) for m in list_datasets(settings.datasets)}

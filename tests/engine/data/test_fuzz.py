@@ -26,8 +26,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from engine.cli.convert import _plain
-from engine.cli.options import known_of
+from engine.cli.convert import opened
 from engine.core.errors import EngineError
 from engine.core.files import read_file
 from engine.core.settings import get_settings
@@ -113,7 +112,7 @@ def read(path: Path, pairs: Comparisons, folder: Path) -> None:
     }.get(
         path.suffix,
         [
-            lambda: write_as(known_of(str(path), args) or _plain(args), "responses"),
+            lambda: write_as(opened(args), "responses"),
             lambda: read_comparisons(path.name, read_file(path)),
             lambda: read_recording(path),
             lambda: read_embeddings(path.name, read_file(path), pairs),

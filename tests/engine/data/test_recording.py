@@ -9,8 +9,7 @@ import pytest
 from engine.core.errors import InputError
 from engine.core.schema import VERDICTS
 from engine.data.recording import REPEATS, Selection, parse_recording, read_recording
-from engine.data.recording_rows import NO_VERDICT
-from engine.data.recording_rules import LAYOUTS, normalised
+from engine.data.recording_rules import LAYOUTS, NO_VERDICT, normalised
 from engine.stats.agreement import first_slot_rate, order_agreement
 from engine.stats.shifts import shift_metrics
 from engine.studies.recorded.metrics import recorded_metrics

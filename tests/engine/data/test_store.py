@@ -16,7 +16,7 @@ from engine.core.errors import InputError, WriteError
 from engine.core.settings import get_settings
 from engine.data.dataset import build_dataset, summarize
 from engine.data.reading import read_table
-from engine.data.store import DEMO_DIALOGUE, QUALITY_LEVELS, list_datasets, load_dataset, save_dataset
+from engine.data.store import DEMO_DIALOGUE, DEMOS, list_datasets, load_dataset, save_dataset
 
 MAPPING = {"response": "response", "context": "context", "human_score": "score", "response_id": "id"}
 
@@ -132,7 +132,7 @@ def test_the_demo_is_what_its_card_says(root):
     assert s.systems == ["system-1", "system-2", "system-3", "system-4"]
     assert demo.items["group"].nunique() == 12
     per_item = demo.responses.groupby("item_id")["quality"].agg(list)
-    assert all(sorted(levels) == sorted(QUALITY_LEVELS) for levels in per_item)
+    assert all(sorted(levels) == sorted(DEMOS[DEMO_DIALOGUE].levels) for levels in per_item)
     assert (demo.responses.groupby("system")["quality"].nunique() == 1).all()
     for context in demo.items["context"]:
         turns = context.split("\n")
@@ -145,7 +145,7 @@ def test_demo_lengths_do_not_tell_the_levels_apart(root):
     words = r.assign(words=r["text"].str.split().str.len())
     table = words.pivot_table(index="item_id", columns="quality", values="words")
     for extreme in (table.idxmax(axis=1), table.idxmin(axis=1)):
-        assert extreme.value_counts().reindex(list(QUALITY_LEVELS), fill_value=0).between(1, 5).all()
+        assert extreme.value_counts().reindex(list(DEMOS[DEMO_DIALOGUE].levels), fill_value=0).between(1, 5).all()
     assert (table.min() <= 15).all()
     assert (table.max() >= 40).all()
 

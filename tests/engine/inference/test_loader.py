@@ -157,38 +157,13 @@ def test_bad_specs_are_refused(spec, settings):
         load_model(spec, dataclasses.replace(settings, device="cpu"))
 
 
-def test_a_hub_name_that_cannot_be_had_says_so(settings, monkeypatch):
-    import transformers
-
-    def offline(*_, **__):
-        raise OSError("We couldn't connect to the hub.\nmore lines")
-
-    monkeypatch.setattr(transformers.AutoConfig, "from_pretrained", offline)
-    with pytest.raises(ModelError, match=r"hf:some/model@v1 could not be loaded.*couldn't connect to the hub\.$"):
-        load_model("hf:some/model@v1", dataclasses.replace(settings, device="cpu"))
-
-
-def test_a_hub_model_is_asked_for_by_name_and_revision(settings, monkeypatch, tiny_folders):
-    """The hub's part is played by a local folder; what matters is what is asked of transformers."""
-    import transformers
-
-    asked = []
-    for name in ("AutoConfig", "AutoTokenizer", "AutoModelForCausalLM"):
-        cls = getattr(transformers, name)
-        real = cls.from_pretrained
-
-        def fake(place, *args, name=name, real=real, **options):
-            if place == "some/model":
-                asked.append((name, dict(options)))
-                options.pop("revision")
-            return real(tiny_folders("llama"), **options)
-
-        monkeypatch.setattr(cls, "from_pretrained", fake)
-    loaded = load_model("hf:some/model@v1", dataclasses.replace(settings, device="cpu"))
-    assert loaded.kind == "causal"
-    assert [name for name, _ in asked] == ["AutoConfig", "AutoTokenizer", "AutoModelForCausalLM"]
-    assert all(o["revision"] == "v1" and o["trust_remote_code"] is False for _, o in asked)
-    assert asked[-1][1]["use_safetensors"] is True
+def test_settings_of_a_tokenizer_without_its_words_are_no_tokenizer(tmp_path, save):
+    folder = save(tmp_path / "m", "qwen2")
+    (folder / "tokenizer.json").unlink()
+    (folder / "vocab.json").write_text("{}", encoding="utf-8")
+    (folder / "merges.txt").write_text("", encoding="utf-8")
+    with pytest.raises(ModelError, match="tokenizer is missing"):
+        load(folder)
 
 
 def test_roots_are_read_from_the_environment(monkeypatch, tmp_path):

@@ -84,6 +84,7 @@ def test_nan_stays_nan():
             assert bool(out[1:].isfinite().all())
 
 
+@pytest.mark.slow
 def test_packing_leaves_torchs_threads_as_they_were():
     """In a process of its own: numba's threads start once, with its first parallel loop, and set torch's number."""
     code = (

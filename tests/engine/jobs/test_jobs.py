@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import asdict
 
@@ -17,15 +19,27 @@ from engine.core.errors import InputError, JobError, WriteError
 from engine.data.store import DEMO_DIALOGUE
 from engine.jobs import manager
 from engine.jobs.manager import Job, JobManager
+from engine.jobs.worker import Worker
 from engine.runs.folder import _process, create_run, open_run
+from tests.dashboard.near_worker import NearWorker
 
 INJECTION = "planted:injection?strength=0.8&noise=0.2"
 SCORE = {"judge": INJECTION, "data": DEMO_DIALOGUE, "attacks": ["dsi"], "defenses": ["none"]}
+LONG = {**SCORE, "judge": INJECTION + "&delay=40"}
 ONE = {"judge": INJECTION, "data": DEMO_DIALOGUE, "response_id": "d01-good", "attack": "dsi"}
 
 
 @pytest.fixture
 def jobs(settings):
+    made = JobManager(settings)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def near(settings, monkeypatch):
+    """The same with the worker in a thread, for what is not about its process."""
+    monkeypatch.setattr(manager, "_start", NearWorker)
     made = JobManager(settings)
     yield made
     made.close()
@@ -43,8 +57,6 @@ def wait(jobs: JobManager, job_id: str, *states: str, seconds: float = 300) -> J
 
 
 def _pause() -> None:
-    import threading
-
     threading.Event().wait(0.02)
 
 
@@ -61,70 +73,89 @@ def test_a_score_job_runs_to_a_run_folder(jobs, settings):
     assert jobs.get(job.job_id) == Job(**json.loads((settings.jobs / f"{job.job_id}.json").read_text()))
 
 
-def test_an_interactive_call_is_answered_while_a_job_runs(jobs):
-    job_id = jobs.submit("score", {**SCORE, "judge": INJECTION + "&delay=40"})
-    wait(jobs, job_id, "running")
-    answer = jobs.ask("attack_one", ONE)
+def test_an_interactive_call_is_answered_while_a_job_runs(near):
+    job_id = near.submit("score", LONG)
+    wait(near, job_id, "running")
+    answer = near.ask("attack_one", ONE)
     assert answer["attacked"]["score"] > answer["clean"]["score"]
-    assert jobs.get(job_id).state == "running"
+    assert near.get(job_id).state == "running"
 
 
-@pytest.mark.slow
-def test_cancel_keeps_what_is_done_and_resume_completes_the_same_run(jobs, settings):
-    slow = {**SCORE, "judge": INJECTION + "&delay=40"}
-    job_id = jobs.submit("score", slow)
-    wait(jobs, job_id, "running")
-    while jobs.get(job_id).done < 30:
+def test_cancel_keeps_what_is_done_and_resume_completes_the_same_run(near, settings):
+    job_id = near.submit("score", LONG)
+    wait(near, job_id, "running")
+    while near.get(job_id).done < 30:
         _pause()
-    jobs.cancel(job_id)
-    job = wait(jobs, job_id, "cancelled")
+    near.cancel(job_id)
+    job = wait(near, job_id, "cancelled")
     run = open_run(settings.runs, job.params["run_id"])
     assert run.manifest()["state"] == "stopped"
     kept = len(run.table("verdicts"))
     assert 0 < kept < 96
-    jobs.resume(job_id)
-    job = wait(jobs, job_id, "done")
+    near.resume(job_id)
+    job = wait(near, job_id, "done")
     assert job.result["run_id"] == run.run_id
     assert len(run.table("verdicts")) == 96
 
 
-def test_a_queued_job_is_cancelled_at_once_and_the_next_one_runs(jobs):
-    first = jobs.submit("score", {**SCORE, "judge": INJECTION + "&delay=20"})
-    second, third = jobs.submit("score", SCORE), jobs.submit("score", SCORE)
-    assert jobs.status().queued == 2
-    jobs.cancel(second)
-    assert jobs.get(second).state == "cancelled"
-    jobs.cancel(first)
-    assert wait(jobs, third, "done").state == "done"
+def test_a_worker_whose_input_ends_during_a_job_ends_too(settings):
+    begun = threading.Event()
+
+    def source():
+        yield json.dumps({"op": "run", "lane": "batch", "job_id": "j", "kind": "score", "params": LONG})
+        assert begun.wait(timeout=60)
+
+    class Sink(io.StringIO):
+        def write(self, text):
+            if "progress" in text:
+                begun.set()
+            return super().write(text)
+
+    sink = Sink()
+    thread = threading.Thread(target=Worker(source(), sink, settings).serve, daemon=True)
+    thread.start()
+    thread.join(timeout=60)
+    assert not thread.is_alive()
+    assert "cancelled" in sink.getvalue()
+
+
+def test_a_queued_job_is_cancelled_at_once_and_the_next_one_runs(near):
+    first = near.submit("score", {**SCORE, "judge": INJECTION + "&delay=20"})
+    second, third = near.submit("score", SCORE), near.submit("score", SCORE)
+    assert near.status().queued == 2
+    near.cancel(second)
+    assert near.get(second).state == "cancelled"
+    near.cancel(first)
+    assert wait(near, third, "done").state == "done"
 
 
 def test_a_dead_worker_fails_its_job_and_the_next_one_runs(jobs):
-    job_id = jobs.submit("score", {**SCORE, "judge": INJECTION + "&delay=40"})
+    job_id = jobs.submit("score", LONG)
     wait(jobs, job_id, "running")
     os.kill(jobs._worker.pid, signal.SIGKILL)
     assert "Resume" in wait(jobs, job_id, "failed").error
     assert wait(jobs, jobs.submit("score", SCORE), "done").state == "done"
 
 
-def test_wrong_parameters_are_the_users_and_named(jobs):
+def test_wrong_parameters_are_the_users_and_named(near):
     with pytest.raises(InputError, match="no response 'nowhere'"):
-        jobs.ask("attack_one", {**ONE, "response_id": "nowhere"})
+        near.ask("attack_one", {**ONE, "response_id": "nowhere"})
     with pytest.raises(InputError, match="Unknown attack 'tickle'"):
-        jobs.ask("attack_one", {**ONE, "attack": "tickle"})
+        near.ask("attack_one", {**ONE, "attack": "tickle"})
     with pytest.raises(InputError, match="names no judge"):
-        jobs.ask("attack_one", {**ONE, "judge": "oracle:me"})
-    job = wait(jobs, jobs.submit("score", {**SCORE, "limit": 0}), "failed")
+        near.ask("attack_one", {**ONE, "judge": "oracle:me"})
+    job = wait(near, near.submit("score", {**SCORE, "limit": 0}), "failed")
     assert job.error.startswith("limit")
 
 
-def test_an_unknown_kind_is_not_run(jobs):
+def test_an_unknown_kind_is_not_run(near):
     with pytest.raises(JobError):
-        jobs.ask("os.system", {"command": "true"})
+        near.ask("os.system", {"command": "true"})
 
 
 @pytest.mark.slow
 def test_a_stopped_server_leaves_interrupted_jobs(jobs, settings):
-    job_id = jobs.submit("score", {**SCORE, "judge": INJECTION + "&delay=40"})
+    job_id = jobs.submit("score", LONG)
     wait(jobs, job_id, "running")
     jobs.close()
     assert jobs.get(job_id).state == "interrupted"
@@ -169,7 +200,7 @@ def test_damaged_job_files_do_not_hide_the_others(settings):
 
 @pytest.mark.slow
 def test_a_worker_that_dies_while_a_job_is_being_queued_is_replaced_and_fails_what_it_ran(jobs):
-    first = jobs.submit("score", {**SCORE, "judge": INJECTION + "&delay=40"})
+    first = jobs.submit("score", LONG)
     wait(jobs, first, "running")
     with jobs._lock:  # its listener cannot say that it died
         jobs._worker.kill()
@@ -219,8 +250,8 @@ def test_a_run_that_another_process_writes_is_left_alone(jobs, settings):
     assert wait(jobs, job.job_id, "done").state == "done"
 
 
-def test_a_finished_job_cannot_be_resumed(jobs):
-    job_id = jobs.submit("score", SCORE)
-    wait(jobs, job_id, "done")
+def test_a_finished_job_cannot_be_resumed(near):
+    job_id = near.submit("score", SCORE)
+    wait(near, job_id, "done")
     with pytest.raises(JobError, match="cannot be resumed"):
-        jobs.resume(job_id)
+        near.resume(job_id)

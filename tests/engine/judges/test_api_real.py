@@ -81,6 +81,7 @@ def test_chain_of_thought_is_the_server_s_own(tiny):
     assert [s["messages"][0]["content"] for s in server.seen] == ["Rate hi there."]
 
 
+@pytest.mark.slow
 @pytest.mark.weights
 def test_the_bundled_judge_behind_a_server_is_the_bundled_judge(bundled, tmp_path):
     """Twenty alternatives, as hosted servers show; the probabilities differ by what those leave out, at most 1e-4."""

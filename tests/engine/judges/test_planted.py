@@ -65,6 +65,7 @@ def test_injection_dial_is_recovered(strength, noise):
     assert np.mean(values) == pytest.approx(strength, abs=4 * np.std(values) / np.sqrt(len(SEEDS)))
 
 
+@pytest.mark.slow
 def test_position_dial_is_recovered():
     hits, values = 0, []
     for seed in SEEDS:

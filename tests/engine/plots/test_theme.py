@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 import pytest
 
 from engine.plots import text
-from engine.plots.theme import MEANING, MODES, PALETTE, ROLES, restyle, swap_table, template
+from engine.plots.theme import MEANING, MODES, PALETTE, ROLES, frame, restyle, swap_table, template, with_note
 from engine.stats import intervals
 
 # Machado, Oliveira and Fernandes (2009), severity 1.0, on linear RGB
@@ -187,3 +187,15 @@ def test_labels_are_inert_and_short(raw, expected):
 def test_small_print_fits_a_phone_and_breaks_between_parts():
     lines = text.small_print("95 % intervals (t, clustered by item)", "", "n = 48 responses of 12 items", "recorded")
     assert lines == ["95 % intervals (t, clustered by item)", "n = 48 responses of 12 items · recorded"]
+
+
+@pytest.mark.parametrize(
+    "note", ["", "recorded", "a note of its own, so long that the small print needs a line more for it"]
+)
+def test_a_note_added_later_stands_where_one_given_at_once_would(note):
+    parts = ("95 % intervals", "n = 12 responses of 4 items")
+    later, at_once = (
+        frame(go.Figure(), "light", title="Which?", notes=given, alt="none", body=200)
+        for given in (parts, (*parts, note))
+    )
+    assert with_note(later, note).to_plotly_json() == at_once.to_plotly_json()

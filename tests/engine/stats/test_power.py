@@ -1,12 +1,11 @@
 import math
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import stats
 
 from engine.core.errors import InputError
-from engine.stats.paired import detectable_effect, noncentrality, paired_test, power_verdict, power_verdicts
+from engine.stats.paired import detectable_effect, noncentrality, paired_test, power_verdict
 
 
 @pytest.mark.parametrize(
@@ -50,8 +49,6 @@ def test_verdicts():
         "enough",
         "unknown",
     ]
-    table = pd.DataFrame({"detectable": [0.3, math.nan]}, index=[4, 7])
-    assert power_verdicts(table, 0.5).to_dict() == {4: "enough", 7: "unknown"}
 
 
 def test_no_spread_no_size():

@@ -7,7 +7,7 @@ from scipy import stats
 
 from engine.core.errors import InputError
 from engine.core.schema import METRICS, VERDICTS
-from engine.stats.paired import noncentrality, power_verdicts
+from engine.stats.paired import noncentrality, power_verdict
 from engine.stats.shifts import NO_CLEAN, defense_gains, paired_shifts, shift_metrics
 
 
@@ -143,8 +143,8 @@ def test_shifts_carry_their_test_and_what_could_be_found():
     half = (shift["upper"] - shift["value"]).to_numpy()
     # both are multiples of the same error: the t quantile, and the noncentrality for 80 % power
     assert shift["detectable"].to_numpy() == pytest.approx(half / stats.t.ppf(0.975, 11) * noncentrality(11))
-    assert set(power_verdicts(shift, 0.25)) == {"enough"}
-    assert set(power_verdicts(shift, 0.01)) == {"underpowered"}
+    assert {power_verdict(x, 0.25) for x in shift["detectable"]} == {"enough"}
+    assert {power_verdict(x, 0.01) for x in shift["detectable"]} == {"underpowered"}
 
 
 def test_p_below_five_percent_is_an_interval_without_zero():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -70,7 +71,7 @@ class LettersConfig(BaseModel):
 def _bars(source, at):
     rows = source.table("metrics").assign(what=f"{source.config['sought']}, {at['scale']}")
     made = prepare_dots(rows, {"mean": "share"}, by="what")
-    return FigureData(made, {"note": source.origin})
+    return FigureData(made)
 
 
 class Letters(Study):
@@ -109,9 +110,9 @@ class Letters(Study):
         return (
             FigureSpec(
                 self.kind, "mean", "How often do the letters stand there?", _bars,
-                lambda p, more, mode: plot_dots(
-                    p, title="How often do the letters stand there?", axis="share of letters",
-                    colours={"share": "clean"}, positive=True, mode=mode, note=more["note"],
+                partial(
+                    plot_dots, title="How often do the letters stand there?", axis="share of letters",
+                    colours={"share": "clean"}, positive=True,
                 ),
                 (scale,), has_table("metrics", "nothing has been counted yet."),
             ),

@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 from engine.attacks.registry import make_attack
+from engine.bench.screening import screening_table
 from engine.data.dataset import build_dataset
 from engine.data.reading import read_table
 from engine.data.store import load_dataset
@@ -17,7 +18,6 @@ from engine.judges.planted import make_planted
 from engine.runs.folder import create_run, open_run
 from engine.studies.attack_grid.run import AttackOne, attack_one, run_score
 from engine.studies.attack_grid.study import STUDY, ScoreConfig
-from engine.studies.perplexity_threshold.screening import screening_table
 from engine.studies.study import Context
 
 INJECTION = "planted:injection?strength=0.8&noise=0"
@@ -28,6 +28,7 @@ def dataset_of(*texts: str):
     return build_dataset(read_table("made.csv", content), {"response": "response"}, task="dialogue", name="made")
 
 
+@pytest.mark.slow
 @pytest.mark.weights
 def test_an_attack_beyond_the_window_is_a_flagged_exclusion(bundled, settings):
     """128 copies of a hundred words do not fit 8,192 tokens; those of two words do."""

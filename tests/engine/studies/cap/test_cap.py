@@ -29,7 +29,16 @@ from engine.studies.cap import run as cap_run
 from engine.studies.cap import tutor as cap_tutor
 from engine.studies.cap.arms import comparative_rows, pairs_of
 from engine.studies.cap.contexts import divide
-from engine.studies.cap.run import SweepConfig, plan_cap, run_cap, sweep_job, with_deflation
+from engine.studies.cap.run import (
+    AlphaConfig,
+    SweepConfig,
+    alpha_job,
+    plan_cap,
+    run_cap,
+    sweep_job,
+    to_the_data,
+    with_deflation,
+)
 from engine.studies.cap.study import STUDY, CapConfig
 from engine.studies.cap.summary import as_record, report
 from engine.studies.cap.tutor import load_tutor
@@ -196,6 +205,7 @@ def test_the_defense_cap_without_a_run_names_the_study(dataset, settings):
         sources_for(["cap"], dataset, settings)
 
 
+@pytest.mark.slow
 def test_deflating_arms_stand_beside_the_others_and_a_judge_that_obeys_only_praise_ignores_them(dataset, tutor, home):
     config = config_of(dataset, tutor, attacks=("dsi", "suffix"), deflate=True, defenses=("human-anchors",))
     run, found = ran(config, dataset, home, "lower")
@@ -225,8 +235,9 @@ def test_a_judge_without_a_model_cannot_have_a_suffix_learned_on_it(dataset, tut
         ran(config_of(dataset, tutor, learned_words=1, defenses=("human-anchors",)), dataset, home, "learn")
 
 
-def test_too_few_candidates_fail_with_the_remedy_and_mark_the_run(dataset, tutor, home):
-    with pytest.raises(InputError, match=r"at least 8 are needed\. Raise the candidates"):
+def test_too_few_candidates_are_refused_with_the_remedy_and_mark_the_run(dataset, tutor, home, monkeypatch):
+    monkeypatch.setattr(cap_tutor, "decode", lambda *_, **__: pytest.fail("the tutor wrote"))
+    with pytest.raises(InputError, match=r"at least 24 are needed\. Raise the candidates per context to 6"):
         ran(config_of(dataset, tutor, candidates=5), dataset, home, "few")
     assert open_run(home.runs, "few").manifest()["state"] == "failed"
 
@@ -255,6 +266,7 @@ def test_a_group_column_can_name_the_sides(dataset, tutor):
     assert (len(found.training), len(found.evaluation), len(found.responses)) == (3, 5, 20)
 
 
+@pytest.mark.slow
 def test_the_command_line_prints_one_strict_object(dataset, tutor, settings, tmp_path, capsys):
     save_dataset(dataset, settings.datasets)
     file = tmp_path / "mine.toml"
@@ -298,11 +310,65 @@ def test_what_cannot_be_had_is_refused_before_anything_is_written(dataset, tutor
         plan_cap(config, dataset, make_judge(JUDGE, home), load_tutor(config.tutor, home), home)
 
 
-def test_ratings_are_missed_before_anything_is_written(dataset, tutor, home, monkeypatch):
-    monkeypatch.setattr(cap_tutor, "decode", lambda *_, **__: pytest.fail("the tutor wrote"))
+def test_without_ratings_the_rated_anchors_are_left_out_by_name_and_the_rest_runs(dataset, tutor, home):
     unrated = dataclasses.replace(dataset, responses=dataset.responses.assign(human_score=np.nan))
-    with pytest.raises(InputError, match="rated"):
-        ran(config_of(dataset, tutor), unrated, home, "unrated")
+    run, found = ran(config_of(dataset, tutor), unrated, home, "unrated")
+    assert {arm["defense"] for arm in found["arms"]} == {"none", "wcap", "cap"}
+    assert list(run.manifest()["left_out"]) == ["human-anchors"]
+    assert "rated" in run.manifest()["left_out"]["human-anchors"]
+    assert not found["spearman"]
+    assert run.manifest()["state"] == "done"
+
+
+def test_one_alpha_at_once_is_what_the_sweep_would_hold(finished, home):
+    run, _, _ = finished
+    shutil.copytree(run.path, home.runs / "beside")
+    rows = alpha_job(AlphaConfig(study_id="beside", alpha=33.0, contexts=2), home, lambda *_: None)["rows"]
+    sweep_job(SweepConfig(study_id="beside", judge=JUDGE, data="x", high=(33.0,), low=(33.0,)), home, lambda *_: None)
+    table = open_run(home.runs, "beside").table("cap_sweep")
+    shutil.rmtree(home.runs / "beside")
+    kept = table[table["alpha"] == 33.0].set_index(["side", "item_id"])
+    assert len(rows) == 4
+    for row in rows:
+        own = kept.loc[(row["side"], row["item_id"])]
+        assert (row["text"] or "") == (own["text"] or "")
+        assert row["score"] == pytest.approx(own["score"]) or (row["score"] is None and np.isnan(own["score"]))
+
+
+CONFIG = CapConfig(judge="x", data="y", candidates=12)
+
+
+@pytest.mark.parametrize(("n", "spread"), [(24, 1.0), (36, 0.3), (200, 1.0)])
+def test_percentiles_move_to_the_middle_only_while_a_side_is_too_small(n, spread):
+    rng = np.random.default_rng(n)
+    first, second = rng.normal(3, 1, n), rng.normal(3, spread, n)
+    contexts = np.arange(n) % 4
+    found = cap_tutor.sides_of(first, second, contexts, CONFIG)
+    assert min(found.high.sum(), found.low.sum()) >= 8
+    assert not (found.high & found.low).any()
+    assert found.thresholds.high == pytest.approx(np.percentile(first, found.high_percentile))
+    moved = found.high_percentile != 80
+    at_first = np.percentile(first, [80, 20])
+    assert moved == (min((second >= at_first[0]).sum(), (second <= at_first[1]).sum()) < 8)
+    assert found.whole_contexts
+
+
+def test_where_contexts_hold_one_side_alone_texts_are_dealt_to_the_halves():
+    scores = np.concatenate([np.linspace(1, 2, 12), np.linspace(4, 5, 12)])
+    found = cap_tutor.sides_of(scores, scores, np.repeat([0, 1], 12), CONFIG)
+    assert not found.whole_contexts
+    assert found.low[:12].any()
+    assert not found.low[12:].any()
+
+
+def test_the_quick_form_has_enough_candidates_of_few_contexts(dataset, home):
+    config = CapConfig(judge="x", data="y", quick=True)
+    few = dataset.responses[dataset.responses["item_id"].isin(["q0", "q1", "q2", "q3"])]
+    held = dataclasses.replace(dataset, responses=few)
+    fitted, left_out = to_the_data(config, held, home)
+    assert fitted.candidates * len(divide(fitted, held).training) >= 24
+    assert not left_out
+    assert CapConfig.model_validate(config.model_dump()) == config
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,7 @@ def test_phrases_are_learned_on_training_contexts_and_worth_what_they_claim(
             assert np.mean(scores) == pytest.approx(value, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_a_stopped_search_goes_on_behind_its_words(
     settings,
     wordy_judge,  # noqa: F811

@@ -136,6 +136,7 @@ def test_a_changed_threshold_decides_anew_without_a_judge(many, tmp_path):
         redecide(run, {"colour": 0.1})
 
 
+@pytest.mark.slow
 def test_a_stopped_run_keeps_what_is_done_and_goes_on(tmp_path):
     dataset, quality = made_data(24)
     judge = Sighted(quality, "", BOTH)

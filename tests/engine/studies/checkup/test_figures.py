@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from engine.core.errors import InputError
-from engine.plots.theme import MEANING
+from engine.plots.theme import MEANING, with_note
 from engine.studies.checkup.figures import LIMIT, plot_checkup, prepare_checkup
 from engine.studies.checkup.metrics import decide, forest_rows
 from engine.studies.checkup.study import CHECKUP
@@ -37,7 +37,7 @@ def prepared():
 
 @pytest.mark.parametrize("mode", ["light", "dark", "print"])
 def test_one_line_serves_every_probe(prepared, mode):
-    fig = plot_checkup(prepared, mode=mode, note="recorded <i>here</i>")
+    fig = with_note(plot_checkup(prepared, mode=mode), "recorded <i>here</i>")
     by_name = {trace.name: trace for trace in fig.data}
     assert len(by_name) == 4
     assert by_name["Order bias"].x[0] == pytest.approx(2.0)

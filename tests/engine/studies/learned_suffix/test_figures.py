@@ -37,7 +37,7 @@ METRIC_ROWS = METRICS.conform(
 
 @pytest.mark.parametrize("mode", MODES)
 def test_chosen_words_form_the_line_and_the_rest_are_dots(mode):
-    figure = plot_steps(prepare_steps(SEARCH), protocol="pointwise", words=3, mode=mode, note="run here")
+    figure = plot_steps(prepare_steps(SEARCH), protocol="pointwise", words=3, mode=mode)
     dots, line = figure.data
     assert list(line.x) == [0, 1]
     assert list(line.y) == [2.0, 2.5]

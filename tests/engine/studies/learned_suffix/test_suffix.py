@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from engine.attacks.cards import saved_phrases
 from engine.attacks.registry import make_attack
 from engine.core.errors import Cancelled, InputError
 from engine.core.schema import Protocol
+from engine.core.settings import get_settings
 from engine.data.store import load_dataset
 from engine.judges.base import no_checkpoint
 from engine.judges.planted import make_planted
@@ -30,11 +33,28 @@ def demo(settings):
     return load_dataset("demo-dialogue", settings.datasets)
 
 
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory, wordy_judge):  # noqa: F811
+    """A home with one finished search, and its metrics."""
+    home = tmp_path_factory.mktemp("searched")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("engine.attacks.suffix_search.MIN_COVERAGE", 0.0)
+        patch.setenv("JUDGESCOPE_HOME", str(home))
+        own = get_settings()
+        run = STUDY.begin(CONFIG, own.runs)
+        return (
+            home,
+            run.run_id,
+            run_suffix(CONFIG, load_dataset(CONFIG.data, own.datasets), wordy_judge, run, no_checkpoint),
+        )
+
+
 @pytest.fixture
-def done(demo, settings, wordy_judge, any_coverage):  # noqa: F811
-    run = STUDY.begin(CONFIG, settings.runs)
-    metrics = run_suffix(CONFIG, demo, wordy_judge, run, no_checkpoint)
-    return run, metrics
+def done(searched, settings):
+    """The finished search in the test's own home."""
+    home, run_id, metrics = searched
+    shutil.copytree(home, settings.data_dir, dirs_exist_ok=True)
+    return open_run(settings.runs, run_id), metrics
 
 
 def test_the_phrase_is_saved_and_measured_on_other_items(done, demo):

@@ -23,7 +23,7 @@ def test_the_threshold_in_use_is_marked_on_both_curves():
     np.testing.assert_allclose(used["recall"], hits / 4)
     np.testing.assert_allclose(used["precision"], hits / (hits + alarms))
     for mode in MODES:
-        figure = plot_curves(prepared, n=8, items=4, mode=mode, note="perplexity")
+        figure = plot_curves(prepared, n=8, items=4, mode=mode)
         assert figure.data[3].x[0] == pytest.approx(hits / 4)
         assert "n = 8 texts of 4 items" in figure.layout.title.subtitle.text
     with pytest.raises(InputError, match="train"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.plots.theme import MODES
+from engine.plots.theme import MODES, with_note
 from engine.studies.protocols.drawings import (
     plot_ladder,
     plot_matrix,
@@ -28,7 +28,7 @@ RATES = [
 
 @pytest.mark.parametrize("mode", MODES)
 def test_rates_stand_where_they_belong(mode):
-    fig = plot_rates(prepare_rates(RATES), mode=mode, note="recorded")
+    fig = with_note(plot_rates(prepare_rates(RATES), mode=mode), "recorded")
     pairwise, pointwise = fig.data
     assert list(pairwise.x) == [40.0]
     assert pairwise.error_x.array[0] == pytest.approx(10)

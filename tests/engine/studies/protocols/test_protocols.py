@@ -200,6 +200,7 @@ def test_a_perfect_judge_is_right_at_every_severity(settings, demo):
     assert board(arena, Protocol.PAIRWISE, "assertiveness", 2, VIEW).before.rank[1] == 1  # system-2 keeps all rules
 
 
+@pytest.mark.slow
 def test_a_judge_that_falls_for_assertiveness_in_pairs_alone(settings, demo):
     _, metrics, arena = ran(settings, Ideal(rules_of(demo), loves=True), demo)
     before = {
@@ -374,6 +375,7 @@ def test_one_comparison_live(settings, monkeypatch):
         distract_one(config.model_copy(update={"response_b": "i02-1"}), settings, no_checkpoint)
 
 
+@pytest.mark.slow
 def test_from_the_command_line(capsys, settings):
     code = main(["study", "protocols", "--judge", "planted:assertiveness", "--limit", "5", "--json"])
     found = json.loads(capsys.readouterr().out.splitlines()[-1])

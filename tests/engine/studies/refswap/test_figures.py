@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,7 +18,7 @@ from engine.studies.refswap.drawings import (
     prepare_frontier,
     prepare_keys,
     prepare_passing,
-    prepare_swaps,
+    scale_of,
 )
 
 SCORES = [0.4, 0.02, 0.0, 0.3, 0.001, 0.0, float("nan")]
@@ -25,7 +27,7 @@ GROUPS = ["correct", "correct", "correct", "correct", "key", "key", "key"]
 
 def swaps(n=1):
     ids = [f"q{i}" for i in range(len(SCORES) * n)]
-    return prepare_swaps(SCORES * n, GROUPS * n, ids, ["<b>x</b>"] * len(ids))
+    return pd.DataFrame({"group": GROUPS * n, "item_id": ids, "name": "<b>x</b>", "max_p_cf": SCORES * n})
 
 
 def words(fig):
@@ -36,12 +38,31 @@ def test_the_strip_has_every_read_sample_and_the_zeros_as_a_rug():
     fig = plot_swaps(swaps(), gamma=0.01)
     dots = [t for t in fig.data if t.type == "scatter"]
     assert [len(t.x) for t in dots] == [4, 2]
-    assert (dots[0].x < -5).sum() == 1
+    assert sum(x < -3 for x in dots[0].x) == 1  # left of the smallest one that is drawn, 0.001
     assert "1 below" in words(fig)
     assert "γ = 0.0100" in words(fig)
     assert fig.layout.shapes[0].x0 == pytest.approx(-2)
     assert "1 unread" in fig.layout.title.subtitle.text
     assert "correct responses: n 4, 75 % reach gamma" in fig.layout.meta["alt"]
+
+
+@pytest.mark.parametrize("scores", [[0.2, 0.5, 0.7], [0.001, 0.02, 0.4], [0.0, 0.3, 0.9]])
+def test_the_axis_goes_to_the_data_and_what_lies_below_gamma_is_dimmed(scores):
+    groups = ["correct"] * 3 + ["key"] * 3
+    own = pd.DataFrame({"group": groups, "item_id": "q", "name": "x", "max_p_cf": [*scores, *scores]})
+    scale = scale_of(scores, 0.3)
+    fig = plot_swaps(own, gamma=0.3)
+    low, high = fig.layout.xaxis.range
+    for trace in (t for t in fig.data if t.type == "scatter"):
+        assert all(low < x < high for x in trace.x)
+        assert [a < 0.5 for a in trace.marker.opacity] == [s < 0.3 for s in scores]
+    assert scale.log == any(0 < s < 0.01 for s in scores)
+    shown = high - low
+    assert scale.at(max(scores)) - scale.at(min(scores)) > 0.35 * shown
+    steps = [scale.at(g) for g in scale.gammas if g >= scale.low]
+    assert scale.gammas[0] == 0
+    assert scale.gammas[-1] == 1
+    assert max(b - a for a, b in pairwise(steps)) < 0.05 * max(1.0, shown)
 
 
 def test_many_samples_become_a_density_and_say_so():
@@ -52,7 +73,7 @@ def test_many_samples_become_a_density_and_say_so():
 
 
 def test_nothing_accepted_is_said():
-    empty = prepare_swaps([], [], [], [])
+    empty = swaps(0)
     assert "no accepted sample" in words(plot_swaps(empty, gamma=0.01))
     passing = prepare_passing(empty)
     assert "must be accepted" in words(plot_passing(passing, gamma=0.01))

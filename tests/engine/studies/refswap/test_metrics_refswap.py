@@ -87,6 +87,7 @@ def test_the_mean_over_the_keys_is_of_their_shares_however_much_of_each_is_read(
     assert summarise(whole, k=3, delta=0.02).before.fpr.value == pytest.approx(line.fpr[0])  # headline and figure
 
 
+@pytest.mark.slow
 def test_the_mean_over_the_keys_covers_its_truth_when_keys_are_unread_unequally():
     hits = 0
     for seed in SEEDS:

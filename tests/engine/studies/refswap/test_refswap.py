@@ -116,9 +116,6 @@ def test_bad_data_is_named(settings):
     with pytest.raises(InputError, match="no item with a reference"):
         run(settings, "planted:verifier", load_dataset(DEMO_DIALOGUE, settings.datasets), pool="demo-verification")
     dataset = demo()
-    bare = replace(dataset, responses=dataset.responses.assign(quality=None))
-    with pytest.raises(InputError, match="--map quality=COLUMN"):
-        run(settings, "planted:verifier", bare)
     odd = replace(dataset, responses=dataset.responses.replace({"quality": {"incorrect": "not quite"}}))
     with pytest.raises(InputError, match="'not quite' for the response 'v01-2'"):
         run(settings, "planted:verifier", odd)
@@ -127,6 +124,37 @@ def test_bad_data_is_named(settings):
         run(settings, "planted:verifier", numbers)
     with pytest.raises(InputError, match="cannot be read"):
         pool_of("absent.txt", dataset, settings)
+
+
+def test_without_correctness_keys_are_as_with_it_and_what_needs_it_is_undefined(settings):
+    spec, dataset = "planted:verifier?self_solve=0.9&leak=0.4&ref_sensitivity=0.9", demo()
+    bare = replace(
+        dataset,
+        items=dataset.items.assign(task="dialogue"),  # whatever the data were taken for
+        responses=dataset.responses.assign(quality=None),
+    )
+    tables = []
+    for held in (dataset, bare):
+        folder = run(settings, spec, held, keys=(" ", "Solution"), k_max=2)
+        tables.append(sample_table(folder.table("verdicts"), folder.table("samples")))
+    known, unknown = (summarise(t.samples, k=2, delta=0.02, gamma=0.05) for t in tables)
+    assert (known.judged, unknown.judged) == (True, False)
+    assert unknown.before.fpr == known.before.fpr
+    assert unknown.after.per_key == known.after.per_key
+    assert (unknown.n_fooled, unknown.kept_fooled) == (known.n_fooled, known.kept_fooled)
+    accepted = int((tables[1].samples.clean & (tables[1].samples.p >= 0.5)).sum())
+    assert (unknown.n_right, known.n_right < accepted) == (accepted, True)
+    for value in (unknown.auc.value, unknown.before.accuracy.value, unknown.after.accuracy.value, unknown.cut.value):
+        assert np.isnan(value)
+    assert summarise(tables[1].samples, k=2, delta=0.02).gamma == 0.01
+
+
+def test_the_quick_form_takes_only_lower_numbers():
+    quick = RefSwapConfig(judge="planted:verifier", data="x", quick=True, keys=("one",), limit=900, k_max=10)
+    assert (quick.limit, quick.k_max, quick.k, len(quick.keys)) == (24, 5, 5, 3)
+    less = RefSwapConfig(judge="planted:verifier", data="x", quick=True, limit=4, k_max=2)
+    assert (less.limit, less.k_max, less.k) == (4, 2, 2)
+    assert RefSwapConfig.model_validate(less.model_dump()) == less
 
 
 def test_a_recording_is_refused(settings, tmp_path):

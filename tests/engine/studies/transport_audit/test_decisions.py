@@ -25,7 +25,7 @@ def cone_split(seed: int = 0, n_u: int = 200, alpha: float = 0.6, number: int = 
     cone = planted_cone(50, n_u, alpha=alpha, seed=seed)
     path = transport_path(cosine_costs(cone.positives, cone.unlabelled))
     scores = baselines(cone.positives, cone.unlabelled)
-    return Split(number, "", path, np.arange(n_u), cone.truth.astype(float), scores, alpha, float("nan"), 50)
+    return Split(number, "", path, np.arange(n_u), cone.truth.astype(float), scores, alpha, 50)
 
 
 def test_at_the_prior_of_a_clear_cone_every_verdict_is_put_right():
@@ -55,7 +55,7 @@ def test_controls_flip_as_many_and_are_what_they_say():
 def known(agrees, number: int = 0, pair=None) -> Split:
     """A split of which only the agreement is looked at."""
     n = len(agrees)
-    return Split(number, "", cone_split(0, 3).path, np.arange(n) if pair is None else pair, agrees, {}, 0.5, np.nan, 9)
+    return Split(number, "", cone_split(0, 3).path, np.arange(n) if pair is None else pair, agrees, {}, 0.5, 9)
 
 
 @pytest.mark.parametrize("a", [0.21, 0.5, 0.8])
@@ -114,7 +114,7 @@ def test_the_kept_share_differs_from_the_mass_by_no_more_than_the_pairs_used_in_
 
 
 def test_a_mass_that_nobody_set_and_nothing_estimates_is_asked_for():
-    nothing = Split(0, "", cone_split(3).path, np.arange(200), np.ones(200), {}, np.nan, np.nan, 0)
+    nothing = Split(0, "", cone_split(3).path, np.arange(200), np.ones(200), {}, np.nan, 0)
     with pytest.raises(InputError, match=r"cannot be estimated.*--set mass=0\.8"):
         nothing.mass()
     assert nothing.mass(0.7) == 0.7
@@ -122,7 +122,7 @@ def test_a_mass_that_nobody_set_and_nothing_estimates_is_asked_for():
 
 def test_unknown_truth_stays_unknown():
     split = cone_split(2)
-    unknown = Split(-1, "", split.path, split.pair, np.full(200, np.nan), split.scores, 0.6, np.nan, 50)
+    unknown = Split(-1, "", split.path, split.pair, np.full(200, np.nan), split.scores, 0.6, 50)
     found = decide(unknown, 0.5)
     assert np.isnan(found.after).all()
     assert found.flips.sum() == 100
@@ -139,14 +139,14 @@ def test_dials_outside_their_range_are_refused(mass, eta):
 
 def test_a_judge_that_is_never_right_has_one_unit_of_mass_and_eta_hardly_acts():
     split = cone_split(4, alpha=0.0)
-    never = Split(0, "", split.path, split.pair, np.zeros(200), split.scores, 0.0, np.nan, 50)
+    never = Split(0, "", split.path, split.pair, np.zeros(200), split.scores, 0.0, 50)
     assert decide(never).after.mean() == pytest.approx(1, abs=0.01)
     assert [decide(split, 0.5, eta).flips.sum() for eta in (0.01, 0.5, 1.0)] == [100, 100, 100]
 
 
 def test_per_pair_averages_over_the_splits_that_had_it():
     one, two = cone_split(5, n_u=3), cone_split(6, n_u=3)
-    two = Split(1, "", two.path, np.array([2, 3, 0]), two.agrees, two.scores, 0.5, np.nan, 50)
+    two = Split(1, "", two.path, np.array([2, 3, 0]), two.agrees, two.scores, 0.5, 50)
     got = per_pair([one, two], [np.array([1.0, 0.0, np.nan]), np.array([1.0, 1.0, 0.0])], 5)
     assert got[:4].tolist() == [0.5, 0.0, 1.0, 1.0]
     assert np.isnan(got[4])
@@ -160,6 +160,6 @@ def test_stability_counts_the_bootstraps_that_keep_a_pair():
 
 def test_controls_never_look_at_the_path():
     split = cone_split(8)
-    other = Split(0, "", cone_split(9).path, split.pair, split.agrees, split.scores, 0.6, np.nan, 50)
+    other = Split(0, "", cone_split(9).path, split.pair, split.agrees, split.scores, 0.6, 50)
     for name, value in controls(split, 30).items():
         assert np.array_equal(value, controls(other, 30)[name])

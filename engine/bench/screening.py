@@ -1,15 +1,16 @@
 """Readings of clean and attacked responses, and where a threshold would stand.
 
-`python -m engine.studies.perplexity_threshold.screening DATA` prints the table behind the default thresholds. Responses
-made unreadable on purpose are left out: they are unlikely texts by construction.
+`judgescope bench screening DATA` prints the table behind the default thresholds. Responses made unreadable on purpose
+are left out: they are unlikely texts by construction.
 """
 
 from __future__ import annotations
 
+import argparse
 import math
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -90,13 +91,20 @@ def _row(clean: NDArray[np.float64], attacked: NDArray[np.float64], threshold: f
     }
 
 
-def main() -> None:
-    """Print the table for a dataset; the model's passes are kept in the cache of judge calls."""
+def add_screening(kinds: Any) -> None:
+    """Add `bench screening` to the kinds of `judgescope bench`."""
+    screening = kinds.add_parser(
+        "screening", help="readings of clean and attacked replies, and where a threshold stands"
+    )
+    screening.add_argument("data", nargs="?", default="demo-dialogue", help="id of a data set")
+    screening.add_argument("--json", action="store_true", help="last line is one JSON object")
+    screening.set_defaults(run=run_screening)
+
+
+def run_screening(args: argparse.Namespace) -> dict[str, Any]:
+    """Print the table for a data set; the model's passes are kept in the cache of judge calls."""
     settings = get_settings()
-    dataset = load_dataset(sys.argv[1] if len(sys.argv) > 1 else "demo-dialogue", settings.datasets)
     guard = guard_for(make_planted("planted:constant"), settings)
-    print(screening_table(dataset, guard, (*SUFFIXES, *PROMPTS)).round(3).to_string(index=False))
-
-
-if __name__ == "__main__":
-    main()
+    table = screening_table(load_dataset(args.data, settings.datasets), guard, (*SUFFIXES, *PROMPTS))
+    print(table.round(3).to_string(index=False))
+    return {"rows": table.to_dict("records")}
