@@ -54,7 +54,7 @@ def plot_slope(
         fig.add_trace(_line(row, _APART * (i - (n - 1) / 2) / max(n - 1, 1), mode, climbs=row.system == first))
     fig.update_layout(annotations=[*_names(rows, 0, mode), *_names(rows, 1, mode)])
     fig.update_xaxes(
-        range=[-1.0, 2.1], tickmode="array", tickvals=[0, 1], ticktext=["clean", "attacked"], showgrid=False,
+        range=[-1.0, 2.5], tickmode="array", tickvals=[0, 1], ticktext=["clean", "attacked"], showgrid=False,
         fixedrange=True,
     )  # fmt: skip
     # no gridlines: they would strike through the names
