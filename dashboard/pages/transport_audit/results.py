@@ -315,7 +315,7 @@ def helps(overall: pd.DataFrame) -> str:
     """
     side = _side(overall, "gain")
     if side == 0:
-        return f"agreement with people changes by {_number(overall, 'gain')}, no measurable gain or harm"
+        return f"agreement with people changes by {_number(overall, 'gain')}, not measurably better or worse"
     row = overall.loc["gain"].to_dict()
     if side > 0:
         return f"agreement with people rises by {interval_of(row)}"
