@@ -98,6 +98,10 @@ def choose() -> tuple[Comparisons, str] | None:
     if pairs is None:
         return None
     here = state.text(state.JUDGE)
+    if here.startswith(PUBLISHED) and pairs.set_id not in datasets.DEMO_TITLES and not pairs.has_verdicts:
+        naive = ui.Mend("Use the naive judge", lambda: _use_judge(state.DEFAULT_JUDGE))
+        careful = ui.Mend("Use the careful judge", lambda: _use_judge(state.CAREFUL_JUDGE))
+        ui.banner("The judge on the left has verdicts on published pairs alone.", (naive, careful), key="audit_judge")
     options = list(dict.fromkeys([IN_DATA, here] if pairs.has_verdicts else [here]))
     if len(options) == 1:
         return pairs, options[0]
@@ -110,6 +114,15 @@ def choose() -> tuple[Comparisons, str] | None:
     )  # fmt: skip
     state.publish(JUDGE, judge, IN_DATA)
     return pairs, judge
+
+
+PUBLISHED = "recorded:demo-"
+"""Beginning of the spec of a strong judge whose verdicts on published pairs ship with the project."""
+
+
+def _use_judge(judge: str) -> None:
+    state.after_rerun({state.JUDGE: judge})
+    st.rerun()
 
 
 def _pairs() -> Comparisons | None:
@@ -138,7 +151,9 @@ def _take(pairs: Comparisons, *, saved: bool = False) -> None:
     """Keep pairs, where that was not done before, and choose them on every page."""
     if not saved:
         save_comparisons(pairs, get_settings().comparisons)
-    state.after_rerun({state.DATA: pairs.set_id, JUDGE: IN_DATA if pairs.has_verdicts else state.text(state.JUDGE)})
+    judge = state.text(state.JUDGE)
+    asked = {state.JUDGE: state.DEFAULT_JUDGE} if judge.startswith(PUBLISHED) else {}
+    state.after_rerun({state.DATA: pairs.set_id, **asked, **({JUDGE: IN_DATA} if pairs.has_verdicts else {})})
     st.rerun()
 
 
