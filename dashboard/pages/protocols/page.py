@@ -36,7 +36,7 @@ if dataset:
         if job:
             progress(job)
     with frame.actions:
-        actions(judge, dataset, task, job)
+        actions(judge, dataset, task, job, quick=bool(shown and shown.config.get("quick")))
     with frame.body:
         if shown:
             results(frame, shown, dataset, task)

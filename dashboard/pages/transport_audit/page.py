@@ -20,7 +20,7 @@ if chosen:
     if run is None and pairs.set_id != state.text(state.DATA):
         run = latest(AuditRun, "", pairs.set_id)  # the demo under its banner, whoever judged it
     with frame.actions:
-        actions(pairs, judge)
+        actions(pairs, judge, quick=bool(run and run.config.get("quick")))
     with frame.banner:
         if run is None or not run.labelled:
             needed(pairs)

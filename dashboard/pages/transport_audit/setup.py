@@ -198,14 +198,21 @@ def upload() -> None:
         _take(pairs)
 
 
-def actions(pairs: Comparisons, judge: str) -> None:
-    """At the top right: the quick audit at once, a full one by its settings, and pairs of the user's own."""
+def actions(pairs: Comparisons, judge: str, *, quick: bool) -> None:
+    """At the top right: the quick audit or its refinement at once, a full one by its settings, pairs of one's own.
+
+    Args:
+        pairs: to be audited.
+        judge: whose verdicts they are.
+        quick: a quick audit is shown, so that one click makes it a full one.
+    """
     job = watched_job(STUDY.names[0], judge=judge, data=pairs.set_id)
     busy = bool(job and job.active)
-    if st.button("Quick audit", type="primary", icon=":material/play_arrow:", key="quick_audit", disabled=busy,
-                 help=QUICK_HELP):  # fmt: skip
-        quick = "bundled:judge" if judge.startswith("bundled:") else "words"  # no model that is not there anyway
-        _start({"judge": judge, "data": pairs.set_id, "encoders": [_encoder(pairs, quick)], "quick": True})
+    usual = "bundled:judge" if judge.startswith("bundled:") else "words"  # no model that is not there anyway
+    params: dict[str, object] = {"judge": judge, "data": pairs.set_id, "encoders": [_encoder(pairs, usual)]}
+    name, about = ("Refine", "The full audit of all pairs.") if quick else ("Quick audit", QUICK_HELP)
+    if st.button(name, type="primary", icon=":material/play_arrow:", key="quick_audit", disabled=busy, help=about):
+        _start(params if quick else {**params, "quick": True})
     with st.popover("Full audit", icon=":material/tune:", width="content", key="audit_full", on_change="rerun") as full:
         if full.open:
             run_panel(pairs, judge, busy=busy)
