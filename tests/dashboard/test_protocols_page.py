@@ -24,14 +24,21 @@ from engine.studies.protocols.leaderboard import choice_sets, ranked_pairs
 from engine.studies.protocols.metrics import compare_flips
 from engine.studies.protocols.run import run_protocols
 from engine.studies.protocols.study import ProtocolsConfig
-from tests.dashboard.test_pages import go, html_of
+from tests.dashboard.test_pages import go
+from tests.dashboard.test_pages import html_of as html_with_meanings
 from tests.engine.studies.scripted import serving
 
 PAGE = "pages/protocols/page.py"
 
 
+def html_of(at) -> str:
+    """The page's text; a word with its meaning beside it is that word."""
+    return re.sub(r"</?abbr[^>]*>", "", html_with_meanings(at))
+
+
 def at_tab(app, tab, **query):
     app.session_state["protocols_tab"] = tab
+    app.session_state["protocols_test"] = True  # the drawer with the numbers is open
     return go(app, PAGE, **{"data": DEMO_INSTRUCTION, "judge": "bundled:judge", **query})
 
 
