@@ -26,6 +26,7 @@ from engine.studies.protocols.leaderboard import board, choice_sets, win_table
 from engine.studies.protocols.metrics import (
     TieRule,
     View,
+    calls_by_arm,
     copy_rates,
     first_slot,
     flips,
@@ -34,8 +35,8 @@ from engine.studies.protocols.metrics import (
     outcomes,
 )
 from engine.studies.protocols.requests import severity_by_name, variant_table
-from engine.studies.protocols.run import DistractOne, distract_one, run_protocols
-from engine.studies.protocols.study import ProtocolsConfig
+from engine.studies.protocols.run import DistractOne, as_task, distract_one, run_protocols
+from engine.studies.protocols.study import QUICK_CALLS, QUICK_ITEMS, ProtocolsConfig, quick_items
 from engine.studies.protocols.summary import as_json
 from engine.studies.rewrites import parse_arm
 
@@ -71,6 +72,29 @@ def row(metrics, metric, **where):
         found = found[found[column] == value]
     assert len(found) == 1, f"{metric} {where}: {len(found)} rows"
     return found.iloc[0]
+
+
+def test_a_quick_run_makes_few_calls_and_holds_its_settings(settings):
+    wide, narrow = made(50, [f"s{i}" for i in range(6)]), made(50, ["s0", "s1"])
+    assert QUICK_ITEMS <= quick_items(wide) < quick_items(narrow) == 50
+    config = ProtocolsConfig(judge="x", data="y", quick=True, distractors=("prolixity", "sycophancy"), rankings=True)
+    assert (config.distractors, config.boards, config.placebo) == (("prolixity",), ("prolixity",), False)
+    assert ProtocolsConfig.model_validate(config.model_dump()) == config  # a run that goes on is the same run
+    _, metrics, arena = ran(settings, "planted:assertiveness", wide, quick=True, limit=quick_items(wide))
+    assert len(arena.items) == quick_items(wide)
+    assert int((metrics["metric"] == "rating_shift").sum()) == 2 * 6  # both protocols, every system
+    calls = sum(one.asked for one in calls_by_arm(arena))
+    assert calls <= QUICK_CALLS
+
+
+def test_responses_of_another_task_are_judged_as_an_instruction(settings):
+    data = made(2)
+    dialogue = replace(data, items=data.items.assign(task="dialogue"), task="dialogue")
+    judge = make_planted("planted:assertiveness")
+    assert as_task(dialogue.items, "instruction").equals(data.items)
+    assert as_task(dialogue.items, "").equals(dialogue.items)
+    _, metrics, _ = ran(settings, judge, dialogue, quick=True, task="instruction")
+    assert (metrics["metric"] == "rating_shift").any()
 
 
 def test_each_placebo_is_netted_beside_the_raw_flips(settings):
