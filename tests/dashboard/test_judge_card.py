@@ -111,7 +111,7 @@ def test_a_saved_card_is_listed_where_its_protocol_is_asked(app):
     at.text_input(key=NAME).set_value("checker").run()
     at.button(key="card_save").click().run()
     at.switch_page("pages/reference_swap/page.py").run()
-    assert "checker (your card)" in options(at, "Verifier")
+    assert "checker (your card)" in options(at, "Judge")
     at.switch_page("pages/transport_audit/page.py").run()
     assert "checker (your card)" not in options(at, "Judge of the pairs")
 
