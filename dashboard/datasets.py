@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from pathlib import Path
@@ -251,15 +251,21 @@ def _labelling(dataset_id: str) -> None:
             given[open_ones[0]] = float(score)
             st.rerun(scope="fragment")
         return
+    made = add_scores(held, given)
+    st.session_state.pop(key, None)
+    _use(made)
+
+
+def add_scores(held: Dataset, given: Mapping[str, float]) -> str:
+    """Save the data with scores of a person, by response id, beside those that were there; returns the id."""
     responses = held.responses.copy()
-    own = responses["response_id"].map(given)
+    own = responses["response_id"].map(dict(given))
     responses["human_score"] = own.fillna(responses["human_score"])
     made = replace(
         held, responses=responses, dataset_id=content_digest(held.items, responses), problems=_no_errors(held)
     )
     save(made)
-    st.session_state.pop(key, None)
-    _use(made.dataset_id)
+    return made.dataset_id
 
 
 def spread(held: Dataset, most: int) -> list[str]:

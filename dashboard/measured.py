@@ -210,13 +210,6 @@ def _row(measure: Measure, metrics: pd.DataFrame) -> GlanceRow | None:
     )  # fmt: skip
 
 
-def missing(measure: Measure) -> GlanceRow:
-    """The row of a measure that no run has yet."""
-    nan = math.nan
-    ends = (measure.unit, measure.low, measure.high, measure.null, measure.null_name)
-    return GlanceRow(measure.name.format(attack="under attack"), nan, nan, nan, *ends, meaning=measure.meaning)
-
-
 def elsewhere() -> list[GlanceRow]:
     """Gains of the audit where it helps most and least, of other judges' verdicts; from the shipped table of results.
 

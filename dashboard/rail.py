@@ -19,7 +19,7 @@ _WORDS = {
     "off": "asleep, wakes when asked",
     "starting": "waking up",
     "idle": "ready",
-    "busy": "judging",
+    "busy": "working",
 }
 
 

@@ -98,6 +98,8 @@ class Ask:
         error: why there is none; empty while it is under way and where it worked.
         user: true where the question was wrong, not the worker.
         step: what is going on, for a reader.
+        ask_id: names it to the worker.
+        began: when it was asked, on the monotonic clock [s].
     """
 
     event: threading.Event = field(default_factory=threading.Event)
@@ -105,6 +107,8 @@ class Ask:
     error: str = ""
     user: bool = False
     step: str = ""
+    ask_id: str = field(default_factory=lambda: secrets.token_hex(8))
+    began: float = field(default_factory=time.monotonic)
 
     @property
     def answered(self) -> bool:
@@ -202,27 +206,30 @@ class JobManager:
             InputError: the parameters are wrong; the text says how.
             JobError: the worker failed, or did not answer in time.
         """
-        ask_id, ask = self.begin(kind, params)
+        ask = self.begin(kind, params)
         if not ask.event.wait(timeout_s):
-            self.give_up(ask_id)
-            raise JobError(f"The judge gave no answer within {timeout_s:.0f} s. Try again, or choose a smaller judge.")
+            self.give_up(
+                ask, f"The judge gave no answer within {timeout_s:.0f} s. Try again, or choose a smaller judge."
+            )
         return ask.answer()
 
-    def begin(self, kind: str, params: dict[str, Any]) -> tuple[str, Ask]:
-        """Ask without waiting: the id, and the ask whose `event` is set when the answer is there."""
-        ask, ask_id = Ask(), secrets.token_hex(8)
+    def begin(self, kind: str, params: dict[str, Any]) -> Ask:
+        """Ask without waiting: the `event` of the ask is set when the answer is there."""
+        ask = Ask()
         with self._lock:
             self._ensure_worker()
-            ask.step = "Starting the engine" if not self._device else "Waiting for the judge"
-            self._asks[ask_id] = ask
-            self._send({"op": "run", "job_id": ask_id, "kind": kind, "params": params, "lane": "interactive"})
-        return ask_id, ask
+            ask.step = "Waiting for the judge" if self._device else "Starting the engine"
+            self._asks[ask.ask_id] = ask
+            self._send({"op": "run", "job_id": ask.ask_id, "kind": kind, "params": params, "lane": "interactive"})
+        return ask
 
-    def give_up(self, ask_id: str) -> None:
-        """Stop an ask that nobody waits for any more."""
+    def give_up(self, ask: Ask, why: str = "The question was taken back.") -> None:
+        """Stop an ask that nobody waits for any more; its answer is then an error."""
         with self._lock:
-            if self._asks.pop(ask_id, None):
-                self._send({"op": "cancel", "job_id": ask_id})
+            if self._asks.pop(ask.ask_id, None):
+                ask.error = why
+                ask.event.set()
+                self._send({"op": "cancel", "job_id": ask.ask_id})
 
     def warm(self, judge: str) -> None:
         """Start the worker and let it load a judge whose weights are on this machine, before anybody asks."""
@@ -348,6 +355,7 @@ class JobManager:
         for ask in self._asks.values():
             ask.error = text
             ask.event.set()
+        self._asks.clear()
         if self._running:
             stopped = self._jobs[self._running].state == "cancelling"
             self._set(

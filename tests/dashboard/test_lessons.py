@@ -8,7 +8,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from dashboard import state
+from dashboard import findings, state
 from dashboard.measured import FIRST_SLOT, STRONGEST, Measured, elsewhere, find, shift
 from dashboard.pages.lessons import texts
 from dashboard.pages.lessons.texts import JUDGE, LAB, NAIVE, lessons
@@ -122,23 +122,24 @@ def test_progress_and_guesses_come_from_the_address(app):
 
 def test_no_answer_is_on_the_page_before_it_is_asked_for(app):
     at = go(app, PAGE, lesson="empty")
-    assert "On the naive judge" not in html_of(at)
+    told = f"On {findings.judge_name(BY_KEY['empty'].judge)}"
+    assert told not in html_of(at)
     assert not at.get("plotly_chart")
     at.number_input(key="guess_empty").set_value(30.0).run()
     at.button(key="reveal_empty").click().run()
-    assert "On the naive judge: master keys accepted" in html_of(at)
+    assert f"{told}: master keys accepted" in html_of(at)
     assert "The guess was 30" in html_of(at)
     assert at.query_params["answered"] == "empty:30"
     at.button(key="again_empty").click().run()
     assert "answered" not in at.query_params
-    assert "On the naive judge" not in html_of(at)
+    assert told not in html_of(at)
 
 
 @pytest.mark.parametrize("lesson", [one for one in LESSONS if one.preset.page != LAB], ids=lambda one: one.key)
 def test_a_preset_is_taken_by_its_page(app, lesson):
     at = go(app, lesson.preset.page, **lesson.preset.query)
     assert "not on this machine" not in html_of(at)
-    for key in set(lesson.preset.query) - {"planted"}:
+    for key in {state.JUDGE, state.DATA} & set(lesson.preset.query):
         assert at.session_state[key] == lesson.preset.query[key]
 
 
@@ -173,11 +174,16 @@ def test_the_verdict_word_follows_the_interval(ends, both, word):
     assert judged(*ends, 2.0, both=both) == word
 
 
-def test_a_naive_judge_is_told_of_first_and_the_careful_one_is_the_turn():
-    for lesson in LESSONS:
-        if lesson.judge == NAIVE and lesson.key not in ("fool", "two"):
-            assert lesson.other.judge == JUDGE
-            assert JUDGE not in lesson.preset.query.values()
+def test_a_lesson_is_told_on_a_judge_that_shows_its_effect_with_the_careful_one_as_the_turn():
+    for before, lesson in zip(texts.FIXED, LESSONS, strict=False):
+        if before.judge == lesson.judge:
+            continue
+        found = {j: find(lesson.measures[0], j, lesson.data, recorded_only=True) for j in (JUDGE, NAIVE, lesson.judge)}
+        assert lesson.other.judge == JUDGE
+        assert lesson.preset.query[state.JUDGE] == lesson.judge
+        if found[NAIVE] and found[NAIVE].side * lesson.sign > 0:
+            row = found[lesson.judge].row
+            assert abs(row.value - row.null) >= abs(found[NAIVE].row.value - found[NAIVE].row.null)
 
 
 def test_a_strong_judge_s_lesson_is_there_once_its_verdicts_are(monkeypatch):

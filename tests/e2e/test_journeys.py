@@ -14,14 +14,17 @@ MARKUP = "<script>window.hit=1</script><img src=x onerror='window.hit=1'><b>b</b
 
 def test_the_demo_is_there_on_opening_and_marked_as_recorded(page, server):
     open_page(page, server.url)
+    expect(page.locator(".js-tile")).to_have_count(5)
+    expect(page.get_by_text("How this was measured")).to_be_visible()
+    page.get_by_text("How this was measured").click()
     expect(page.get_by_text(re.compile(r"recorded on 20\d\d-\d\d-\d\d")).first).to_be_visible()
+    page.get_by_role("button", name="Attack a response").click()
+    expect(page.get_by_role("heading", name="Attack lab")).to_be_visible()
     expect(page.get_by_test_id("stPlotlyChart").first).to_be_visible()
     for label, start in (("Data (CSV)", b"\xef\xbb\xbf"), ("SVG", b"<svg"), ("PNG", b"\x89PNG")):
         with page.expect_download() as got:
             page.get_by_role("button", name=label).first.click()
         assert Path(got.value.path()).read_bytes().startswith(start)
-    page.get_by_role("button", name="Attack one response now").click()
-    expect(page.get_by_role("heading", name="Attack lab")).to_be_visible()
 
 
 @pytest.mark.weights
@@ -30,7 +33,7 @@ def test_upload_map_attack_and_see_the_real_judge_move(page, server, weights):
     page.get_by_role("link", name="Attack lab").click()
     expect(finding(page).first).to_contain_text(re.compile(r"(lifts|lowers|leaves) this response"), timeout=JOB_DONE)
     expect(page.locator("ins.js-added")).to_contain_text("exceptionally high score")
-    expect(page.get_by_test_id("stPlotlyChart")).to_be_visible()
+    expect(page.get_by_test_id("stPlotlyChart").first).to_be_visible()
 
 
 def test_upload_map_attack_and_see_a_planted_judge_move(page, server):

@@ -10,16 +10,15 @@ from tests.e2e.test_access import assert_accessible, assert_nothing_is_cut_off
 
 
 def test_guess_look_up_reload_and_open_the_page_in_its_state(page, server):
-    open_page(page, server.url)
-    expect(page.get_by_text("First slot wins").first).to_be_visible(timeout=SETTLED)
-    page.get_by_role("button", name="Louder is better").click()
+    open_page(page, server.url, "lessons")
+    page.get_by_text("Louder is better").click()
     expect(page.get_by_role("heading", name="Louder is better")).to_be_visible(timeout=SETTLED)
     expect(finding(page)).to_have_count(1)  # the question alone
     guess = page.get_by_role("spinbutton", name="Flips beyond")
     guess.fill("25")
     guess.press("Enter")
     page.get_by_role("button", name="Show the answer").click()
-    expect(finding(page).nth(1)).to_contain_text("On the careful judge: pairwise, beyond the placebo")
+    expect(finding(page).nth(1)).to_contain_text("On the naive judge: pairwise, beyond the placebo")
     expect(page).to_have_url(re.compile("answered=louder%3A25"))
     page.reload()
     expect(page.get_by_text("The guess was 25 percentage points")).to_be_visible(timeout=SETTLED)
@@ -29,7 +28,7 @@ def test_guess_look_up_reload_and_open_the_page_in_its_state(page, server):
     expect(finding(page).first).to_contain_text("With assertiveness, clean losers now win", timeout=SETTLED)
 
 
-def test_a_planted_judge_is_measured_where_the_effect_is_not_seen(page, server):
+def test_a_planted_judge_is_measured_where_the_truth_is_to_be_known(page, server):
     open_page(page, server.url, "lessons", lesson="slot", answered="slot")
     page.get_by_role("button", name="Measure it now").click()
     expect(page.get_by_text(re.compile(r"Measured: first slot wins [67]\d"))).to_be_visible(timeout=JOB_DONE)
@@ -41,12 +40,14 @@ def test_a_planted_judge_is_measured_where_the_effect_is_not_seen(page, server):
 
 def test_two_judges_of_one_base_are_attacked_from_start_and_in_the_first_lesson(page, server):
     open_page(page, server.url)
-    page.get_by_role("button", name="Attack the naive judge").click()
-    expect(page).to_have_url(re.compile("judge=bundled%3Anaive"), timeout=SETTLED)
+    page.get_by_role("button", name="Attack this judge").first.click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Attack lab", timeout=SETTLED)
     settle(page)
+    page.get_by_role("button", name="Compare with the careful judge").click()
+    expect(page).to_have_url(re.compile("judge=bundled%3Ajudge"), timeout=SETTLED)
     open_page(page, server.url, "lessons", lesson="fool", answered="fool")
     expect(page.get_by_text(re.compile(r"On the naive judge: score shift, BED \+0\.3"))).to_be_visible(timeout=SETTLED)
-    expect(page.get_by_text("Now the same note on the careful judge.")).to_be_visible(timeout=SETTLED)
+    expect(page.get_by_text("Now fence the reply with delimiters")).to_be_visible(timeout=SETTLED)
 
 
 def test_a_prompt_with_a_mistake_is_mended_saved_and_used(page, server):

@@ -50,7 +50,7 @@ class GridRun(RunView):
         return {
             "score": float(row["score"]),
             "coverage": float(row["coverage"]),
-            "probabilities": row["probabilities"],
+            "probabilities": row["probabilities"] if isinstance(row["probabilities"], list) else None,
             "unread_reason": row["unread_reason"] if isinstance(row["unread_reason"], str) else "",
             "prompt_tokens": 0 if pd.isna(tokens) else int(tokens),
             "seconds": float(row["seconds"]),

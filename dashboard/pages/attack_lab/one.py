@@ -16,6 +16,7 @@ from engine import catalog
 from engine.core.errors import EngineError, InputError
 from engine.core.json import dumps
 from engine.core.schema import NONE
+from engine.core.settings import get_settings
 from engine.data.dataset import Dataset
 from engine.jobs.manager import Ask, manager
 from engine.plots.text import three_digits
@@ -192,8 +193,8 @@ def one_response(judge: str, dataset: Dataset) -> None:
         asks = {}
     rows = _rows(judge, dataset, params, defenses, live)
     if rows:
-        st.session_state[_SHOWN] = rows
-    before = [] if silent else [r | {"waiting": True} for r in _before()]
+        st.session_state[_SHOWN] = (judge, dataset.dataset_id, rows)
+    before = [] if silent else [r | {"waiting": True} for r in _before(judge, dataset.dataset_id)]
     if rows or (before and asks):
         _answer(dataset, response_id, attack, defense, rows or before)
     else:
@@ -204,37 +205,36 @@ def one_response(judge: str, dataset: Dataset) -> None:
 
 
 def _only_recorded(judge: str) -> bool:
-    """True for a model of the hub whose recorded answers are shown: nobody is contacted before the user says so."""
-    key = f"live_{judge}"
-    if not judge.startswith("hf:") or st.session_state.get(key):
+    """True for a model of the hub that is not on this machine: its recorded answers are shown, nobody is contacted."""
+    kind, _, name = judge.partition(":")
+    if kind != "hf" or catalog.is_here(name, get_settings()):
         return False
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         ui.note("This judge's answers are recorded; what was not recorded needs the model itself.")
-        st.button("Ask it live (downloads the model)", key=f"ask_{key}", on_click=state.put, args=(key, True))
+        st.page_link("pages/judge_card/page.py", label="Get it on the page Judge", icon=":material/download:")
     return True
 
 
-def _before() -> list[Row]:
-    """The rows that were shown last in this session."""
+def _before(judge: str, data_id: str) -> list[Row]:
+    """The rows that were shown last in this session, of this judge and data."""
     held = st.session_state.get(_SHOWN)
-    return list(held) if isinstance(held, list) else []
+    return list(held[2]) if isinstance(held, tuple) and held[:2] == (judge, data_id) else []
 
 
 def _ask(wanted: dict[str, dict[str, Any]]) -> dict[str, Ask]:
     """The ask of each defense: one that is known, else a new one; those that nobody waits for any more are stopped."""
-    known: dict[str, tuple[str, Ask]] = st.session_state.setdefault(_ASKED, {})
+    known: dict[str, Ask] = st.session_state.setdefault(_ASKED, {})
     keys = {name: dumps(params) for name, params in wanted.items()}
-    for key, (ask_id, ask) in list(known.items()):
+    for key, ask in list(known.items()):
         if not ask.answered and key not in keys.values():
-            manager().give_up(ask_id)
-            del known[key]
+            manager().give_up(known.pop(key))
     for name, key in keys.items():
         if key not in known:
             known[key] = manager().begin("attack_one", wanted[name])
     while len(known) > _MOST_KEPT:
         known.pop(next(iter(known)))
     end = time.monotonic() + PATIENCE_S
-    asks = {name: known[key][1] for name, key in keys.items()}
+    asks = {name: known[key] for name, key in keys.items()}
     for ask in asks.values():
         ask.event.wait(max(0.0, end - time.monotonic()))
     return asks
@@ -243,6 +243,9 @@ def _ask(wanted: dict[str, dict[str, Any]]) -> dict[str, Ask]:
 def _waiting(asks: dict[str, Ask]) -> None:
     """What the worker is doing; when all answers are there the page is drawn with them."""
     waiting = [ask for ask in asks.values() if not ask.answered]
+    for ask in waiting:
+        if time.monotonic() - ask.began > LONGEST_S:
+            manager().give_up(ask, f"The judge gave no answer within {LONGEST_S:.0f} s. Choose a smaller judge.")
     if not waiting:
         st.rerun()
     ui.note(f"{waiting[0].step} … until then the answer above stands.")

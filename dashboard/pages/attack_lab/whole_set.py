@@ -30,8 +30,10 @@ DEFAULT_DEFENSES = (NONE, "delimiters", "sandwich")
 
 
 def setup(judge: str, dataset: Dataset, *, busy: bool, seen: bool) -> None:
-    """The choices and the Run button, folded where a run is shown; while one is going the button says why it is off."""
-    with st.expander("Choose attacks and defenses, and run", expanded=not seen, key="setup", icon=":material/tune:"):
+    """The Run button with what it costs, and the choices, folded where a run is shown."""
+    row = st.container(horizontal=True, vertical_alignment="center", gap="small", key="run_row")
+    price = st.container()
+    with st.expander("Which attacks and defenses", expanded=not seen, key="setup", icon=":material/tune:"):
         left, right = st.columns(2, gap="medium")
         with left:
             attacks = _attacks()
@@ -39,13 +41,12 @@ def setup(judge: str, dataset: Dataset, *, busy: bool, seen: bool) -> None:
             limit = _limit(len(dataset.responses))
         with right:
             defenses = _defenses()
-        calls = limit * (1 + len(attacks)) * len(defenses)
-        missing = _missing(attacks, defenses, own_text)
-        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            run = st.button(
-                "Run", type="primary", icon=":material/play_arrow:", key="run", disabled=busy or bool(missing)
-            )
-            ui.note(missing or _cost(judge, dataset.dataset_id, limit, attacks, defenses, calls, busy=busy))
+    calls = limit * (1 + len(attacks)) * len(defenses)
+    missing = _missing(attacks, defenses, own_text)
+    with row:
+        run = st.button("Run", type="primary", icon=":material/play_arrow:", key="run", disabled=busy or bool(missing))
+        ui.note(missing or _cost(judge, dataset.dataset_id, limit, attacks, defenses, calls, busy=busy))
+    with price:
         ui.note(api_cost(judge, dataset, calls))
     if run:
         params = {
@@ -196,15 +197,10 @@ def _body(view: GridRun, dataset: Dataset, response_id: str, attack: str, defens
         show_verbatim(context, label="The context")
     if st.button("Open in the live view", icon=":material/bolt:", key="open_live"):
         own_text = str(view.manifest.get("config", {}).get("own_text") or "")
-        state.after_rerun(
-            {
-                state.RESPONSE: response_id,
-                state.ATTACK: attack,
-                state.DEFENSE: defense,
-                state.OWN_TEXT: own_text,
-                state.TAB: state.TAB_ONE,
-            }
-        )
+        for key, arm in ((state.ATTACK, attack), (state.DEFENSE, defense)):
+            st.session_state.pop(key, None)  # read from the address anew, with all their options
+            st.query_params[key] = arm
+        state.after_rerun({state.RESPONSE: response_id, state.OWN_TEXT: own_text, state.TAB: state.TAB_ONE})
         state.close_record()
         st.rerun()
 
@@ -232,6 +228,8 @@ def results(view: GridRun, dataset: Dataset, *, live: bool) -> None:
     """Results so far; while the run is going the records do not open, since the table is redrawn."""
     headline, rest = findings.run_sentences(view.metrics, findings.judge_name(view.judge))
     ui.headline(headline)
+    if view.manifest.get("state") != "done":
+        ui.note(f"{upper_first(findings.origin(view.manifest, recorded=view.recorded))}.")
     if warning := findings.unread_warning(view.metrics):
         ui.warn(warning)
     attacks = list(dict.fromkeys(view.shifts["attack"]))

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from dashboard import state
-from dashboard.linked_run import recorded_runs
+from dashboard.linked_run import RUN, RUNS_PAGE, recorded_runs, runs_of
 from dashboard.measured import FIRST_SLOT, GAIN, KEYS, LEARNED, Measure, behind, find, flips, shift
 from engine.data.comparisons import DEMO_PAIRS
 from engine.data.store import DEMO_DIALOGUE, DEMO_INSTRUCTION, DEMO_VERIFICATION
@@ -79,7 +79,9 @@ class Lesson:
         sign: on which side of the null the effect lies, 1 or -1.
         effect, none: sentences on its judge where the effect is clear, and where it is not.
         paper, why: the paper's finding, and reasons for this judge to differ.
+        other: the turn.
         judge: the judge that answers.
+        known: a planted judge, whose number is known beforehand.
     """
 
     key: str
@@ -97,6 +99,7 @@ class Lesson:
     other: Other | None = None
     sign: int = 1
     judge: str = JUDGE
+    known: Other | None = None
 
 
 def _lab(label: str, judge: str, attack: str, tab: str = state.TAB_ONE) -> Preset:
@@ -326,57 +329,76 @@ TWO = Lesson(
     sign=-1,
 )
 
-CAREFUL_TURN = "Now the careful judge: the same base model, another training."
+CAREFUL_TURN = "Now the careful judge: another training of the small model."
 
 
 def retold(lesson: Lesson) -> Lesson:
-    """The lesson on the naive judge with the careful one as its turn, where a recorded run of the naive one answers."""
-    if lesson.judge != JUDGE or lesson is TWO or not find(lesson.measures[0], NAIVE, lesson.data, recorded_only=True):
+    """The lesson on the recorded judge that shows its effect most, with the careful judge as the turn.
+
+    It stays as it is where the careful judge alone is recorded.
+    """
+    if lesson.judge != JUDGE or lesson is TWO:
         return lesson
-    query = {key: NAIVE if value == JUDGE else value for key, value in lesson.preset.query.items()}
+    named = [NAIVE, SHORTCUT, *dict.fromkeys(judge for _, judge, _ in recorded_runs() if judge.startswith("hf:"))]
+    found = [(find(lesson.measures[0], judge, lesson.data, recorded_only=True), judge) for judge in named]
+    shown = [(one, judge) for one, judge in found if one]
+    clear = [(abs(one.row.value - one.row.null), judge) for one, judge in shown if one.side * lesson.sign > 0]
+    if not shown:
+        return lesson
+    judge = max(clear)[1] if clear else shown[0][1]
+    query = {key: judge if value == JUDGE else value for key, value in lesson.preset.query.items()}
     turn = Other(
         JUDGE,
-        "It has the same base model and the same prompts. Its training also showed it broken and foreign texts with "
-        "low scores.",
+        "It has the base model of the naive judge; its training also showed it broken and foreign texts with low "
+        "scores.",
         replace(lesson.preset, label="Open the page with the careful judge"),
         turn=CAREFUL_TURN,
     )
-    return replace(lesson, judge=NAIVE, preset=replace(lesson.preset, query=query), other=turn)
+    known = lesson.other if lesson.other and lesson.other.job else None
+    preset = replace(lesson.preset, query={state.JUDGE: judge, **query})
+    why = "The judges are small, ours follow recipes of our own, and the items are few."
+    return replace(lesson, judge=judge, preset=preset, other=turn, known=known, why=why)
 
 
-STRONG_MEASURES = (FIRST_SLOT, replace(FIRST_SLOT, studies=("recorded", "protocols"), pick={"metric": "first_slot"}))
+STRONG_MEASURES = (FIRST_SLOT, replace(FIRST_SLOT, studies=("recorded",), pick={"metric": "first_slot"}))
+TURNS = Measure(
+    "Pairs with the same winner in both orders", ("recorded",), {"metric": "order_agreement"}, "%", 0, 100, 100,
+    "all of them", PROTOCOLS,
+)  # fmt: skip
 BUNDLED = ("bundled:", "planted:", "hf:", "path:")
 
 
 def strong() -> Lesson | None:
     """The lesson on a strong judge's order of answers; None while the library holds no recorded verdicts of one."""
-    for kind, judge, data in recorded_runs():
-        if kind not in ("protocols", "recorded") or not judge or judge.startswith(BUNDLED):
-            continue
+    known = [one for one in recorded_runs() if one[0] in ("protocols", "recorded") and one[1]]
+    known = [one for one in known if not one[1].startswith(BUNDLED)]
+    for kind, judge, data in sorted(known, key=lambda one: GPT4 not in one[1].casefold()):
         for measure in STRONG_MEASURES:
             if find(measure, judge, data, recorded_only=True):
-                return _strong(judge, data, measure)
+                return _strong(kind, judge, data, measure)
     return None
 
 
-def _strong(judge: str, data: str, measure: Measure) -> Lesson:
+GPT4 = "gpt-4"
+
+
+def _strong(kind: str, judge: str, data: str, measure: Measure) -> Lesson:
+    run = next(runs_of(kind, judge, data), "")
+    named = "GPT-4" if GPT4 in judge.casefold() else "A strong judge"
     return Lesson(
         "strong",
-        "GPT-4 and the order of answers",
-        "A strong judge that everybody knows compared pairs of answers, each pair in both orders; its verdicts are "
-        "recorded. In what share of them does the answer shown first win?",
+        f"{named} and the order of answers",
+        f"{named} compared pairs of answers, each pair in both orders; its verdicts are published. In what share of "
+        "them does the answer shown first win?",
         Guess("Share of verdicts for the first slot, in %", "%", 0, 100, 1),
-        Preset(
-            "Open Protocols and leaderboard with its verdicts", PROTOCOLS,
-            {state.JUDGE: judge, state.DATA: data, "protocols_part": "Whole set"},
-        ),
+        Preset("Open the run of its verdicts", RUNS_PAGE, {RUN: run}),
         (
             "Is a large model above such things? Write down what you expect before you look.",
-            "A share near 50 % can hide verdicts that turn with the order: look at how many pairs do.",
+            "A share near 50 % can hide verdicts that turn with the order: look at how many pairs keep their winner.",
             "Its verdicts are facts of the record; nothing is asked here.",
         ),
         data,
-        (measure,),
+        (measure, TURNS),
         "even a strong judge prefers a slot",
         "a preference for a slot is not seen on average, which does not say that no verdict turns with the order",
         "Tripathi, Wadhwa, Durrett and Niekum 2025 leave GPT judges out for their bias of position.",
@@ -389,7 +411,7 @@ def _strong(judge: str, data: str, measure: Measure) -> Lesson:
             turn="Now the smallest judge of this project.",
         ),
         judge=judge,
-    )  # fmt: skip
+    )
 
 
 FIXED: tuple[Lesson, ...] = (FOOL, TWO, SLOT, EMPTY, SUFFIX, LOUDER, AUDITED)

@@ -123,7 +123,7 @@ def _answer(chosen: Lesson, guess: float) -> None:
     ui.finding(verdict(chosen, first))
     if not math.isnan(guess):
         ui.note(about_guess(guess, first))
-    other = _other(chosen)
+    other = _other(chosen, chosen.other)
     rows = [one.row for one in found]
     rows[0] = _with_guess(rows[0], guess)
     rows += [_named(one.row, chosen.other.judge) for one in other if chosen.other]
@@ -141,7 +141,9 @@ def _answer(chosen: Lesson, guess: float) -> None:
     )  # fmt: skip
     ui.bullets((f"The paper: {chosen.paper}", f"Why ours may differ: {chosen.why}"))
     if chosen.other and (chosen.other.turn or first.side * chosen.sign <= 0):
-        _offer(chosen, chosen.other, other)
+        _offer(chosen, chosen.other, other, "other")
+    if chosen.known:
+        _offer(chosen, chosen.known, _other(chosen, chosen.known), "known")
 
 
 def verdict(chosen: Lesson, found: Measured) -> str:
@@ -177,18 +179,26 @@ def _named(row: GlanceRow, judge: str) -> GlanceRow:
     return GlanceRow(**{**row.__dict__, "name": f"{row.name}: {short}", "meaning": "low"})
 
 
-def _other(chosen: Lesson) -> list[Measured]:
-    if chosen.other is None or not chosen.other.judge:
+def _other(chosen: Lesson, other: Other | None) -> list[Measured]:
+    if other is None or not other.judge:
         return []
-    measures = chosen.other.measures or chosen.measures
+    measures = other.measures or chosen.measures
     data = chosen.data if chosen.key != "strong" else ""
-    return [one for measure in measures if (one := find(measure, chosen.other.judge, data))]
+    return [one for measure in measures if (one := find(measure, other.judge, data))]
 
 
-def _offer(chosen: Lesson, other: Other, found: Sequence[Measured]) -> None:
-    """The judge that shows the effect: measured now if it was not yet, and its page."""
-    with st.container(border=True, key=f"other_{chosen.key}"):
-        ui.finding(other.turn or f"Not seen here? This {'judge ' if other.judge else ''}shows it.")
+def _offer(chosen: Lesson, other: Other, found: Sequence[Measured], place: str) -> None:
+    """Another judge on the same question: measured now if it was not yet, and its page.
+
+    Args:
+        chosen: the lesson.
+        other: the judge.
+        found: its numbers.
+        place: `other` for the turn, `known` for a planted judge.
+    """
+    unseen = "Here the truth is known:" if place == "known" else "Not seen here? This shows it."
+    with st.container(border=True, key=f"{place}_{chosen.key}"):
+        ui.finding(other.turn or unseen)
         ui.note(other.about)
         if found:
             row = found[0].row
@@ -200,7 +210,7 @@ def _offer(chosen: Lesson, other: Other, found: Sequence[Measured]) -> None:
                 disabled=bool(job and job.active), help="No model is asked; it takes some seconds.",
             ):  # fmt: skip
                 _measure(other)
-            if st.button(other.preset.label, icon=":material/open_in_new:", key=f"other_open_{chosen.key}"):
+            if st.button(other.preset.label, icon=":material/open_in_new:", key=f"{place}_open_{chosen.key}"):
                 open_preset(other.preset)
         if job:
             progress(job)
