@@ -107,8 +107,8 @@ def test_every_probe_leads_to_a_page_with_its_controls():
             assert preset.page.startswith("pages/")
             assert "bundled:judge" in preset.query.values()
     assert link_of("injections", {"arm": "bed"}, "j", "d").query[state.ATTACK] == "bed"
-    assert link_of("keys", {"protocol": "verifier"}, "j", "d").query["verifier"] == "j"
-    assert link_of("agreement", {}, "j", DEMO_PAIRS).query["pairs"] == DEMO_PAIRS
+    assert link_of("keys", {"protocol": "verifier"}, "j", "d").query[state.JUDGE] == "j"
+    assert link_of("agreement", {}, "j", DEMO_PAIRS).query[state.DATA] == DEMO_PAIRS
 
 
 def test_text_of_the_user_reaches_no_parser(app, saved):
