@@ -21,7 +21,7 @@ from engine.attacks.cards import (
     parse_attack,
     saved_phrases,
 )
-from engine.attacks.distractors import DISTRACTORS, PLACEBO
+from engine.attacks.distractors import DISTRACTORS, PLACEBO, PLACEBOS
 from engine.attacks.master_keys import KEY_TEXTS, key_name, key_text
 from engine.attacks.master_keys import shown as shown_key
 from engine.attacks.registry import describe_attack
@@ -67,6 +67,7 @@ __all__ = [
     "KEY_TEXTS",
     "MAX_PROMPT",
     "PLACEBO",
+    "PLACEBOS",
     "PLACEHOLDERS",
     "AttackCard",
     "AttackName",

@@ -2,7 +2,8 @@
 
 The instructions to a model are those of paper 004 (appendix A.3, prompts 3 to 5), for one response in place of a
 conversation. The rules are ours. The placebo goes through the same rewriter with as many places touched, so that what
-a distractor does can be told from what any rewriting does.
+a distractor does can be told from what any rewriting does; it adds phrases, as the distractors do. Two more placebos
+add nothing: `reworded` has as many words as before, `trivial` the same words.
 """
 
 from __future__ import annotations
@@ -371,11 +372,62 @@ NEUTRAL = Style(
     ),
 )
 
+REWORDED = Style(
+    "reworded",
+    "You are given a response of an ASSISTANT to a USER. Your task is to replace some words of the ASSISTANT's "
+    "response by words of the same meaning, one word for one word: it has as many words as before, and its tone stays.",
+    Phrasebook(
+        swaps={
+            "also": "likewise", "although": "though", "amount": "quantity", "area": "region", "because": "since",
+            "begin": "start", "big": "large", "build": "construct", "but": "yet", "buy": "purchase", "call": "phone",
+            "choose": "pick", "common": "usual", "different": "distinct", "easy": "simple", "enough": "sufficient",
+            "example": "instance", "fast": "quick", "find": "locate", "gather": "collect", "give": "provide",
+            "gives": "provides", "help": "assist", "helps": "assists", "however": "still", "include": "contain",
+            "includes": "contains", "large": "big", "main": "chief", "many": "numerous", "mix": "blend",
+            "near": "beside", "need": "require", "needs": "requires", "often": "frequently", "part": "portion",
+            "quick": "fast", "reason": "cause", "show": "present", "shows": "presents", "simple": "easy",
+            "small": "little", "start": "begin", "therefore": "thus", "thus": "therefore", "try": "attempt",
+            "use": "employ", "used": "employed", "uses": "employs", "using": "employing", "usually": "generally",
+            "whole": "entire",
+        }
+    ),
+)  # fmt: skip
+
+
+def _trivial(text: str, strength: float, rng: Random) -> str:  # noqa: ARG001 - the signature of a rule
+    """One edit that changes no word, in prose only: curly apostrophes in small words, else a second space."""
+    lines = text.split("\n")
+    prose = _prose_lines(lines) if strength else []
+    curled = {i: _curled(lines[i]) for i in prose if _curled(lines[i]) != lines[i]}
+    spaced = [i for i in prose if _spaced(lines[i]) != lines[i]][:1]
+    for i, line in (curled or {i: _spaced(lines[i]) for i in spaced}).items():
+        lines[i] = line
+    return "\n".join(lines)
+
+
+def _curled(line: str) -> str:
+    return re.sub(r"\b([a-z]+)'([a-z]+)\b", r"\1’\2", line)
+
+
+def _spaced(line: str) -> str:
+    return re.sub(r"(?<=[^\W\d_][.!?]) (?=\S)", "  ", line, count=1)
+
+
+TRIVIAL = Style(
+    "trivial",
+    "You are given a response of an ASSISTANT to a USER. Your task is to repeat the ASSISTANT's response word by word "
+    "with a single change of typography, such as a curly apostrophe for a straight one.",
+    _trivial,
+)
+
 PLACEBO = NEUTRAL.name
-"""The style that stands for any rewriting at all."""
-STYLES: dict[str, Style] = {s.name: s for s in (ASSERTIVENESS, PROLIXITY, SYCOPHANCY, NEUTRAL)}
-"""Every style by name, the placebo last."""
-DISTRACTORS: tuple[str, ...] = tuple(name for name in STYLES if name != PLACEBO)
+"""The style that stands for any rewriting at all: what flips are netted by."""
+MORE_PLACEBOS = (TRIVIAL.name, REWORDED.name)
+"""Two more, which add no words: a change of typography, and a paraphrase of equal length."""
+PLACEBOS = (PLACEBO, *MORE_PLACEBOS)
+STYLES: dict[str, Style] = {s.name: s for s in (ASSERTIVENESS, PROLIXITY, SYCOPHANCY, NEUTRAL, TRIVIAL, REWORDED)}
+"""Every style by name, the placebos last."""
+DISTRACTORS: tuple[str, ...] = tuple(name for name in STYLES if name not in PLACEBOS)
 
 
 def style_of(name: str) -> Style:

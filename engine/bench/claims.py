@@ -11,6 +11,7 @@ test side is judged. `--recordings` takes the verdicts of LLMBar's six judges an
 from __future__ import annotations
 
 import argparse
+import hashlib
 import re
 import subprocess
 from collections.abc import Callable
@@ -226,7 +227,8 @@ def _decided(spec: str, args: argparse.Namespace, sets: Sets, opener: Held, on: 
         raise InputError(f"--set {unknown[0]}: there is no such set. Allowed: {', '.join(bare.sets)}.")
     recorded = spec.startswith(RECORDED)
     data = {s: _ids(sets, opener, s, recorded) for s in wanted}
-    slug = re.sub(r"[^A-Za-z0-9]+", "-", name.rpartition("/")[2]).strip("-")[:40]
+    mark = hashlib.sha256(name.encode()).hexdigest()[:6]
+    slug = re.sub(r"[^A-Za-z0-9]+", "-", name.rpartition("/")[2].rpartition("judge=")[2]).strip("-")[:24] + f"-{mark}"
     more = {"data": data, "settings": _open_settings(args, sets, wanted), "run_id": f"claims-{slug}"}
     config = bare.model_copy(update=more)
     run = CLAIMS.begin(config, args.out / "runs")

@@ -2,8 +2,9 @@
 
 The judge's adapter was trained on two sides of `engine.training.heldout`, the training side and, once the recipe was
 frozen, the tuning side (`sides` in assets/training/judge.toml). So held out is the test side alone, and only that is
-judged here, except MT-bench (all 80 questions are judged, some of its recorded verdicts were training pairs) and
-LLMBar's own pairs, which were never trained on. Licences: see `engine.training.sources`.
+judged here, except MT-bench (all 80 questions are judged; those that were in the training are told from the clean ones)
+and LLMBar's own pairs, which were never trained on. A prompt that a training prompt resembles (`near_duplicates`) is
+left out; the counts stand in the names. Licences: see `engine.training.sources`.
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ from engine.inference.chat import render_ids
 from engine.inference.generation import generate
 from engine.inference.loading import LoadedModel
 from engine.studies.cap.study import EVALUATION, TRAINING
-from engine.training.heldout import Side, side_of_prompt
+from engine.training.heldout import Side, near_duplicates, side_of_prompt
+from engine.training.material import trained_prompts
 from engine.training.rules import RuleTask, build_response, usable, with_simple_rules
-from engine.training.sources import Rated, RulePrompt, read_lines
+from engine.training.sources import Rated, RulePrompt, read_lines, related_dialogues
 
 CAP_CONTEXTS, CAP_TRIED, CAP_PER_DOCUMENT = 16, 4, 8
 """Training contexts of `cap` at most, and at least in a try (fewer give too few texts for its thresholds); responses
@@ -37,6 +39,16 @@ SIX = ("gpt-4", "gpt-3.5-turbo", "vicuna-13b-v1.3", "alpaca-13b", "llama-13b", "
 LADDER_PROMPTS, LADDER_TOKENS, LADDER_RULES = 100, 96, 3
 """IFEval prompts on the ladder, tokens of a draft, rules of a prompt."""
 LLMBAR, PANDALM = "llmbar/pairs.jsonl", "pandalm/pairs.jsonl"
+TRAINED_ON = (Side.TRAIN, Side.TUNE)
+
+
+def seen_in_training(prompts: Iterable[str], data: Path) -> frozenset[str]:
+    """The prompts that the judge was trained on, or that one it was trained on resembles.
+
+    Raises:
+        InputError: a data file is missing.
+    """
+    return near_duplicates(prompts, trained_prompts(data, TRAINED_ON))
 
 
 def cap_data(
@@ -71,10 +83,12 @@ def _sides(
     rated: Iterable[Rated], training: Side, train: tuple[int | None, int | None], test: tuple[int | None, int | None]
 ) -> Iterator[tuple[Rated, str]]:
     """Responses with their group, in the file's order; a side is bounded by (contexts, responses of each)."""
+    rated = list(rated)
     most = {training: (TRAINING, *train), Side.TEST: (EVALUATION, *test)}
     seen: dict[Side, Counter[str]] = {side: Counter() for side in most}
+    apart = _apart(rated)
     for one in rated:
-        if one.side not in most:
+        if one.side not in most or (one.side is training and one.cluster not in apart):
             continue
         group, contexts, responses = most[one.side]
         counted = seen[one.side]
@@ -83,6 +97,19 @@ def _sides(
         counted[one.cluster] += 1
         if responses is None or counted[one.cluster] <= responses:
             yield one, group
+
+
+def _apart(rated: Sequence[Rated]) -> frozenset[str]:
+    """The contexts, by cluster, that no context of the test side resembles or shares its conversation with.
+
+    Those that do are no training contexts, so that the test side stays whole.
+    """
+    tested = [one.context for one in rated if one.side is Side.TEST]
+    near = near_duplicates((one.context for one in rated if one.side is not Side.TEST), tested)
+    sides = related_dialogues(rated)
+    return frozenset(
+        one.cluster for one in rated if one.context not in near and not {one.side, Side.TEST} <= sides[one.cluster]
+    )
 
 
 def _two_sided(name: str, task: Task, kept: Sequence[tuple[Rated, str]]) -> Dataset:
@@ -116,9 +143,22 @@ def llmbar_audited(data: Path) -> Comparisons:
     """LLMBar's pairs for `puaudit`; the subset is the question type.
 
     Raises:
-        InputError: the file is missing.
+        InputError: a file is missing.
     """
-    return read_comparisons("LLMBar.jsonl", _jsonl(read_lines(data, LLMBAR)))
+    return read_comparisons("LLMBar.jsonl", _jsonl(_llmbar(data)))
+
+
+def _llmbar(data: Path) -> list[dict[str, Any]]:
+    rows = list(read_lines(data, LLMBAR))
+    seen = seen_in_training((row["prompt"] for row in rows), data)
+    return [row for row in rows if row["prompt"] not in seen]
+
+
+def _pandalm(data: Path) -> list[dict[str, Any]]:
+    """The pairs of the test side's prompts that no trained one resembles."""
+    rows = [row for row in read_lines(data, PANDALM) if side_of_prompt(row["prompt"]) is Side.TEST]
+    seen = seen_in_training((row["prompt"] for row in rows), data)
+    return [row for row in rows if row["prompt"] not in seen]
 
 
 def pandalm_audited(data: Path) -> Comparisons:
@@ -127,8 +167,7 @@ def pandalm_audited(data: Path) -> Comparisons:
     Raises:
         InputError: the file is missing.
     """
-    held_out = (row for row in read_lines(data, PANDALM) if side_of_prompt(row["prompt"]) is Side.TEST)
-    return read_comparisons("PandaLM.jsonl", _jsonl(held_out), {"prompt": "prompt+input"})
+    return read_comparisons("PandaLM.jsonl", _jsonl(_pandalm(data)), {"prompt": "prompt+input"})
 
 
 def _jsonl(rows: Iterable[dict[str, Any]]) -> bytes:
@@ -141,22 +180,25 @@ def mtbench_judged(data: Path, limit: int | None, *, clean: bool = False) -> Dat
     Args:
         data: folder of the public data sets.
         limit: only so many questions.
-        clean: only the questions whose recorded verdicts were no training pairs of the bundled judges.
+        clean: only the questions that the judge was not trained on.
 
     Raises:
         InputError: a file is missing.
     """
+    questions = list(read_lines(data, "mtbench/questions.jsonl"))
+    seen = seen_in_training((q["turn1"] for q in questions), data) if clean else frozenset()
     items = [
         {"item_id": f"q{q['question_id']}", "context": q["turn1"], "group": q["category"]}
-        for q in read_lines(data, "mtbench/questions.jsonl")
-        if not clean or side_of_prompt(q["turn1"]) is Side.TEST
+        for q in questions
+        if q["turn1"] not in seen
     ][:limit]
     responses = [
         _response(f"{r['model']}-{r['question_id']}", f"q{r['question_id']}", r["model"], r["answer1"])
         for r in read_lines(data, "mtbench/answers_31models.jsonl")
         if r["model"] in SIX and r["answer1"]
     ]
-    return _instructions(f"MT-bench, {len(items)} questions, six systems", items, responses)
+    which = "questions that were not in the training" if clean else "questions"
+    return _instructions(f"MT-bench, {len(items)} {which}, six systems", items, responses)
 
 
 def llmbar_judged(data: Path, limit: int | None) -> Dataset:
@@ -166,7 +208,7 @@ def llmbar_judged(data: Path, limit: int | None) -> Dataset:
         InputError: the file is missing.
     """
     items, responses = [], []
-    for row in list(read_lines(data, LLMBAR))[:limit]:
+    for row in _llmbar(data)[:limit]:
         items.append({"item_id": row["id"], "context": row["prompt"], "group": row["subset"]})
         for side in ("a", "b"):
             better = row["label"] == side
@@ -181,33 +223,37 @@ def pandalm_judged(data: Path, limit: int | None) -> Dataset:
     Raises:
         InputError: the file is missing.
     """
-    rows = list(read_lines(data, PANDALM))
+    rows = _pandalm(data)
     items: dict[tuple[str, str], dict[str, str]] = {}
     texts: dict[tuple[str, str], str] = {}
     for row in rows:
         key = (row["prompt"], row["input"])
-        if side_of_prompt(row["prompt"]) is not Side.TEST or (limit and len(items) >= limit and key not in items):
+        if limit and len(items) >= limit and key not in items:
             continue
         item = items.setdefault(key, {"item_id": f"p{len(items):03d}", "context": "\n\n".join(filter(None, key))})
         for side in ("a", "b"):
             texts.setdefault((item["item_id"], row[f"model_{side}"]), str(row[f"response_{side}"]))
-    every = len({(row["prompt"], row["input"]) for row in rows})
+    every = len({(row["prompt"], row["input"]) for row in read_lines(data, PANDALM)})
     responses = [_response(f"{item}-{model}", item, model, text) for (item, model), text in texts.items() if text]
     return _instructions(
         f"PandaLM, {len(items)} held-out prompts of {every}, five systems", list(items.values()), responses
     )
 
 
-def ladder_judged(prompts: Sequence[RulePrompt], base: LoadedModel, limit: int | None) -> Dataset:
+def ladder_judged(
+    prompts: Sequence[RulePrompt], base: LoadedModel, limit: int | None, seen: frozenset[str] = frozenset()
+) -> Dataset:
     """IFEval prompts of the test side with three checkable rules; drafts edited to fail 0 to 3 of them.
 
     Args:
         prompts: as `engine.training.sources.read_rule_prompts` gives them.
         base: writes the drafts, greedily.
         limit: only so many prompts, with shorter drafts.
+        seen: prompts that a trained one resembles, which are left out.
     """
     rng = np.random.default_rng(0)
     few = [p for p in prompts if p.side is Side.TEST and len(p.rules) <= LADDER_RULES and usable(p)]
+    few = [p for p in few if p.prompt not in seen]
     tasks = [t for t in (with_simple_rules(p, rng) for p in few) if len(t.rules) == LADDER_RULES]
     wanted = min(limit or LADDER_PROMPTS, LADDER_PROMPTS)
     # a draft cannot always be edited to every level, so more are written than are needed

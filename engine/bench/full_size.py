@@ -15,6 +15,7 @@ Only the test side is judged, since the judge was trained on the training and th
 the PandaLM rows of `puaudit_bundled` are of one CPU thread (11 minutes of its time). The rows of `protocols` are older:
 their PandaLM and IFEval prompts are partly of the tuning side, as the column `data` says.
 Those of IFEval, the only ones with format rules, were made before rewritings that fail other rules were left out.
+`assets/results/README.md` lists what each table predates.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from engine.attacks.distractors import MORE_PLACEBOS
 from engine.bench.full_data import (
     CAP_PER_DOCUMENT,
     cap_data,
@@ -37,6 +39,7 @@ from engine.bench.full_data import (
     mtbench_judged,
     pandalm_audited,
     pandalm_judged,
+    seen_in_training,
     suffix_data,
 )
 from engine.bench.verifier import device_name, write_rows
@@ -68,6 +71,7 @@ from engine.studies.registry import read_study
 from engine.studies.running import OutOfBudget, within
 from engine.studies.transport_audit.run import run_transport_audit
 from engine.studies.transport_audit.study import AuditConfig, TransportAudit
+from engine.training.heldout import Side
 from engine.training.sources import DEFAULT_DATA, read_dialogues, read_rule_prompts, read_summaries
 
 _VALUES = ("value", "lower", "upper")
@@ -366,21 +370,31 @@ def protocols_parts(work: Work) -> list[Part]:
     demo = load_dataset("demo-instruction", work.settings.datasets)
     given: dict[str, tuple[float, Dataset, dict[str, Any]]] = {
         "MT-bench": (4, mtbench_judged(work.data, work.limit), {"copies": False}),
+        # a part of the questions above, so every call is in the cache
+        "MT-bench, clean questions": (0.2, mtbench_judged(work.data, work.limit, clean=True), {"copies": False}),
         "LLMBar": (2, llmbar_judged(work.data, work.limit), {"copies": False, "boards": ()}),
         "PandaLM": (2, pandalm_judged(work.data, work.limit), {"copies": False}),
     }
 
     def ladder(seconds: float | None) -> None:
         began = time.monotonic()
-        dataset = ladder_judged(prompts, load_model(work.tutor, work.settings), work.limit)
+        seen = seen_in_training((p.prompt for p in prompts if p.side is Side.TEST), work.data)
+        dataset = ladder_judged(prompts, load_model(work.tutor, work.settings), work.limit, seen)
         left = None if seconds is None else max(1.0, seconds - (time.monotonic() - began))
-        _both_ways(work, dataset.name, dataset, ProtocolsConfig(judge=work.spec, data=dataset.dataset_id), left)
+        _both_ways(
+            work,
+            dataset.name,
+            dataset,
+            ProtocolsConfig(judge=work.spec, data=dataset.dataset_id, placebos=MORE_PLACEBOS),
+            left,
+        )
 
     *_, config = read_study("protocols", work.settings.assets / "studies", {"judge": work.spec, "limit": work.limit})
     assert isinstance(config, ProtocolsConfig)
     parts = [Part("protocols, demo", 1, partial(_both_ways, work, "demo-instruction, six systems", demo, config))]
     for name, (share, dataset, changes) in given.items():
-        own = ProtocolsConfig.model_validate({"judge": work.spec, "data": dataset.dataset_id} | changes)
+        given_to_all = {"judge": work.spec, "data": dataset.dataset_id, "placebos": MORE_PLACEBOS}
+        own = ProtocolsConfig.model_validate(given_to_all | changes)
         parts.append(Part(f"protocols, {name}", share, partial(_both_ways, work, dataset.name, dataset, own)))
     return [*parts[:2], Part("protocols, IFEval ladder", 2, ladder), *parts[2:]]
 

@@ -30,8 +30,8 @@ from engine.stats.intervals import Interval, cluster_mean, cluster_rate
 from engine.training.corrupt import Random, part_scrambled, repeated, scrambled, truncated
 from engine.training.drafts import read_drafts
 from engine.training.examples import capped, load_asker, nearest_anchors
-from engine.training.heldout import Side
-from engine.training.material import known_names
+from engine.training.heldout import Side, near_duplicates
+from engine.training.material import known_names, trained_prompts
 from engine.training.pools import ANCHOR_WORDS, GENERIC_SUMMARIES, by_cluster, pick
 from engine.training.rules import build_response, usable, with_simple_rules
 from engine.training.sources import (
@@ -190,7 +190,11 @@ def measure_judge(bench: Bench) -> Figures:
         own = [r for r in rated if r.side is bench.side]
         names = bench.taken(r.cluster for r in own)
         _measure_rated(bench, task, [r for r in own if r.cluster in names])
-    pairs = [p for p in read_pairs(bench.data) if p.side is bench.side]
+    own_pairs = [p for p in read_pairs(bench.data) if p.side is bench.side]
+    trained = trained_prompts(bench.data, frozenset(Side) - {Side.TEST, bench.side})
+    near = near_duplicates((p.prompt for p in own_pairs), trained)
+    pairs = [p for p in own_pairs if p.prompt not in near]
+    bench.figures["pair_near_duplicates"] = _count(len(own_pairs) - len(pairs), len(own_pairs))
     names = bench.taken(p.prompt for p in pairs)
     _measure_pairs(bench, [p for p in pairs if p.prompt in names])
     if bench.side is Side.TEST:
@@ -334,7 +338,10 @@ def _count(k: int, n: int) -> Interval:
 
 def _measure_llmbar(bench: Bench) -> None:
     """LLMBar by subset: how far the judge falls for an answer that only looks better."""
-    rows = list(read_lines(bench.data, "llmbar/pairs.jsonl"))
+    every = list(read_lines(bench.data, "llmbar/pairs.jsonl"))
+    near = near_duplicates((row["prompt"] for row in every), trained_prompts(bench.data, (Side.TRAIN, Side.TUNE)))
+    rows = [row for row in every if row["prompt"] not in near]
+    bench.figures["llmbar_near_duplicates"] = _count(len(every) - len(rows), len(every))
     subsets = list(dict.fromkeys(row["subset"] for row in rows))
     pairs = []
     for subset in subsets:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,12 @@ DEMO_RUNS = (("careful", "run"), ("naive", "naive"))
 """Judge and id of its recorded run of each demo set."""
 CARDS = (("careful", "judge"), ("naive", "naive"))
 """Judge and folder of its adapter in assets."""
+STRONG = (
+    ("first slot wins", "first slot"), ("orders differ", "orders differ"), ("agreement", "agreement with labels"),
+    ("audit: gain", "audit: gain"), ("audit: over random flips", "audit: gain over random flips"),
+)  # fmt: skip
+"""Columns of the strong judges on LLMBar: title and claim."""
+STRONG_MT = (("first slot wins", "first slot"), ("orders differ", "orders differ"), ("ties", "ties"))
 CARD = (
     ("summeval_spearman", "SummEval, Spearman with the mean expert rating"),
     ("anchored_summeval_spearman", "SummEval with anchors, Spearman"),
@@ -79,6 +85,12 @@ def page(assets: Path) -> str:
         "estimand, least relevant effect and test, and decided by `judgescope bench claims` on public data. Values are "
         "on each claim's own scale, positive where it goes the published way. Details: [papers](papers.md).\n",
         *_claim_parts(assets),
+        "## Strong judges, from their recordings\n",
+        "Nobody was asked: verdicts that others published, as they ship (`assets/demo/llmbar`, `assets/demo/mtbench`); "
+        "`judgescope bench strong`, all rows in `assets/results/strong.csv`. Agreement is with LLMBar's objective "
+        "labels; an audit (PUAudit, one transport) stands beside as many random flips.\n",
+        _markdown(("judge", *(title for title, _ in STRONG)), _strong_rows(assets, "LLMBar", STRONG)),
+        _markdown(("judge on MT-bench", *(t for t, _ in STRONG_MT)), _strong_rows(assets, "MT-bench", STRONG_MT)),
         "## Two bundled judges on the demo sets\n",
         "Same base model, two recipes. Recorded on a CPU in float32. Remake a row with the command of its judge and "
         "data set:\n",
@@ -94,6 +106,19 @@ def page(assets: Path) -> str:
         _markdown(("what", "ours", "plain way", "gain", "device", "command"), _bench_rows(assets)),
     ]
     return "\n".join(parts).rstrip() + "\n"
+
+
+def _strong_rows(assets: Path, data: str, columns: Sequence[tuple[str, str]]) -> list[tuple[str, ...]]:
+    """A row a judge: the claims named, over all pairs, under the plain prompt with one transport."""
+    table = pd.read_csv(assets / "results" / "strong.csv", keep_default_na=False, na_values=[""])
+    plain = ~table["prompt"].fillna("").str.contains("Rating|each type")
+    whole = table[(table["data"] == data) & table["group"].isna() & plain]
+    rows = []
+    for judge, own in whole.groupby("judge", sort=False):
+        found = own.set_index("claim")
+        cells = (found.loc[claim] for _, claim in columns)
+        rows.append((str(judge), *(_interval(c["value"], c["lower"], c["upper"]) for c in cells)))
+    return rows
 
 
 def _named(table: pd.DataFrame) -> Iterator[Any]:

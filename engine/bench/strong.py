@@ -220,9 +220,8 @@ def _both(spec: str) -> pd.DataFrame:
     verdicts = make_recorded(f"recorded:{spec}").recording.verdicts
     value = verdicts["outcome"].map({"a": 1.0, "b": 0.0, "tie": 0.5}).to_numpy(dtype=float)
     held = verdicts.assign(value=value)
-    wide = held.pivot_table(
-        index=["item_id", "response_id", "response_b"], columns="order", values="value", sort=False, dropna=False
-    ).reset_index()
+    keys = ["item_id", "response_id", "response_b", "order"]
+    wide = held.set_index(keys)["value"].unstack("order").reset_index()
     ab, ba = (wide[order].to_numpy(dtype=float) for order in ("ab", "ba"))
     both = ~np.isnan(ab + ba)
     return pd.DataFrame(
@@ -326,7 +325,7 @@ def _repeated(settings: Settings) -> Iterator[Row]:
     table["value"] = table["slot_verdict"].map({"A": 1.0, "B": 0.0, "C": 0.5})
     call = ["item_id", "system_first", "system_second"]
     for judge, held in table.groupby("judge", sort=False):
-        wide = held.pivot_table(index=call, columns="repetition", values="value", dropna=False).reset_index()
+        wide = held.set_index([*call, "repetition"])["value"].unstack("repetition").reset_index()
         one, two, three = (wide[n].to_numpy(dtype=float) for n in sorted(set(held["repetition"])))
         whole = ~np.isnan(one + two + three)
         changed = np.where(whole, ((one != two) * 1.0 + (one != three) + (two != three)) / 3, np.nan)

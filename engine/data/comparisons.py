@@ -376,6 +376,8 @@ def _llmbar() -> Comparisons:
             "human": human,
             "prompt": f"LLMBar {pair}, the prompt. LLMBar's texts do not ship with this project.",
             **{f"response_{side}": f"LLMBar {pair}, response {side}. Not shipped." for side in ("a", "b")},
+            "verdict": "",
+            "verdict_ba": "",
         }
         for pair, kind, human in table[["comparison_id", "type", "human"]].itertuples(index=False, name=None)
     ]

@@ -8,6 +8,8 @@ else is the training side.
 from __future__ import annotations
 
 import hashlib
+import re
+from collections.abc import Iterable
 from enum import StrEnum
 
 GSM8K_TEST_FROM = 1000
@@ -43,3 +45,33 @@ def side_of_question(number: int) -> Side:
 def same_text(text: str) -> str:
     """A text without the differences that do not make it another one (case, white space)."""
     return " ".join(text.casefold().split())
+
+
+NEAR = 0.7
+"""Share of their words that two texts have in common from which one is a near-duplicate of the other."""
+
+
+def near_duplicates(held_out: Iterable[str], trained: Iterable[str], least: float = NEAR) -> frozenset[str]:
+    """The held-out texts that a trained text resembles: Jaccard similarity of their sets of words, case ignored.
+
+    An exact match misses a prompt that differs in a name or a number.
+
+    Args:
+        held_out: texts to be measured on.
+        trained: texts that the judge was trained on.
+        least: similarity from which a text counts as seen, in (0, 1].
+    """
+    known = [words for text in set(trained) if (words := _words(text))]
+    return frozenset(text for text in set(held_out) if any(_alike(_words(text), words, least) for words in known))
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(re.findall(r"\w+", text.casefold()))
+
+
+def _alike(a: frozenset[str], b: frozenset[str], least: float) -> bool:
+    few, many = sorted((len(a), len(b)))
+    if few < least * many:  # the overlap is at most the smaller set, the union at least the larger
+        return False
+    both = len(a & b)
+    return both >= least * (len(a) + len(b) - both)

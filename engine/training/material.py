@@ -66,24 +66,44 @@ def load_material(data: Path, assets: Path, sides: Sequence[Side], *, drafts: bo
     allowed = frozenset(sides)
     dialogues = read_dialogues(data)
     related = related_dialogues(dialogues)
-    pairs, recorded = read_pairs(data), read_recorded_pairs(data, RECORDED_JUDGE)
-    forbidden = llmbar_prompts(data)
-    every = [*pairs, *recorded]
-    groups = _grouped_by_use(every, allowed)
+    pairs, recorded = _pairs_of(data, allowed)
     summaries = [s for s in read_summaries(data) if s.side in allowed]
     return Material(
         summaries=tuple(summaries),
         dialogues=tuple(d for d in dialogues if related[d.cluster] <= allowed),
         written=tuple(w for w in read_written(assets / "training" / "dialogues.jsonl") if w.side in allowed),
         generic=tuple((assets / "training" / "generic_replies.txt").read_text(encoding="utf-8").splitlines()),
-        pairs=tuple(p for p in without_straddlers(pairs, groups, forbidden) if p.side in allowed),
-        recorded=tuple(p for p in without_straddlers(recorded, groups, forbidden) if p.side in allowed),
+        pairs=pairs,
+        recorded=recorded,
         rules=tuple(r for r in read_rule_prompts(data) if r.side in allowed and usable(r)),
         solutions=tuple(s for s in read_solutions(data) if s.side in allowed),
         drafts=read_drafts(assets / "training" / "drafts.jsonl") if drafts else {},
         names=known_names([s.context for s in summaries]),
         vocabulary=_vocabulary([s.context for s in summaries[::16]]),
     )
+
+
+def _pairs_of(data: Path, allowed: frozenset[Side]) -> tuple[tuple[Pair, ...], tuple[Pair, ...]]:
+    """Human-labelled and recorded pairs of some sides whose prompt stands nowhere else."""
+    pairs, recorded = read_pairs(data), read_recorded_pairs(data, RECORDED_JUDGE)
+    groups, forbidden = _grouped_by_use([*pairs, *recorded], allowed), llmbar_prompts(data)
+    kept = (
+        tuple(p for p in without_straddlers(given, groups, forbidden) if p.side in allowed)
+        for given in (pairs, recorded)
+    )
+    return next(kept), next(kept)
+
+
+def trained_prompts(data: Path, sides: Iterable[Side]) -> frozenset[str]:
+    """The prompts of all pairs and format rules that a judge trained on these sides has read.
+
+    Raises:
+        InputError: a data file is missing.
+    """
+    allowed = frozenset(sides)
+    pairs, recorded = _pairs_of(data, allowed)
+    rules = (rule.prompt for rule in read_rule_prompts(data) if rule.side in allowed)
+    return frozenset((*(p.prompt for p in (*pairs, *recorded)), *rules))
 
 
 def _grouped_by_use(pairs: Sequence[Pair], allowed: frozenset[Side]) -> list[Pair]:

@@ -100,16 +100,28 @@ def read_lines(data: Path, name: str) -> Iterator[dict[str, Any]]:
     Raises:
         InputError: the file is not there; the message names it and the option that says where the data are.
     """
-    path = data / name
     try:
-        with path.open(encoding="utf-8") as file:
+        with (data / name).open(encoding="utf-8") as file:
             for line in file:
                 yield json.loads(line)
     except OSError as error:
-        raise InputError(
-            f"The data file {name} cannot be read ({error.strerror}). Pass the folder of the public data sets "
-            "with --data DIR."
-        ) from None
+        raise _unreadable(name, error) from None
+
+
+def _read_csv(data: Path, name: str) -> Iterator[dict[str, str]]:
+    """The rows of a CSV file of the data folder; raises as `read_lines`."""
+    try:
+        with (data / name).open(encoding="utf-8", newline="") as file:
+            yield from csv.DictReader(file)
+    except OSError as error:
+        raise _unreadable(name, error) from None
+
+
+def _unreadable(name: str, error: OSError) -> InputError:
+    return InputError(
+        f"The data file {name} cannot be read ({error.strerror}). Pass the folder of the public data sets with "
+        "--data DIR."
+    )
 
 
 def read_summaries(data: Path) -> list[Rated]:
@@ -196,11 +208,10 @@ def read_recorded_pairs(data: Path, judge: str) -> list[Pair]:
     questions = {q["question_id"]: q["turn1"] for q in read_lines(data, "mtbench/questions.jsonl")}
     answers = {(a["question_id"], a["model"]): a["answer1"] for a in read_lines(data, "mtbench/answers_31models.jsonl")}
     verdicts: dict[tuple[int, str, str], str] = {}
-    with (data / "mtbench/recorded_verdicts_both_orders.csv").open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            if row["judge"] == judge:
-                key = (int(row["question_id"]), row["model_shown_first"], row["model_shown_second"])
-                verdicts[key] = row["verdict"]
+    for row in _read_csv(data, "mtbench/recorded_verdicts_both_orders.csv"):
+        if row["judge"] == judge:
+            key = (int(row["question_id"]), row["model_shown_first"], row["model_shown_second"])
+            verdicts[key] = row["verdict"]
     mirrored = {"A": "B", "B": "A", "C": "C"}
     pairs = []
     for (number, first, second), verdict in sorted(verdicts.items()):

@@ -61,7 +61,7 @@ def test_one_button_checks_a_judge_up(app):
 
 
 def test_the_calls_and_the_price_of_a_check_up_stand_beside_its_button(app, server):
-    at = go(app, PAGE, judge="api:named")
+    at = go(app, PAGE, judge="api:named", data="demo-dialogue")
     html = html_of(at)
     assert "48 responses, 12 items, 4 systems: at most 1,428 judge calls" in html
     assert "At most 1,428 calls to 127.0.0.1:9: about " in html

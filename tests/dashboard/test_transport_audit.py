@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from dashboard.pages.transport_audit.results import beats, flipped_table, helps
-from engine.data.comparisons import read_comparisons, save_comparisons
+from engine.data.comparisons import DEMO_LLMBAR, read_comparisons, save_comparisons
 from engine.jobs.manager import JobManager
 from engine.jobs.worker import job_of
 from engine.judges.base import no_checkpoint
@@ -61,6 +61,14 @@ def open_page(app, **query):
     app.switch_page(PAGE).run()
     assert not app.exception, app.exception
     return app
+
+
+def test_it_opens_on_a_strong_judge_whose_texts_do_not_ship(app):
+    at = open_page(app, judge=f"recorded:{DEMO_LLMBAR}?judge=GPT-4&prompt=Vanilla", data=DEMO_LLMBAR)
+    assert VERDICT.search(html_of(at))
+    assert mass_slider(at).value == pytest.approx(
+        0.87, abs=0.03
+    )  # GPT-4 agrees with the labels on 87 % of the positives
 
 
 VERDICT = re.compile(r"measurable gain or harm|with people (rises|falls) by|Transport is (better|worse|not)")

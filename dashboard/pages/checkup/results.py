@@ -16,6 +16,7 @@ from dashboard.pages.checkup.data import CheckupRun, pick
 from dashboard.pages.lessons.texts import Preset
 from dashboard.pages.lessons.view import open_preset
 from dashboard.pages.protocols.data import STYLE
+from dashboard.pages.transport_audit.setup import JUDGE as AUDIT_JUDGE
 from dashboard.run_view import load_or_none
 from engine import catalog
 from engine.core.json import dumps
@@ -64,7 +65,7 @@ def link_of(probe: str, row: Mapping[str, object], judge: str, data_id: str) -> 
         query = about | {state.ATTACK: attack, state.DEFENSE: NONE, state.TAB: state.TAB_ONE}
         return Preset("Open in the Attack lab", LAB, query)
     if probe == "agreement" and data_id in pair_sets():
-        return Preset("Open in Transport audit", AUDIT, about | {state.DATA: data_id})
+        return Preset("Open in Transport audit", AUDIT, about | {state.DATA: data_id, AUDIT_JUDGE: judge})
     if probe == "agreement":
         return Preset("Look at the responses in the Attack lab", LAB, about | {state.TAB: state.TAB_SET})
     return Preset("Look at the prompt on Judge", CARD, about)

@@ -58,8 +58,8 @@ class ProtocolRun(RunView):
 
     @property
     def distractors(self) -> list[str]:
-        """Arms with rewritten texts, the placebo left out."""
-        return [arm for arm in self.arena.arms if arm != catalog.PLACEBO]
+        """Arms with rewritten texts, the placebos left out."""
+        return [arm for arm in self.arena.arms if arm not in catalog.PLACEBOS]
 
     @property
     def styles(self) -> list[str]:

@@ -21,7 +21,7 @@ from engine.data.comparisons import (
     read_comparisons,
     save_comparisons,
 )
-from engine.data.embeddings import KINDS, RULES, list_embeddings, read_embeddings, save_embeddings
+from engine.data.embeddings import KINDS, RULES, SPEC, list_embeddings, read_embeddings, save_embeddings
 from engine.jobs.manager import manager
 from engine.plots.text import plural
 from engine.studies.transport_audit.figures import ATTACKS as ARMS
@@ -189,13 +189,18 @@ def actions(pairs: Comparisons, judge: str) -> None:
     busy = bool(job and job.active)
     if st.button("Quick audit", type="primary", icon=":material/play_arrow:", key="quick_audit", disabled=busy,
                  help=QUICK_HELP):  # fmt: skip
-        encoder = "bundled:judge" if judge.startswith("bundled:") else "words"  # no model that is not there anyway
-        _start({"judge": judge, "data": pairs.set_id, "encoders": [encoder], "quick": True})
+        quick = "bundled:judge" if judge.startswith("bundled:") else "words"  # no model that is not there anyway
+        _start({"judge": judge, "data": pairs.set_id, "encoders": [_encoder(pairs, quick)], "quick": True})
     with st.popover("Full audit", icon=":material/tune:", width="content", key="audit_full", on_change="rerun") as full:
         if full.open:
             run_panel(pairs, judge, busy=busy)
     with st.popover("Use my data", icon=":material/upload:", width="content", key="audit_upload"):
         upload()
+
+
+def _encoder(pairs: Comparisons, usual: str) -> str:
+    """The encoder offered first: of pairs that ship without texts the vectors that ship with them."""
+    return usual if pairs.has_texts else f"{SPEC}{pairs.set_id}"
 
 
 QUICK_HELP = (
@@ -243,7 +248,7 @@ def run_panel(pairs: Comparisons, judge: str, *, busy: bool) -> None:
         )  # fmt: skip
     with right:
         key = f"audit_encoders_{judge}_{pairs.set_id}"
-        encoders = choose_encoders(pairs, key, "words" if judge == IN_DATA else "bundled:judge")
+        encoders = choose_encoders(pairs, key, _encoder(pairs, "words" if judge == IN_DATA else "bundled:judge"))
     with st.expander("Bring embeddings of your own"):
         upload_embeddings(pairs, key)
     with st.expander("Details: denoising, splits, transport per type"):

@@ -142,12 +142,16 @@ _LONG = 4
 """An interval that reaches so many times the largest value would press the curve to the ground of a linear axis."""
 
 
+SPACES = {"pca": "after PCA", "raw": "in the raw space", "pca-written": "after PCA, no degraded texts"}
+"""Spaces of the table `cap_layers`, in words."""
+
+
 def prepare_layers(layers: pd.DataFrame, space: str = "pca") -> pd.DataFrame:
     """The rows of one space, in the order of the layers.
 
     Args:
         layers: table `cap_layers`.
-        space: pca or raw.
+        space: one of `SPACES`.
     """
     return layers[layers["space"] == space].sort_values("layer").reset_index(drop=True)[LAYER_COLUMNS]
 
@@ -162,7 +166,7 @@ def plot_layers(prepared: pd.DataFrame, *, chosen: int, mode: Mode = "light") ->
     """
     fig = go.Figure()
     role, meaning = ROLES[mode], MEANING[mode]
-    space = "after PCA" if not len(prepared) or prepared["space"].iloc[0] == "pca" else "in the raw space"
+    space = SPACES[str(prepared["space"].iloc[0]) if len(prepared) else "pca"]
     title = "At which layer do the standards part?"
     if prepared.empty:
         say(fig, "no layer has been measured yet", mode)
@@ -570,7 +574,10 @@ LOW = Setting("low", "low percentile", "whole", lambda s: int(s.config["low_perc
 HIGH = Setting(
     "high", "high percentile", "whole", lambda s: int(s.config["high_percentile"]), lambda _: 0, lambda _: 100
 )
-SPACE = Setting("space", "separability in the space", "choice", lambda _: "pca", choices=lambda _: ("pca", "raw"))
+SPACE = Setting(
+    "space", "separability in the space", "choice", lambda _: "pca",
+    choices=lambda s: tuple(w for w in SPACES if w in set(s.table("cap_layers")["space"])) or ("pca", "raw"),
+)  # fmt: skip
 LAYER = Setting(
     "layer", "layer", "whole", lambda s: int(_cap(s).get("layer", 1)), lambda _: 1,
     lambda s: int(s.table("cap_layers")["layer"].max()),

@@ -17,7 +17,12 @@ from engine.studies.study import Context, Quick, Study, StudyConfig, Summary, qu
 CAP_LAYERS = Table(
     "cap_layers",
     (
-        Column("space", "str", "where eq. 3 was taken", allowed=("pca", "raw")),
+        Column(
+            "space",
+            "str",
+            "where eq. 3 was taken; pca-written leaves degraded texts out",
+            allowed=("pca", "raw", "pca-written"),
+        ),
         Column("layer", "int", "output of this block, counted from 1"),
         Column("fitted", "float", "separability on the half that chose components and layer"),
         Column("value", "float", "separability on the other half"),

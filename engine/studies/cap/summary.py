@@ -87,6 +87,7 @@ def as_record(run: RunFolder) -> dict[str, Any]:
         "perplexity": manifest.get("perplexity"),
         "learned": manifest.get("learned", []),
         "separability": layers[layers["space"] == "pca"].sort_values("layer")["value"].tolist(),
+        "separability_written": _written_at(layers, cap["layer"]),
         "arms": arms,
         "spearman": per_defense("spearman"),
         "cost": {name: cost_of(name) for name in per_defense("tokens_alone")},
@@ -94,6 +95,13 @@ def as_record(run: RunFolder) -> dict[str, Any]:
         "anchor_effect": per_defense("anchor_effect"),
         "comparative": [_comparative(metrics, r["attack"]) for r in _rows(metrics, "comparative_shift")],
     }
+
+
+def _written_at(layers: pd.DataFrame, layer: int) -> dict[str, float] | None:
+    """Separability at the chosen layer without degraded texts, and its null; None where it was not taken."""
+    rows = layers[(layers["space"] == "pca-written") & (layers["layer"] == layer)]
+    names = ("value", "lower", "upper", "null_high", "p_value", "n_high", "n_low")
+    return {name: float(rows[name].iloc[0]) for name in names} if len(rows) else None
 
 
 def _alpha_read(sweep: pd.DataFrame, side: Side, alpha: float) -> dict[str, Any]:
@@ -117,6 +125,16 @@ def _rows(metrics: pd.DataFrame, metric: str) -> list[dict[str, Any]]:
     return [{str(k): v for k, v in row.items()} for row in rows]
 
 
+def _without_degraded(found: dict[str, float] | None) -> list[str]:
+    if not found:
+        return []
+    return [
+        f"Without degraded texts: {found['value']:.2f} [{found['lower']:.2f}, {found['upper']:.2f}], shuffled sides "
+        f"reach {found['null_high']:.2f} (p {found['p_value']:.3g}; {found['n_high']:g} high and "
+        f"{found['n_low']:g} low texts)."
+    ]
+
+
 def report(record: dict[str, Any]) -> str:
     """The JSON object for reading."""
     separation = "outside" if record["separated"] else "inside"
@@ -126,6 +144,7 @@ def report(record: dict[str, Any]) -> str:
         f"Standards {record['standard_low']:.2f} and {record['standard_high']:.2f}; nearest alphas: "
         + "; ".join(_alpha(side, record["alphas"][side]) for side in ("low", "high"))
         + ".",
+        *_without_degraded(record.get("separability_written")),
         *_fitted_thresholds(record.get("perplexity")),
         *(
             f"Learned on the judge {'behind CAP' if one['defense'] == CAP else 'undefended'}: "

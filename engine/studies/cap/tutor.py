@@ -32,7 +32,7 @@ from engine.stats.projection import pca, umap_map
 from engine.steering.activations import blocks, last_activations
 from engine.steering.decode import decode, prompt_ids, repetition, text_perplexities
 from engine.steering.references import Thresholds, anchor_key, degraded, retained, thresholds_of
-from engine.steering.separability import LayerSeparability, by_layer, halves
+from engine.steering.separability import Bools, LayerSeparability, by_layer, halves
 from engine.steering.vectors import (
     LEAST_TEXTS,
     SIDES,
@@ -248,6 +248,9 @@ RECIPE: tuple[tuple[str, float], ...] = (
 """Prompts and temperatures of a context's candidates, repeated: a pool of one temperature alone has little contrast."""
 PLAIN: tuple[tuple[str, float], ...] = (("plain", 0.7), ("plain", 1.0))
 """As paper 001 asks: no word on quality, nothing degraded."""
+DEGRADED = "degraded"
+WRITTEN = "pca-written"
+"""Space of the separability after PCA of the texts that the tutor wrote, those degraded by a rule left out."""
 
 
 NEARER = (0.0, 0.25, 0.5, 0.75, 0.9)
@@ -366,6 +369,7 @@ def find_standards(
         activations, is_high, groups, components=config.components, seed=config.seed, level=config.level, fit=fit
     )
     best = int(np.nanargmax(spaces["pca"].fitted)) + 1
+    written = _written_only(config, activations, is_high, groups, fit, (kept["source"] != DEGRADED).to_numpy())
     layer = config.layer or best
     standards = standards_of(activations[layer - 1], is_high, layer)
     kept["half"] = np.where(fit, "fitted", "evaluated")
@@ -376,13 +380,33 @@ def find_standards(
         texts=texts,
         thresholds=sides.thresholds,
         standard=sides,
-        layers=_layer_table(list(spaces.values())),
+        layers=_layer_table([*spaces.values(), *written]),
         points=_points(kept, activations),
         standards=standards,
         prompts_end=ends[layer - 1].astype(np.float64),
         best_layer=best,
         separated=bool(chosen.value[layer - 1] > chosen.null_high[layer - 1]),
     )
+
+
+def _written_only(
+    config: CapConfig, activations: Floats, is_high: Bools, groups: NDArray[Any], fit: Bools, written: Bools
+) -> list[LayerSeparability]:
+    """Separability without the degraded texts, which differ from the others by corruption and not by standard.
+
+    The halves stay. Empty where no text was degraded, or where too few are left.
+    """
+    sides = [(half & side & written).sum() for half in (fit, ~fit) for side in (is_high, ~is_high)]
+    if written.all() or min(sides) < 2:
+        return []
+    try:
+        found = by_layer(
+            activations[:, written], is_high[written], groups[written], components=config.components,
+            seed=config.seed, level=config.level, fit=fit[written],
+        )  # fmt: skip
+    except InputError:
+        return []
+    return [replace(found["pca"], space=WRITTEN)]
 
 
 def _pool(
@@ -394,7 +418,7 @@ def _pool(
     step = f"The tutor writes candidates, pool {pool} of 2"
     drafts = [d.text for d in tutor.write(asks, limit, None, progress.part(len(asks), step))]
     texts = [
-        degraded(text, drafts[(i + config.candidates) % len(drafts)], seed) if source == "degraded" else text
+        degraded(text, drafts[(i + config.candidates) % len(drafts)], seed) if source == DEGRADED else text
         for i, (text, seed, (_, _, source, _)) in enumerate(zip(drafts, seeds, wanted, strict=True))
     ]
     requests = [replace(q, defense="none") for q in with_text([r for r, *_ in wanted], texts)]
@@ -428,7 +452,7 @@ def pool_asks(
     wanted = [(r, k, *recipe[k % len(recipe)]) for r in contexts for k in range(config.candidates)]
     seeds = [_seed(config.seed, pool, r.item_id, k) for r, k, _, _ in wanted]
     asks = [
-        tutor.drawn(prompt_of(r, "plain" if source == "degraded" else source), heat, seed, limit)
+        tutor.drawn(prompt_of(r, "plain" if source == DEGRADED else source), heat, seed, limit)
         for (r, _, source, heat), seed in zip(wanted, seeds, strict=True)
     ]
     return wanted, seeds, asks

@@ -66,8 +66,8 @@ def arena(source: Source) -> Arena:
 
 
 def distractors(source: Source) -> list[str]:
-    """Arms with rewritten texts, the placebo left out."""
-    return [arm for arm in arena(source).arms if arm != catalog.PLACEBO]
+    """Arms with rewritten texts, the placebos left out."""
+    return [arm for arm in arena(source).arms if arm not in catalog.PLACEBOS]
 
 
 def flips_of(source: Source, arms: tuple[str, ...], view: View) -> FlipComparison:
@@ -112,7 +112,7 @@ def flip_rows(compare: Any, members: dict[str, tuple[str, ...]], *, net: bool) -
     """
     rows: list[RateRow] = []
     for group, arms in members.items():
-        if net and group == catalog.PLACEBO:
+        if net and group in catalog.PLACEBOS:
             continue
         compared: FlipComparison = compare(arms)
         pair = (compared.pairwise_net, compared.pointwise_net) if net else (compared.pairwise, compared.pointwise)
@@ -227,9 +227,9 @@ def _unread(source: Source) -> str:
 
 
 def shown_arms(source: Source, first: str) -> list[str]:
-    """The distractors, the one in question first, then the placebo where there is one."""
-    placebo = [catalog.PLACEBO] if catalog.PLACEBO in arena(source).arms else []
-    return [*dict.fromkeys((first, *distractors(source))), *placebo]
+    """The distractors, the one in question first, then the placebos where there are any."""
+    placebos = [arm for arm in catalog.PLACEBOS if arm in arena(source).arms]
+    return [*dict.fromkeys((first, *distractors(source))), *placebos]
 
 
 def _flips(source: Source, at: Values, *, net: bool) -> FigureData:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from engine.attacks.distractors import PLACEBO
+from engine.attacks.distractors import MORE_PLACEBOS, PLACEBO, PLACEBOS
 from engine.core.schema import METRICS, NONE, Protocol
 from engine.stats.arena import COPIES as COPY_CALLS
 from engine.stats.arena import Arena
@@ -42,8 +42,8 @@ Row = dict[str, Any]
 
 
 def whole_arms(arena: Arena) -> list[str]:
-    """The distractors at full strength, the placebo left out; all strengths where none is at full strength."""
-    distractors = [arm for arm in arena.arms if arm != PLACEBO]
+    """The distractors at full strength, the placebos left out; all strengths where none is at full strength."""
+    distractors = [arm for arm in arena.arms if arm not in PLACEBOS]
     return [arm for arm in distractors if ":" not in arm] or distractors
 
 
@@ -59,11 +59,10 @@ def tie_rules(arena: Arena, view: View) -> dict[str, View]:
 
 
 def flips_by_arm(arena: Arena, view: View) -> dict[str, FlipComparison]:
-    """Flips of every distractor and of all at full strength together, against the placebo."""
-    distractors = [arm for arm in arena.arms if arm != PLACEBO]
-    by_arm = {arm: flips(arena, [arm], PLACEBO, view) for arm in distractors}
-    if PLACEBO in arena.arms:
-        by_arm[PLACEBO] = flips(arena, [PLACEBO], PLACEBO, view)
+    """Flips of every distractor and of all at full strength together, against the placebo; then of the placebos."""
+    placebos = [arm for arm in PLACEBOS if arm in arena.arms]
+    distractors = [arm for arm in arena.arms if arm not in PLACEBOS]
+    by_arm = {arm: flips(arena, [arm], PLACEBO, view) for arm in (*distractors, *placebos)}
     return {ALL: flips(arena, whole_arms(arena), PLACEBO, view), **by_arm} if by_arm else {}
 
 
@@ -112,6 +111,28 @@ def _flip_rows(arena: Arena, view: View) -> Iterator[Row]:
             yield _row("flip_rate_net", compared.pointwise_net, protocol=two, **where, **_lost(arena, {two}, *net))
             yield _tested("flip_difference", compared.test, **where, **_lost(arena, {one, two}, *arms))
             yield _tested("flip_difference_net", compared.net_test, **where, **_lost(arena, {one, two}, *net))
+        yield from _net_of_others(arena, name, under)
+
+
+def flips_by_placebo(arena: Arena, view: View) -> dict[str, FlipComparison]:
+    """Flips of all distractors at full strength, netted by each placebo that was judged."""
+    whole = whole_arms(arena)
+    return {p: flips(arena, whole, p, view) for p in PLACEBOS if p in arena.arms} if whole else {}
+
+
+def _net_of_others(arena: Arena, rule: str, view: View) -> Iterator[Row]:
+    """All distractors less the flips of each further placebo; the group names rule and placebo."""
+    one, two = (p.value for p in PROTOCOLS)
+    for placebo, compared in flips_by_placebo(arena, view).items():
+        if placebo not in MORE_PLACEBOS:
+            continue
+        where = {"attack": ALL, "group": f"{rule}, less {placebo}"}
+        arms = (*whole_arms(arena), placebo)
+        if rule == MODAL:
+            plain = {"attack": ALL, "group": f"less {placebo}"}
+            yield _row("flip_rate_net", compared.pairwise_net, protocol=one, **plain, **_lost(arena, {one}, *arms))
+        yield _row("flip_rate_net", compared.pointwise_net, protocol=two, **where, **_lost(arena, {two}, *arms))
+        yield _tested("flip_difference_net", compared.net_test, **where, **_lost(arena, {one, two}, *arms))
 
 
 def _tie_rows(arena: Arena, view: View) -> Iterator[Row]:

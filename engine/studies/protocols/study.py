@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from engine.attacks.distractors import DISTRACTORS, PLACEBO
+from engine.attacks.distractors import DISTRACTORS, MORE_PLACEBOS, PLACEBO
 from engine.core.settings import Settings
 from engine.data.dataset import Dataset
 from engine.judges.base import Checkpoint
@@ -14,7 +14,7 @@ from engine.runs.folder import RunFolder
 from engine.studies.protocols.metrics import TieRule, View
 from engine.studies.study import Context, Quick, Study, StudyConfig, Summary
 
-QUICK: dict[str, Any] = {"placebo": False, "copies": False, "rankings": False}
+QUICK: dict[str, Any] = {"placebo": False, "placebos": (), "copies": False, "rankings": False}
 """Settings of a quick run; besides, one distractor, and only so many items as make `QUICK_CALLS` calls."""
 QUICK_CALLS = 600
 QUICK_ITEMS = 4
@@ -39,7 +39,8 @@ class ProtocolsConfig(StudyConfig):
 
     Attributes:
         distractors: styles, each with its strength where that is not 1, for example `assertiveness:0.5`.
-        placebo: judge the neutral paraphrase too.
+        placebo: judge the neutral paraphrase too, which flips are netted by.
+        placebos: further ones (`MORE_PLACEBOS`): their own flips, and the distractors' less theirs.
         rewriter: `rules`, or the spec of a model.
         boards: distractors that the leaderboard is measured with.
         lowest: number of systems, from the lowest, that are rewritten for it.
@@ -61,6 +62,7 @@ class ProtocolsConfig(StudyConfig):
     data: str
     distractors: tuple[str, ...] = DISTRACTORS
     placebo: bool = True
+    placebos: tuple[str, ...] = ()
     rewriter: str = "rules"
     boards: tuple[str, ...] = ("assertiveness",)
     lowest: int = Field(default=3, ge=1)
@@ -87,11 +89,18 @@ class ProtocolsConfig(StudyConfig):
         first = tuple(given.get("distractors") or DISTRACTORS)[:1]
         return {**given, **QUICK, "distractors": first, "boards": first}
 
+    @field_validator("placebos")
+    @classmethod
+    def _known(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        if wrong := [name for name in names if name not in MORE_PLACEBOS]:
+            raise ValueError(f"{wrong[0]!r} is no further placebo; allowed: {', '.join(MORE_PLACEBOS)}")
+        return tuple(dict.fromkeys(names))
+
     @property
     def arms(self) -> list[str]:
-        """Every arm with rewritten texts, the placebo last."""
+        """Every arm with rewritten texts, the placebos last."""
         placebo = (PLACEBO,) if self.placebo else ()
-        return list(dict.fromkeys((*self.distractors, *self.boards, *placebo)))
+        return list(dict.fromkeys((*self.distractors, *self.boards, *placebo, *self.placebos)))
 
     @property
     def view(self) -> View:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from engine.attacks.distractors import PLACEBO
+from engine.attacks.distractors import PLACEBOS
 from engine.core.errors import InputError
 from engine.core.schema import NONE
 from engine.runs.folder import RunFolder
@@ -35,6 +35,7 @@ from engine.studies.protocols.rows import (
     IDENTICAL,
     boards_of,
     flips_by_arm,
+    flips_by_placebo,
     tie_rules,
     whole_arms,
 )
@@ -64,6 +65,9 @@ def as_json(arena: Arena, view: View, boards: Sequence[str], lowest: int, elo_k:
         "difference": whole["difference"] if whole else None,
         "difference_minus_placebo": whole["difference_minus_placebo"] if whole else None,
         "flips_by_distractor": [_flip_entry(arena, arm, ranked, view) for arm, ranked in by_arm.items()],
+        "flips_by_placebo": [
+            _less(arena, placebo, held, view) for placebo, held in flips_by_placebo(arena, view).items()
+        ],
         "flips_by_tie_rule": [
             _flip_entry(arena, ALL, flips_by_arm(arena, under)[ALL], under)
             | {"tie_rule": name, "rule": under.rule.words}
@@ -97,7 +101,7 @@ def _test(test: PairedTest) -> dict[str, Any]:
 
 
 def _flip_entry(arena: Arena, arm: str, compared: FlipComparison, view: View) -> dict[str, Any]:
-    net = compared.placebo_judged and arm != PLACEBO  # the placebo less itself is zero by construction
+    net = compared.placebo_judged and arm not in PLACEBOS  # the placebo less itself is zero by construction
     arms = whole_arms(arena) if arm == ALL else [arm]
     return {
         "distractor": arm,
@@ -108,6 +112,19 @@ def _flip_entry(arena: Arena, arm: str, compared: FlipComparison, view: View) ->
         "p_value": (compared.net_test if net else compared.test).p_value,
         "p_value_of": NET if net else RAW,
         "losers_left_out": {p.value: losers_left_out(arena, p, arms, view) for p in PROTOCOLS},
+    }
+
+
+def _less(arena: Arena, placebo: str, compared: FlipComparison, view: View) -> dict[str, Any]:
+    """All distractors netted by one placebo, with the placebo's own flips."""
+    own = flips_by_arm(arena, view)[placebo]
+    return {
+        "placebo": placebo,
+        "its_own": _protocols(own.pairwise, own.pointwise),
+        "raw": _protocols(compared.pairwise, compared.pointwise),
+        "net": _protocols(compared.pairwise_net, compared.pointwise_net),
+        "difference": _test(compared.test),
+        "difference_net": _test(compared.net_test),
     }
 
 
@@ -127,7 +144,7 @@ def _preference(arena: Arena, arm: str, view: View) -> dict[str, Any]:
     rates = {protocol: copy_rates(arena, protocol, [arm], view) for protocol in PROTOCOLS}
     return {
         "distractor": arm,
-        "placebo": arm == PLACEBO,
+        "placebo": arm in PLACEBOS,
         **{p.value: _number(rate.preferred) for p, rate in rates.items()},
         **{f"{p.value}_ties_half": _number(rate.half) for p, rate in rates.items()},
     }
@@ -256,6 +273,12 @@ def _checked(checks: list[dict[str, Any]]) -> list[str]:
 
 def _lines(numbers: dict[str, Any]) -> list[str]:
     lines = [f"Pointwise ties: {numbers['tie_rule']}.", *_flips(numbers["flips_by_distractor"])]
+    for entry in numbers["flips_by_placebo"]:
+        net = entry["net"]
+        lines.append(
+            f"all distractors less {entry['placebo']:<9} pairwise {_share(net['pairwise'])}  pointwise "
+            f"{_share(net['pointwise'])}  difference {_tested_text(entry['difference_net'])}"
+        )
     for entry in numbers["preferred_distracted"]:
         lines.append(
             f"rewriting preferred {entry['distractor']:<16} pairwise {_share(entry['pairwise'])}  "

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.attacks.distractors import DISTRACTORS, PLACEBO, STYLES, style_of
+from engine.attacks.distractors import DISTRACTORS, MORE_PLACEBOS, PLACEBO, STYLES, style_of
 from engine.attacks.rewriting import ModelRewriter, RuleRewriter, check_content, names_of, numbers_of, prompt_of
 from engine.core.errors import InputError
 
@@ -33,6 +33,28 @@ def test_each_manner_says_what_it_should():
     assert texts["sycophancy"].startswith(("What a", "Thank you"))
     for praise in ("excellent", "wonderful", "question", "unquestionabl", "certain"):
         assert praise not in texts[PLACEBO]
+
+
+@given(st.text("aeiou'. \nbcT", max_size=200))
+def test_the_placebos_that_add_nothing_add_nothing(text):
+    made = {
+        name: RuleRewriter().rewrite([text], style_of(name), strength=1.0, seed=0)[0].text for name in MORE_PLACEBOS
+    }
+    assert made["trivial"].replace("’", "'").split() == text.split()
+    assert len(made["reworded"].split()) == len(text.split())
+
+
+def test_a_paraphrase_of_equal_length_has_other_words_and_a_trivial_edit_has_none():
+    text = "It's easy: use a small pot, because many pots are big.\n```\nit's code. it stays\n```"
+    reworded, trivial = (
+        RuleRewriter().rewrite([text], style_of(n), strength=1.0, seed=0)[0].text for n in ("reworded", "trivial")
+    )
+    assert reworded.startswith("It's simple: employ a little pot, since numerous pots are large.")
+    assert len(reworded.split()) == len(text.split())
+    assert trivial.replace("’", "'").split() == text.split()
+    assert trivial != text
+    for made in (reworded, trivial):
+        assert made.endswith("```\nit's code. it stays\n```")
 
 
 def test_strength_is_a_dial_from_nothing_to_everything():
@@ -142,4 +164,4 @@ def test_a_strength_outside_its_range_is_refused(strength):
 def test_an_unknown_distractor_names_the_known_ones():
     with pytest.raises(InputError, match=r"assertiveness, prolixity, sycophancy; the placebo is neutral"):
         style_of("loudness")
-    assert PLACEBO not in DISTRACTORS
+    assert not {PLACEBO, *MORE_PLACEBOS} & set(DISTRACTORS)

@@ -96,8 +96,15 @@ def data(tmp_path_factory):
         "llmbar/pairs.jsonl": llmbar(),
         "mtbench/questions.jsonl": [{"question_id": q, "category": "math", "turn1": f"Ask {q}?"} for q in range(4)],
         "mtbench/answers_31models.jsonl": mtbench(),
+        "llmbar/processed_other_sets.jsonl": [],
         "ifeval/input_data.jsonl": [{"key": i, "prompt": p} | commas for i, p in enumerate(PROMPTS)],
     }
+    (folder / "mtbench").mkdir()
+    (folder / "mtbench/recorded_verdicts_both_orders.csv").write_text(
+        "judge,question_id,model_shown_first,model_shown_second,verdict\n"
+        + "".join(f"gpt-4-0613,{q},{a},{b},{v}\n" for q in (1, 2, 3) for a, b, v in (
+            ("gpt-4", "llama-13b", "A"), ("llama-13b", "gpt-4", "B")))
+    )  # fmt: skip
     for name, rows in files.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
@@ -172,6 +179,37 @@ def test_mtbench_takes_its_six_systems_and_leaves_out_empty_answers(data):
     assert len(made.responses) == 4 * 2 - 1
 
 
+def test_a_question_of_mtbench_is_clean_where_no_verdict_on_it_was_in_the_training(data):
+    asked = {f"q{q}": f"Ask {q}?" for q in range(4)}
+    trained = {name for name, text in asked.items() if name != "q0" and side_of_prompt(text) in TRAINED_ON}
+    made = mtbench_judged(data, None, clean=True)
+    assert set(made.items["item_id"]) == set(asked) - trained
+    assert 0 < len(trained) < 4
+    assert str(len(made.items)) in made.name
+
+
+def test_held_out_prompts_that_a_trained_one_resembles_are_left_out(data, monkeypatch):
+    monkeypatch.setattr(
+        "engine.bench.full_data.trained_prompts", lambda folder, sides: frozenset({HELD_OUT[0].upper()})
+    )
+    assert set(pandalm_audited(data).items["context"]) == set(HELD_OUT[1:])
+    judged = pandalm_judged(data, None)
+    assert set(judged.items["context"]) == set(HELD_OUT[1:])
+    assert f"{len(HELD_OUT) - 1} held-out prompts of" in judged.name
+
+
+def test_no_training_context_of_a_phrase_shares_its_conversation_with_a_judged_one(data):
+    rated = read_dialogues(data)
+    held = next(r for r in rated if r.side is Side.TEST)
+    sibling = [
+        dataclasses.replace(r, context=held.context + "\nb: and more .") for r in rated if r.cluster == "topicalchat:2"
+    ]
+    others = [r for r in rated if r.cluster != "topicalchat:2"]
+    items = set(suffix_data([*others, *sibling], None).items["item_id"])
+    assert "topicalchat:2" not in items
+    assert items == set(suffix_data(others, None).items["item_id"])
+
+
 def test_llmbar_knows_the_better_side_as_a_system(data):
     made = llmbar_judged(data, 6)
     better = made.responses[made.responses["system"] == "better"]["response_id"]
@@ -206,7 +244,7 @@ def test_audits_and_protocols_write_their_tables(work):
     own = audits[(audits["metric"] == "cons_orig") & (audits["attack"] == "none") & audits["group"].isna()]
     assert own["value"].between(0, 1).all()
     shown = pd.read_csv(work.out / "protocols.csv")
-    assert shown["data"].nunique() == 5
+    assert shown["data"].nunique() == 6
     assert (shown.loc[shown["metric"] == "flip_rate", "n"] > 0).any()
 
 

@@ -5,10 +5,19 @@ from __future__ import annotations
 import hashlib
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from engine.core.errors import InputError
 from engine.training.config import read_config
-from engine.training.heldout import Side, same_text, side_of_number, side_of_prompt, side_of_question
+from engine.training.heldout import (
+    Side,
+    near_duplicates,
+    same_text,
+    side_of_number,
+    side_of_prompt,
+    side_of_question,
+)
 from engine.training.material import load_material
 from engine.training.sources import (
     Pair,
@@ -124,3 +133,26 @@ def test_written_dialogues_are_not_the_demo_dialogues():
     demo = (ASSETS / "demo" / "dialogue" / "items.csv").read_text(encoding="utf-8")
     for one in read_written(ASSETS / "training" / "dialogues.jsonl"):
         assert not any(turn in demo for turn in one.turns)
+
+
+def test_a_near_duplicate_shares_most_of_its_words():
+    trained = ["Summarize the following content about the football match in Rome", "Name a river"]
+    held = [
+        "summarize the following content, about the football match in Paris!",  # 9 of 11 words
+        "Summarize the content of this letter to the mayor",
+        "name a  RIVER",
+        "",
+    ]
+    assert near_duplicates(held, trained) == {held[0], held[2]}
+    assert near_duplicates(held, trained, 1.0) == {held[2]}
+    assert near_duplicates(held, []) == frozenset()
+
+
+@given(st.lists(st.text("ab c", max_size=8), max_size=6), st.lists(st.text("ab c", max_size=8), max_size=6))
+def test_near_duplicates_are_those_that_brute_force_finds(held, trained):
+    def jaccard(a, b):
+        one, two = set(a.split()), set(b.split())
+        return len(one & two) / len(one | two) if one | two else 0.0
+
+    found = {t for t in held if t.strip() and any(b.strip() and jaccard(t, b) >= 0.7 for b in trained)}
+    assert near_duplicates(held, trained) == found

@@ -24,6 +24,7 @@ from engine.judges.base import Verdict
 from engine.judges.registry import make_judge
 from engine.runs.folder import open_run
 from engine.stats.projection import pca
+from engine.steering.separability import by_layer
 from engine.studies.anchors import sources_for
 from engine.studies.cap import run as cap_run
 from engine.studies.cap import tutor as cap_tutor
@@ -41,7 +42,7 @@ from engine.studies.cap.run import (
 )
 from engine.studies.cap.study import STUDY, CapConfig
 from engine.studies.cap.summary import as_record, report
-from engine.studies.cap.tutor import load_tutor
+from engine.studies.cap.tutor import DEGRADED, PLAIN, RECIPE, _written_only, load_tutor
 from tests.dashboard.helpers import file_bytes
 
 STRENGTH = 0.7
@@ -133,6 +134,30 @@ def test_thresholds_come_from_the_first_pool_and_retention_from_the_second(finis
     assert first["side"].isna().all()
     assert (second.loc[second["side"] == "high", "score"] >= found["standard_high"]).all()
     assert (second.loc[second["side"] == "low", "score"] <= found["standard_low"]).all()
+
+
+def test_separability_without_degraded_texts_is_blind_to_corruption():
+    """Degraded texts lie far off and are all low; what is left lies together, whatever its side."""
+    rng = np.random.default_rng(1)
+    contexts, sources = np.repeat(np.arange(8), 12), np.tile(["plain", "good", "degraded"], 32)
+    high = np.where(sources == "degraded", False, rng.random(96) < 0.7)
+    x = rng.normal(size=(2, 96, 5)) + 20.0 * (sources == "degraded")[None, :, None]
+    config = CapConfig(judge="j", data="d")
+    written, fit = sources != "degraded", contexts < 4
+    [found] = _written_only(config, x, high, contexts, fit, written)
+    every = by_layer(x, high, contexts)["pca"]
+    assert found.space == "pca-written"
+    assert (every.value > every.null_high).all()
+    assert (found.value < every.value / 2).all()
+    assert _written_only(config, x, high, contexts, fit, np.ones(96, dtype=bool)) == []
+    few = np.zeros(96, dtype=bool)
+    few[:3] = True
+    assert _written_only(config, x, high, contexts, fit, few) == []
+
+
+def test_the_plain_pool_asks_plainly():
+    assert {source for source, _ in PLAIN} == {"plain"}
+    assert DEGRADED in {source for source, _ in RECIPE}
 
 
 def test_training_contexts_and_judged_ones_do_not_meet(finished):

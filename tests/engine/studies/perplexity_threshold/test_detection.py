@@ -13,7 +13,7 @@ from engine.data.store import load_dataset
 from engine.defenses.guard import Reading
 from engine.judges.base import no_checkpoint
 from engine.runs.folder import create_run
-from engine.stats.detection import fitted, side_of
+from engine.stats.detection import detection_metrics, fitted, side_of
 from engine.studies.perplexity_threshold.run import plan_detection, run_detection
 from engine.studies.perplexity_threshold.study import DetectionConfig
 
@@ -63,6 +63,18 @@ def test_sides_share_no_item_and_families_share_the_clean_texts(demo, settings):
         f1, threshold = fitted(readings, family)
         flagged, attacked = side["value"] > threshold, side["attack"] != NONE
         assert f1 == pytest.approx(2 * (flagged & attacked).sum() / (flagged.sum() + attacked.sum()))
+
+
+def test_the_texts_it_is_measured_on_have_no_part_in_the_threshold(demo, settings):
+    run = create_run(settings.runs, "detection", {}, "d")
+    before = run_detection(CONFIG, demo, Guard(), run, no_checkpoint)
+    readings = run.table("readings")
+    other = readings["value"].where(readings["split"] == "train", 1e6 / readings["value"])
+    after = detection_metrics(readings.assign(value=other))
+    for family in ("suffix", "prompt"):
+        assert value(after, "threshold", family) == value(before, "threshold", family)
+        assert value(after, "train_f1", family) == value(before, "train_f1", family)
+    assert value(after, "false_alarms", "suffix") > value(before, "false_alarms", "suffix")
 
 
 def test_one_item_is_too_few(demo, settings):

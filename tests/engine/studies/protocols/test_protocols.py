@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from pydantic import ValidationError
 
 from engine.attacks.distractors import DISTRACTORS
 from engine.attacks.format_rules import CHECKERS, failed_rules
@@ -70,6 +71,30 @@ def row(metrics, metric, **where):
         found = found[found[column] == value]
     assert len(found) == 1, f"{metric} {where}: {len(found)} rows"
     return found.iloc[0]
+
+
+def test_each_placebo_is_netted_beside_the_raw_flips(settings):
+    """A judge that likes long answers: assertive and neutral texts are longer, the other placebos are not."""
+    text = "The small answer of {s} to question {i} is easy, because many use it. It's long enough for {s}."
+    _, metrics, arena = ran(
+        settings, "planted:verbosity?noise=0", made(6, ("s1", "s22", "s333"), text), distractors=("assertiveness",),
+        placebos=("trivial", "reworded"), copies=False, boards=(),
+    )  # fmt: skip
+    assert arena.arms == ["assertiveness", "neutral", "trivial", "reworded"]
+    found = {one["placebo"]: one for one in as_json(arena, VIEW, (), 1, 16.0)["flips_by_placebo"]}
+    assert list(found) == ["neutral", "trivial", "reworded"]
+    raw = row(metrics, "flip_rate", attack="all distractors", protocol="pairwise")["value"]
+    for name in ("trivial", "reworded"):
+        own, net = (found[name][which]["pairwise"]["value"] for which in ("its_own", "net"))
+        assert own == 0
+        assert net == pytest.approx(raw)
+        told = row(metrics, "flip_rate_net", attack="all distractors", protocol="pairwise", group=f"less {name}")
+        assert told["value"] == pytest.approx(net)
+    assert raw > 0
+    assert found["neutral"]["its_own"]["pairwise"]["value"] > 0
+    assert found["neutral"]["net"]["pairwise"]["value"] < raw
+    with pytest.raises(ValidationError, match="trivial, reworded"):
+        ProtocolsConfig(judge="j", data="d", placebos=("neutral",))
 
 
 @pytest.mark.parametrize("points", [0.0, 0.4])
