@@ -273,7 +273,7 @@ AUDITED = Lesson(
     Guess("Change of agreement, in percentage points", "pp", -100, 100, 1),
     Preset(
         "Open the Transport audit of the demo pairs", AUDIT,
-        {"pairs": DEMO_PAIRS, "audit_judge": JUDGE, "audit_attack": "none"},
+        {state.DATA: DEMO_PAIRS, state.JUDGE: JUDGE, "audit_attack": "none"},
     ),
     (
         "Move the mass: the share that is kept is what you set, so it is no finding. (The answer below is at the "
@@ -294,7 +294,7 @@ AUDITED = Lesson(
         "do: there the truth is known, and a poor judge is repaired where a good one is harmed.",
         Preset(
             "Open the planted directions", AUDIT,
-            {"pairs": DEMO_PAIRS, "audit_judge": JUDGE, "audit_attack": "none", "planted": "poor-judge"},
+            {state.DATA: DEMO_PAIRS, state.JUDGE: JUDGE, "audit_attack": "none", "planted": "poor-judge"},
         ),
     ),
 )  # fmt: skip
