@@ -16,7 +16,7 @@ LOOKS: dict[str, tuple[str, str, str, str]] = {
     "holds at the stated effect": ("holds", "✓", "circle", "clean"),
     "weaker than published": ("weaker", "▾", "triangle-down", "defended"),
     "not seen": ("not seen", "○", "circle-open", "unread"),
-    "the other way": ("the other way", "↩", "triangle-left", "attacked"),
+    "the other way": ("other way", "↩", "triangle-left", "attacked"),
     "cannot tell": ("cannot tell", "?", "square-open", "unread"),
     "by construction": ("by construction", "⚙", "diamond", "high"),
 }
@@ -27,7 +27,7 @@ COLUMNS = (
 )  # fmt: skip
 _LEAST, _MOST = -1.5, 2.5
 """Ends of the axis, in published effects; what lies beyond is drawn at the end, with an arrow."""
-_HEAD, _ROW, _GAP, _LINE = 20, 50, 12, 56
+_HEAD, _ROW, _GAP, _LINE = 20, 50, 12, 50
 
 
 def plot_claims(prepared: pd.DataFrame, *, mode: Mode = "light", title: str, note: str = "") -> go.Figure:

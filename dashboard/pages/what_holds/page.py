@@ -28,7 +28,8 @@ except EngineError as error:
     st.stop()
 own = choose_judge(table)
 ui.finding(counted(own))
-names = {**{paper: paper for paper in PAPERS}, "Protocols": "Pairwise or pointwise"}
+told = {paper: "Pairwise or pointwise" if paper == "Protocols" else paper for paper in PAPERS}
+names = {paper: name for paper, name in told.items() if (own["paper"] == paper).any()} or told
 tabs = st.tabs([*names.values(), "Formulas", "Speed", "Rules"], key="holds_tab", on_change="rerun", bind="query-params")
 for tab, paper in zip(tabs, names, strict=False):
     if tab.open:

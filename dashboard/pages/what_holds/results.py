@@ -9,7 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import ui
-from engine.plots.claims import LOOKS, plot_claims
+from engine.plots.claims import plot_claims
 from engine.plots.text import plural
 from engine.report.methods import Formula
 from engine.studies.claims.figures import PAPERS, SETS, forest_rows
@@ -26,6 +26,14 @@ RULES = (
     ("by construction", "the judge was trained or chosen for it; never counted"),
 )
 """Each verdict in plain words; the exact rule stands at the head of the frozen file."""
+COUNTED = {
+    "holds at the stated effect": "hold at the stated effect",
+    "weaker than published": "are weaker than published",
+    "not seen": "are not seen",
+    "the other way": "go the other way",
+    "cannot tell": "cannot be told",
+}
+"""Each verdict behind its count."""
 
 
 def choose_judge(table: pd.DataFrame) -> pd.DataFrame:
@@ -53,7 +61,7 @@ def counted(own: pd.DataFrame) -> str:
         return "No claim was decided yet: judgescope study claims --judge SPEC decides them on any judge."
     found = counts([str(v) for v in own["verdict"]])
     total = sum(found.values())
-    said = ", ".join(f"{n} {LOOKS[verdict][0]}" for verdict, n in found.items() if n)
+    said = ", ".join(f"{n} {COUNTED.get(verdict, verdict)}" for verdict, n in found.items() if n)
     made = int((own["verdict"] == CONSTRUCTED).sum())
     return f"{plural(total, 'test')} of published claims: {said}" + (f"; {made} more by construction." if made else ".")
 
