@@ -61,7 +61,7 @@ def test_one_button_checks_a_judge_up(app):
 
 
 def test_the_calls_and_the_price_of_a_check_up_stand_beside_its_button(app, server):
-    at = go(app, PAGE, judge="api:named")
+    at = go(app, PAGE, judge="api:named", data="demo-dialogue")
     html = html_of(at)
     assert "48 responses, 12 items, 4 systems: at most 1,428 judge calls" in html
     assert "At most 1,428 calls to 127.0.0.1:9: about " in html
@@ -107,8 +107,8 @@ def test_every_probe_leads_to_a_page_with_its_controls():
             assert preset.page.startswith("pages/")
             assert "bundled:judge" in preset.query.values()
     assert link_of("injections", {"arm": "bed"}, "j", "d").query[state.ATTACK] == "bed"
-    assert link_of("keys", {"protocol": "verifier"}, "j", "d").query["verifier"] == "j"
-    assert link_of("agreement", {}, "j", DEMO_PAIRS).query["pairs"] == DEMO_PAIRS
+    assert link_of("keys", {"protocol": "verifier"}, "j", "d").query[state.JUDGE] == "j"
+    assert link_of("agreement", {}, "j", DEMO_PAIRS).query[state.DATA] == DEMO_PAIRS
 
 
 def test_text_of_the_user_reaches_no_parser(app, saved):

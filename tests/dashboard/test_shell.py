@@ -105,9 +105,10 @@ def test_the_recorded_answer_stands_until_the_live_one_is_there(app, monkeypatch
     ask = Ask(step="Loading the judge")
     monkeypatch.setattr(one, "PATIENCE_S", 0.0)
     monkeypatch.setattr(JobManager, "begin", lambda *_: ask)
-    at = go(app, LAB, attack="bed", response="d01-off-topic", defense="delimiters")
+    at = go(app, LAB, defense="delimiters")
     verdicts = runs.open_run(get_settings().assets / "demo" / "dialogue", "naive").table("verdicts")
-    own = verdicts[verdicts["response_id"] == "d01-off-topic"].set_index(["attack", "defense"])["score"]
+    scores = verdicts.pivot(index="response_id", columns=["attack", "defense"], values="score")
+    own = scores.loc[(scores["bed", "none"] - scores["none", "none"]).abs().idxmax()]  # BED moves the mean most
     page = html_of(at)
     assert f"from {own['none', 'none']:.2f} to {own['bed', 'none']:.2f}" in page
     assert f"{own['bed', 'delimiters'] - own['none', 'delimiters']:+.2f}" in page

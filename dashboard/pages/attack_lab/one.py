@@ -172,6 +172,7 @@ def one_response(judge: str, dataset: Dataset) -> None:
 
     A change redraws only this panel. The recorded answer, or the one before, stands until the live one is there.
     """
+    _open_on_an_effect(judge, dataset)
     response_id = pick_response(dataset)
     attack, defense = pick_arm()
     own_text = _own_text() if attack.partition("@")[0] == OWN else ""
@@ -202,6 +203,23 @@ def one_response(judge: str, dataset: Dataset) -> None:
         _texts(dataset, response_id, None)
     if len(live) < len(asks):
         st.fragment(_waiting, run_every=POLL_S)(asks)
+
+
+def _open_on_an_effect(judge: str, dataset: Dataset) -> None:
+    """Where neither a link nor the session says what is shown: the attack and the response that a run moved most."""
+    named = (state.ATTACK, state.RESPONSE)
+    if any(key in st.session_state or key in st.query_params for key in named):
+        return
+    run = latest(GridRun, judge, dataset.dataset_id)
+    attack = findings.strongest_arm(run.metrics)[0] if run else NONE
+    if run is None or attack == NONE or attack.partition("@")[0] == OWN:
+        return
+    own = run.shifts[(run.shifts["attack"] == attack) & (run.shifts["defense"] == NONE)].dropna(subset=["shift"])
+    ids = set(dataset.responses["response_id"])
+    moved = own[own["response_id"].isin(ids)].sort_values("shift", key=abs, kind="stable")
+    if len(moved):
+        st.query_params[state.ATTACK] = attack
+        state.put(state.RESPONSE, str(moved["response_id"].iloc[-1]))
 
 
 def _only_recorded(judge: str) -> bool:

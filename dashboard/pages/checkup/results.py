@@ -16,7 +16,6 @@ from dashboard.pages.checkup.data import CheckupRun, pick
 from dashboard.pages.lessons.texts import Preset
 from dashboard.pages.lessons.view import open_preset
 from dashboard.pages.protocols.data import STYLE
-from dashboard.pages.reference_swap.results import FIRST
 from dashboard.pages.transport_audit.setup import JUDGE as AUDIT_JUDGE
 from dashboard.run_view import load_or_none
 from engine import catalog
@@ -60,7 +59,7 @@ def link_of(probe: str, row: Mapping[str, object], judge: str, data_id: str) -> 
         query = about | {STYLE: style}
         return Preset("Open in Protocols and leaderboard", PROTOCOLS, query)
     if probe == "keys" and row.get("protocol") != Protocol.POINTWISE.value:
-        return Preset("Open in Reference swap", SWAP, {FIRST: judge} | about)
+        return Preset("Open in Reference swap", SWAP, about)
     if probe in ("injections", "keys", "empty", "consistency"):
         attack = {"injections": str(arm) if isinstance(arm, str) else "dsi", "consistency": "own"}.get(probe, "empty")
         query = about | {state.ATTACK: attack, state.DEFENSE: NONE, state.TAB: state.TAB_ONE}

@@ -29,7 +29,7 @@ from engine.studies.transport_audit.figures import (
     rows_at,
     table_at,
 )
-from engine.studies.transport_audit.metrics import Audit, best_control
+from engine.studies.transport_audit.metrics import CONDITIONAL, Audit, best_control
 
 # The figures of an audit, each drawn from the table it is saved with.
 
@@ -285,6 +285,8 @@ def _facts(table: pd.DataFrame, rows: pd.DataFrame) -> None:
             f"Best simpler way: {CONTROL_WORDS.get(best, best)}": interval_of(overall.loc[f"cons_{best}"].to_dict()),
         }
     ui.facts(values)
+    if len(table):
+        ui.note(CONDITIONAL)
 
 
 def _at(run: AuditRun, attack: str, mass: float | None) -> str:

@@ -13,9 +13,8 @@ from engine.plots.claims import LOOKS, plot_claims
 from engine.plots.text import plural
 from engine.report.methods import Formula
 from engine.studies.claims.figures import PAPERS, SETS, forest_rows
-from engine.studies.claims.metrics import counts
+from engine.studies.claims.metrics import CANNOT_TELL, CONSTRUCTED, counts
 from engine.studies.claims.study import ClaimsConfig
-from engine.studies.claims.tables import CANNOT_TELL, CONSTRUCTED
 
 COMMITTED = "From the result tables that ship with the project; each row names its command."
 RULES = (

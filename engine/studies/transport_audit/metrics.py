@@ -35,6 +35,11 @@ NO_ESTIMATE = (
 )
 HYPERGEOMETRIC = "hypergeometric: random choices of the flips, these pairs given"
 """Method of the band of random flips: where they land, not how well the judge is known."""
+CONDITIONAL = (
+    "Intervals of the agreement after the flips take transport and mass as fitted, so they are a little narrow: "
+    "simulated, nominal 95 % hold in 88 to 92 %."
+)
+"""What every interval behind the flips is conditional on."""
 MIN_CELL = 10
 """Pairs below which a cell takes no part in claims."""
 AUDIT_ITSELF = -1

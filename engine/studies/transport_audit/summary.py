@@ -15,13 +15,13 @@ from engine.runs.folder import RunFolder
 from engine.stats.intervals import NO_VARIATION
 from engine.studies.running import Plan, as_json, expense_of, make_plan
 from engine.studies.study import Summary
-from engine.studies.transport_audit.metrics import Audit, Split, best_control, decide
+from engine.studies.transport_audit.metrics import CONDITIONAL, Audit, Split, best_control, decide
 from engine.studies.transport_audit.study import AuditConfig
 from engine.studies.transport_audit.verdicts import clean_requests, plan_pairs
 
 SHOWN = (
     "cons_orig", "cons_adj", "gain", "cons_all", "cons_random", "cons_centroid", "cons_nearest", "cons_top10",
-    "gain_over_best", "auc_entry_mass", "auc_centroid", "auc_nearest", "auc_top10", "verdict_flips",
+    "gain_over_best", "gain_over_random", "auc_entry_mass", "auc_centroid", "auc_nearest", "auc_top10", "verdict_flips",
     "verdict_undecided", "decided", "orders_disagree", "mass_clean", "mass_attacked", "mass_oracle", "cons_adj_items",
     "gain_items",
 )  # fmt: skip
@@ -96,6 +96,7 @@ def manifest_summary(
         "cons_random": _interval(overall, "cons_random"),
         "best_control": best_control(clean),
         "best_control_chosen": "on the same pairs, which favours it",
+        "intervals": CONDITIONAL,
         "gain_over_best": _interval(overall, "gain_over_best"),
         "n_flipped": sum(int(decide(s, config.mass, config.eta).flips.sum()) for s in shown),
         "auc": {name: _interval(overall, f"auc_{name}") for name in ("entry_mass", "centroid", "nearest", "top10")},
@@ -147,6 +148,7 @@ def summary_of(folder: RunFolder) -> Summary:
             lines.append(f"{NONE:<12} gain, {kind['type']:<24} {_number(kind['gain'])}  n {kind['n']}")
     if summary["best_control"]:
         lines.append(f"Best control: {summary['best_control']}, chosen on the same pairs, which favours it.")
+        lines.append(CONDITIONAL)
     if not summary["n_splits"]:
         lines.append("Consistency cannot be checked: no labelled pair with a verdict could be held back.")
     excluded = manifest["excluded"]

@@ -98,25 +98,27 @@ def test_responses_of_another_task_are_judged_as_an_instruction(settings):
 
 
 def test_each_placebo_is_netted_beside_the_raw_flips(settings):
-    """A judge that likes long answers: assertive and neutral texts are longer, the other placebos are not."""
+    """A judge that scores by length alone: assertive and neutral texts are longer, the other placebos are not."""
     text = "The small answer of {s} to question {i} is easy, because many use it. It's long enough for {s}."
+    systems, strict = ("one", "one two", "one two three"), View(TieRule(0.0))
     _, metrics, arena = ran(
-        settings, "planted:verbosity?noise=0", made(6, ("s1", "s22", "s333"), text), distractors=("assertiveness",),
+        settings, "planted:verbosity?noise=0", made(6, systems, text), distractors=("assertiveness",),
         placebos=("trivial", "reworded"), copies=False, boards=(),
     )  # fmt: skip
     assert arena.arms == ["assertiveness", "neutral", "trivial", "reworded"]
-    found = {one["placebo"]: one for one in as_json(arena, VIEW, (), 1, 16.0)["flips_by_placebo"]}
+    found = {one["placebo"]: one for one in as_json(arena, strict, (), 1, 16.0)["flips_by_placebo"]}
     assert list(found) == ["neutral", "trivial", "reworded"]
-    raw = row(metrics, "flip_rate", attack="all distractors", protocol="pairwise")["value"]
+    of = {"attack": "all distractors", "protocol": "pointwise"}
+    raw = row(metrics, "flip_rate", **of, group="expected scores, no margin")["value"]
+    assert raw > 0
     for name in ("trivial", "reworded"):
-        own, net = (found[name][which]["pairwise"]["value"] for which in ("its_own", "net"))
+        own, net = (found[name][which]["pointwise"]["value"] for which in ("its_own", "net"))
         assert own == 0
         assert net == pytest.approx(raw)
-        told = row(metrics, "flip_rate_net", attack="all distractors", protocol="pairwise", group=f"less {name}")
+        told = row(metrics, "flip_rate_net", **of, group=f"expected scores, no margin, less {name}")
         assert told["value"] == pytest.approx(net)
-    assert raw > 0
-    assert found["neutral"]["its_own"]["pairwise"]["value"] > 0
-    assert found["neutral"]["net"]["pairwise"]["value"] < raw
+    assert found["neutral"]["its_own"]["pointwise"]["value"] > 0
+    assert found["neutral"]["net"]["pointwise"]["value"] < raw
     with pytest.raises(ValidationError, match="trivial, reworded"):
         ProtocolsConfig(judge="j", data="d", placebos=("neutral",))
 
