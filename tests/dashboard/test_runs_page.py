@@ -153,7 +153,7 @@ RECORDED = {
     "recorded:dialogue/cap": ("Steering and anchors", {"data": "demo-dialogue"}),
     "recorded:protocols/instruction": ("Protocols and leaderboard", {"data": "demo-instruction"}),
     "recorded:refswap/judge": ("Reference swap", {"verifier": "bundled:judge"}),
-    "recorded:pairs/run": ("Transport audit", {"pairs": "demo-pairs"}),
+    "recorded:pairs/run": ("Transport audit", {"data": "demo-pairs"}),
     "recorded:verification/run": ("Runs", {"selected": "recorded:verification/run"}),
 }
 

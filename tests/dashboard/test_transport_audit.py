@@ -109,7 +109,8 @@ def test_sentence_figures_and_slider_agree(app, audited):
 
 
 def test_a_link_brings_attack_mass_type_and_map_colour(app):
-    at = open_page(app, audit_attack="length", mass="0.3", audit_type="B reasoning", audit_colour="decision")
+    demo = {"data": "demo-pairs", "judge": "bundled:judge", "audit_attack": "length", "audit_type": "B reasoning"}
+    at = open_page(app, mass="0.3", audit_colour="decision", **demo)
     assert "At mass 0.30 the audit flips" in html_of(at)
     assert at.selectbox(key="audit_attack").value == "length"
     assert at.selectbox(key="audit_type").value == "B reasoning"
