@@ -410,7 +410,9 @@ def _curled(line: str) -> str:
 
 
 def _spaced(line: str) -> str:
-    return re.sub(r"(?<=[^\W\d_][.!?]) (?=\S)", "  ", line, count=1)
+    """A second space behind the first sentence of a line, or else behind its first word."""
+    made = re.sub(r"(?<=[^\W\d_][.!?]) (?=\S)", "  ", line, count=1)
+    return made if made != line else re.sub(r"(?<=[^\W\d_]) (?=[^\W\d_])", "  ", line, count=1)
 
 
 TRIVIAL = Style(

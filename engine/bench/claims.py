@@ -1,11 +1,12 @@
 """`judgescope bench claims`: the frozen claims on the public data, one judge after the other; writes claims.csv.
 
     judgescope bench claims --data DIR --out DIR --judge SPEC [--paper CAP] [--claim flips]
-    judgescope bench claims --data DIR --out DIR --recordings
+    judgescope bench claims --out DIR --recordings
 
 The runs that the claims read lie in OUT/runs and are not made twice, so that papers can be run apart. Rows of the same
 judge, claim and set in OUT/claims.csv are replaced; q and verdicts are taken anew over all rows of a judge. Only the
-test side is judged. `--recordings` takes the verdicts of LLMBar's six judges and of MT-bench's three; nobody is asked.
+test side is judged. `--recordings` takes the shipped verdicts of LLMBar's six judges and of MT-bench's three: nobody is
+asked, and no data are needed.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ from engine.judges.base import no_checkpoint
 from engine.runs.folder import RunFolder
 from engine.studies.claims.metrics import decide
 from engine.studies.claims.run import run_claims
-from engine.studies.claims.study import RECORDED, ClaimsConfig
+from engine.studies.claims.study import RECORDED, ClaimsConfig, SubRun
 from engine.studies.claims.study import STUDY as CLAIMS
 from engine.studies.claims.tables import VERDICTS
 from engine.studies.registry import read_study
@@ -192,25 +193,20 @@ def run_bench(args: argparse.Namespace) -> dict[str, Any]:
     sets, opener = Sets(args.data, args.limit), Held()
     said: dict[str, Any] = {}
     whole = True
-    for spec in args.judge:
-        name, done = _decided(spec, args, sets, opener, args.set or None)
-        whole &= done
-        said[name] = _told(args.out, name)
-    for spec, on in recordings(args.data) if args.recordings else ():
-        name, done = _decided(spec, args, sets, opener, [on])
+    for spec in [*args.judge, *(recordings() if args.recordings else ())]:
+        name, done = _decided(spec, args, sets, opener)
         whole &= done
         said[name] = _told(args.out, name)
     return {"judges": said, "exit_code": OK if whole else INCONCLUSIVE}
 
 
-def recordings(data: Path) -> list[tuple[str, str]]:
-    """Specs of the recorded judges, each with the set that it judged."""
-    llmbar, mtbench = data / "llmbar/recorded_verdicts.csv", data / "mtbench/recorded_verdicts_both_orders.csv"
-    pairs = [(f"{RECORDED}{llmbar}?judge={j}&prompt=Vanilla&map.comparison_id=id", "llmbar") for j in LLMBAR_JUDGES]
-    return pairs + [(f"{RECORDED}{mtbench}?judge={judge}", "mtbench") for judge in MTBENCH_JUDGES]
+def recordings() -> list[str]:
+    """Specs of the recorded judges that ship, under the prompt that all of LLMBar's judges have."""
+    llmbar = [f"{RECORDED}demo-llmbar?judge={judge}&prompt=Vanilla" for judge in LLMBAR_JUDGES]
+    return llmbar + [f"{RECORDED}demo-mtbench?judge={judge}" for judge in MTBENCH_JUDGES]
 
 
-def _decided(spec: str, args: argparse.Namespace, sets: Sets, opener: Held, on: list[str] | None) -> tuple[str, bool]:
+def _decided(spec: str, args: argparse.Namespace, sets: Sets, opener: Held) -> tuple[str, bool]:
     """Run the claims of one judge and write its rows; its name in the table, and false where it was stopped."""
     settings = get_settings()
     name = args.named if args.named and not spec.startswith(RECORDED) else spec.replace(f"{args.data}/", "")
@@ -222,14 +218,16 @@ def _decided(spec: str, args: argparse.Namespace, sets: Sets, opener: Held, on: 
     }
     *_, bare = read_study("claims", settings.assets / "studies", changes)
     assert isinstance(bare, ClaimsConfig)
-    wanted = dict.fromkeys(s for claim in bare.wanted for s in claim.data if on is None or s in on)
-    if unknown := [s for s in on or () if s not in bare.sets]:
+    wanted = dict.fromkeys(s for claim in bare.wanted for s in claim.data if not args.set or s in args.set)
+    if unknown := [s for s in args.set if s not in bare.sets]:
         raise InputError(f"--set {unknown[0]}: there is no such set. Allowed: {', '.join(bare.sets)}.")
-    recorded = spec.startswith(RECORDED)
-    data = {s: _ids(sets, opener, s, recorded) for s in wanted}
+    if bare.shipped:  # the pairs come with the recording
+        wanted = {}
+    data = {s: _ids(sets, opener, s, spec.startswith(RECORDED)) for s in wanted}
     mark = hashlib.sha256(name.encode()).hexdigest()[:6]
     slug = re.sub(r"[^A-Za-z0-9]+", "-", name.rpartition("/")[2].rpartition("judge=")[2]).strip("-")[:24] + f"-{mark}"
-    more = {"data": data, "settings": _open_settings(args, sets, wanted), "run_id": f"claims-{slug}"}
+    runs = bare.runs if args.limit is None else {key: _smaller(one) for key, one in bare.runs.items()}
+    more = {"runs": runs, "data": data, "settings": _open_settings(args, sets, wanted), "run_id": f"claims-{slug}"}
     config = bare.model_copy(update=more)
     run = CLAIMS.begin(config, args.out / "runs")
     context = Context(settings, no_checkpoint, opener, local_files=True)
@@ -243,6 +241,11 @@ def _decided(spec: str, args: argparse.Namespace, sets: Sets, opener: Held, on: 
         run.release()
         _keep(run, config, name, args)
     return name, done
+
+
+def _smaller(run: SubRun) -> SubRun:
+    """A run with the sizes it has on bundled data, for a try."""
+    return run.model_copy(update={"settings": run.settings | {k: v for k, v in run.demo.items() if k != "split"}})
 
 
 def _ids(sets: Sets, opener: Held, name: str, recorded: bool) -> dict[str, str]:
@@ -325,10 +328,10 @@ def _commit() -> str:
 
 
 def _command(args: argparse.Namespace, name: str) -> str:
-    what = "--recordings" if name.startswith(RECORDED) else f"--judge {name}"
+    what = "--out DIR --recordings" if name.startswith(RECORDED) else f"--data DIR --out DIR --judge {name}"
     only = "".join(f" --{k} {v}" for k in ("paper", "claim", "set") for v in getattr(args, k))
     few = f" --limit {args.limit}" if args.limit is not None else ""
-    return f"judgescope bench claims --data DIR --out DIR {what}{only}{few}"
+    return f"judgescope bench claims {what}{only}{few}"
 
 
 def _told(out: Path, name: str) -> dict[str, int]:

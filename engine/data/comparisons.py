@@ -260,7 +260,7 @@ def pairs_of(dataset: Dataset) -> Comparisons:
             systems = {f"system_{k}": str(r["system"]) for k, r in (("a", a), ("b", b)) if isinstance(r["system"], str)}
             texts = {"response_a": str(a["text"]), "response_b": str(b["text"])}
             ids = {"comparison_id": f"{a['response_id']}-{b['response_id']}", "item_id": str(item)}
-            more = {"prompt": contexts[str(item)], "human": _higher(a, b), "verdict": "", "verdict_ba": ""}
+            more = {"prompt": contexts[str(item)], "human": _higher(a, b)}
             rows.append(ids | texts | systems | more)
     if not rows:
         raise InputError(

@@ -53,7 +53,7 @@ def checked_gguf(name: str, roots: Sequence[Path]) -> Path:
     if not is_file(path):
         raise NamedModelError(f"There is no file {listed([name])}. Check the path; a .gguf file or a model folder.")
     metadata, _, end = _header(path)
-    if int(metadata.get("split.count", 1)) > 1:
+    if metadata.get("split.count", 1) not in (0, 1):
         raise NamedModelError(
             f"{path.name} is one of {metadata['split.count']} parts. Join them first (llama-gguf-split --merge) "
             "and name the whole file."
@@ -96,7 +96,7 @@ def _header(path: Path) -> _Header:
         KeyError,
         struct.error,
         OSError,
-        OverflowError,
+        ArithmeticError,
         MemoryError,
         RecursionError,
     ) as error:

@@ -152,11 +152,16 @@ def fetch_model(
             )
         for file in model.files:
             others = sum(size for path, size in have.items() if path != file.path)
-            _fetch_file(model, file, folder, lambda n, others=others: progress(others + n, model.size), endpoint)
+            _fetch_file(model, file, folder, _beside(progress, others, model.size), endpoint)
             have[file.path] = file.size
         progress(model.size, model.size)
         _pin(model, settings)
     return folder
+
+
+def _beside(progress: Progress, others: int, total: int) -> Callable[[int], None]:
+    """Progress of one file as that of all."""
+    return lambda n: progress(others + n, total)
 
 
 def _fetch_file(
@@ -168,7 +173,6 @@ def _fetch_file(
         return
     make_folder(target.parent)
     from huggingface_hub.file_download import http_get
-    from huggingface_hub.utils import build_hf_headers
 
     library = _library()
     here = _bytes_here(folder, file)
@@ -193,7 +197,7 @@ def _fetch_file(
     explained = _explained(f"{model.name}@{model.revision[:12]}", fetching=file.path)
     with explained, part.open("ab" if here else "wb") as out:
         http_get(
-            url, out, resume_size=here, headers=build_hf_headers(), expected_size=file.size,
+            url, out, resume_size=here, headers=library.utils.build_hf_headers(), expected_size=file.size,
             displayed_filename=file.path, tqdm_class=Bar,
         )  # fmt: skip
     if not _is_whole(part, file):

@@ -122,8 +122,8 @@ async def _job(world: World, page: Page, number: int) -> None:
 
 
 async def _slide_mass(world: World, page: Page, rng: random.Random) -> None:
-    await _open(world, page, "transport-audit", pairs=world.pairs, audit_judge=IN_DATA)
-    await _press(world, page, "Transported mass", rng)
+    await _open(world, page, "transport-audit", data=world.pairs, audit_judge=IN_DATA)
+    await _press(world, page, "Mass m", rng)
 
 
 async def _slide_gamma(world: World, page: Page, rng: random.Random) -> None:

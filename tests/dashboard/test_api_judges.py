@@ -101,13 +101,13 @@ def test_the_estimate_beside_the_run_button_is_the_rule_s(server):
     [
         ("steering_and_anchors", {"judge": "api:named", "data": "demo-dialogue"}),
         ("reference_swap", {"judge": "api:named", "data": "demo-verification"}),
-        ("transport_audit", {"audit_judge": "api:named"}),
+        ("transport_audit", {"judge": "api:named", "data": "demo-pairs"}),
         ("protocols", {"judge": "api:named", "data": "demo-instruction"}),
     ],
     ids=lambda v: v if isinstance(v, str) else "",
 )
 def test_every_study_says_what_an_api_judge_would_be_sent_before_it_runs(app, server, page, query):
-    for drawer in ("cap_setup", "cap_settings", "swap_settings"):
+    for drawer in ("cap_setup", "cap_settings", "swap_settings", "audit_full", "protocols_setup"):
         app.session_state[drawer] = True
     shown = html_of(go(app, f"pages/{page}/page.py", **query))
     calls = int(re.search(r"At most ([\d,]+) calls to 127\.0\.0\.1:9: about", shown).group(1).replace(",", ""))

@@ -106,14 +106,12 @@ def test_a_name_that_is_no_file_name_is_refused_in_words(app, settings, name):
     assert not list(settings.data_dir.rglob("*.toml"))
 
 
-def test_a_saved_card_is_listed_where_its_protocol_is_asked(app):
+def test_a_saved_card_is_listed_on_every_page(app):
     at = go(app, PAGE, data="demo-verification")
     at.text_input(key=NAME).set_value("checker").run()
     at.button(key="card_save").click().run()
     at.switch_page("pages/reference_swap/page.py").run()
-    assert "checker (your card)" in options(at, "Verifier")
-    at.switch_page("pages/transport_audit/page.py").run()
-    assert "checker (your card)" not in options(at, "Judge of the pairs")
+    assert "checker (your card)" in options(at, "Judge")
 
 
 def test_an_uploaded_card_fills_the_fields_and_loads_no_model_it_names(app):

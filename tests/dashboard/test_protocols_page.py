@@ -24,15 +24,22 @@ from engine.studies.protocols.leaderboard import choice_sets, ranked_pairs
 from engine.studies.protocols.metrics import compare_flips
 from engine.studies.protocols.run import run_protocols
 from engine.studies.protocols.study import ProtocolsConfig
-from tests.dashboard.test_pages import go, html_of
+from tests.dashboard.test_pages import go
+from tests.dashboard.test_pages import html_of as html_with_meanings
 from tests.engine.studies.scripted import serving
 
 PAGE = "pages/protocols/page.py"
 
 
+def html_of(at) -> str:
+    """The page's text; a word with its meaning beside it is that word."""
+    return re.sub(r"</?abbr[^>]*>", "", html_with_meanings(at))
+
+
 def at_tab(app, tab, **query):
     app.session_state["protocols_tab"] = tab
-    return go(app, PAGE, data=DEMO_INSTRUCTION, **query)
+    app.session_state["protocols_test"] = True  # the drawer with the numbers is open
+    return go(app, PAGE, **{"data": DEMO_INSTRUCTION, "judge": "bundled:judge", **query})
 
 
 def test_rewritings_show_what_the_checks_kept_and_what_changed(app):
@@ -110,7 +117,7 @@ def test_the_sentence_says_first_whether_the_protocols_differ(app):
 
 
 def test_every_slider_is_in_the_url_and_back(app):
-    at = go(app, PAGE, data=DEMO_INSTRUCTION, protocols_strength="0.5", protocols_rule="margin",
+    at = go(app, PAGE, data=DEMO_INSTRUCTION, judge="bundled:judge", protocols_strength="0.5", protocols_rule="margin",
             protocols_margin="0.25", protocols_k="2", protocols_elo="32", protocols_chosen="pairwise",
             protocols_tab="Advice")  # fmt: skip
     assert at.select_slider(key="protocols_strength_assertiveness").value == 0.5

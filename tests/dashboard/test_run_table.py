@@ -8,16 +8,16 @@ from dashboard.ui import MOST
 from engine.report.basket import load_report
 from tests.dashboard.test_pages import go
 
-SWAP = {"data": "demo-verification"}
+SWAP = {"data": "demo-verification", "judge": "bundled:judge"}
 PAIRS = {"data": "demo-instruction"}
 
 
 @pytest.mark.parametrize(
     ("page", "query", "key", "title", "about"),
     [
-        ("reference_swap", {**SWAP, "swap_tab": "Baselines", "swap_k": "3"}, "swap_0_baselines_kept",
+        ("reference_swap", {**SWAP, "swap_tab": "Pareto", "swap_k": "3"}, "swap_baselines_kept",
          "RefSwap beside its baselines", "K = 3, δ = 2 points"),
-        ("reference_swap", {**SWAP, "swap_tab": "False positives"}, "swap_1_false_kept", "Accepted keys", "K = 5"),
+        ("reference_swap", {**SWAP, "swap_tab": "One sample"}, "swap_false_kept", "Accepted keys", "K = 5"),
         ("transport_audit", {"mass": "0.3"}, "flipped", "Flipped verdicts", "mass 0.30"),
         ("transport_audit", {}, "audit_encoders_kept", "Encoders compared", "table 3"),
         ("transport_audit", {}, "audit_ratios_kept", "Share of labelled pairs", "table 6"),
@@ -30,6 +30,8 @@ PAIRS = {"data": "demo-instruction"}
     ids=lambda v: v if isinstance(v, str) and " " not in v else "",
 )  # fmt: skip
 def test_a_table_goes_into_the_report_with_its_run_and_setting(app, settings, page, query, key, title, about):
+    for drawer in ("swap_more", "swap_all"):
+        app.session_state[drawer] = True
     at = go(app, f"pages/{page}/page.py", **query)
     at.button(key=f"{key}_add").click().run()
     assert not at.exception, at.exception

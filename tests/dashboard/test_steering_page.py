@@ -341,18 +341,17 @@ def test_a_judge_without_a_run_says_what_is_needed_and_starts_the_quick_form(app
     assert CapConfig.model_validate(queued[0][1]).defenses == ("none", "cap")
 
 
-def test_own_data_without_ratings_can_run_and_too_few_contexts_cannot(app, settings):
-    for n, runs_here in ((4, True), (3, False)):
-        rows = [{"item_id": f"q{i}", "context": f"Question {i}", "response": f"Answer {i}"} for i in range(n)]
-        raw = read_table("mine.csv", file_bytes(rows))
-        made = build_dataset(raw, suggest_mapping(raw.frame), task="dialogue", name=f"mine {n}")
-        save_dataset(made, settings.datasets)
-        at = go(app, "cap_settings", judge=PLANTED, data=made.dataset_id)
-        assert at.button(key="cap_quick").disabled is not runs_here
-        assert "Missing: Scores by people" in html_of(at)
-        if runs_here:
-            sliders = [s for s in at.slider if str(s.key).startswith("cap_candidates")]
-            assert 2 * sliders[0].min >= 24
+@pytest.mark.parametrize(("n", "enough"), [(4, True), (3, False)])
+def test_own_data_without_ratings_can_run_and_too_few_contexts_cannot(app, settings, n, enough):
+    rows = [{"item_id": f"q{i}", "context": f"Question {i}", "response": f"Answer {i}"} for i in range(n)]
+    raw = read_table("mine.csv", file_bytes(rows))
+    made = build_dataset(raw, suggest_mapping(raw.frame), task="dialogue", name="mine")
+    save_dataset(made, settings.datasets)
+    at = go(app, "cap_settings", judge=PLANTED, data=made.dataset_id)
+    assert at.button(key="cap_quick").disabled == (not enough)
+    assert "Missing: Scores by people" in html_of(at)
+    sliders = [s for s in at.slider if str(s.key).startswith("cap_candidates")]
+    assert [2 * s.min >= 24 for s in sliders] == [True] * enough
 
 
 def test_text_of_the_user_reaches_no_parser(app, saved):

@@ -64,6 +64,17 @@ def semicolon_file(text: str = "") -> bytes:
     return "\r\n".join(lines).encode("utf-8-sig")
 
 
+def two_systems_file() -> bytes:
+    """Three questions, each answered by two systems in words of their own."""
+    lines = ["frage;antwort;modell"]
+    lines += [
+        f'"What grows in garden {i}?";"Garden {i} grows {plant} and beans. They need water.";m{k}'
+        for i in range(3)
+        for k, plant in enumerate(("tomatoes", "pears and plums"))
+    ]
+    return "\r\n".join(lines).encode("utf-8-sig")
+
+
 def upload(page: Page, url: str, content: bytes, judge: str) -> None:
     open_page(page, url, "data", judge=judge)
     drop_file(page, "antworten.csv", content)

@@ -6,7 +6,7 @@ import re
 
 from playwright.sync_api import expect
 
-from tests.e2e.steps import SETTLED, choose, data_id, finding, open_page, semicolon_file, settle, still_box, upload
+from tests.e2e.steps import SETTLED, choose, data_id, finding, open_page, settle, still_box, two_systems_file, upload
 
 JUDGE = "planted:assertiveness?strength=1&points=0"
 PATH = "protocols"
@@ -22,7 +22,7 @@ def click_point(page, trace, number):
 
 
 def test_from_a_plain_file_to_the_slopes_and_the_advice(page, server):
-    upload(page, server.url, semicolon_file(), JUDGE)  # id, prompt, response and system, and a task without pairs
+    upload(page, server.url, two_systems_file(), JUDGE)  # id, prompt, response and system, and a task without pairs
     open_page(page, server.url, PATH, judge=JUDGE, data=data_id(page))
     expect(finding(page).first).to_contain_text("has not been run on these data yet")
     expect(page.get_by_text("Missing: People's scores")).to_be_visible()

@@ -164,7 +164,7 @@ def test_a_preset_is_saved_applied_taken_back_and_deleted_with_undo(data_page):
     expect(applied).to_be_visible()
     expect(finding(data_page).first).to_contain_text("6 responses, 3 items")
     data_page.get_by_role("button", name="Do not use it").click()
-    expect(finding(data_page).first).to_contain_text("say which column holds the responses")
+    expect(data_page.get_by_text("fits these columns and is not applied")).to_be_visible()
     settle(data_page)
     data_page.get_by_role("button", name="Use it", exact=True).click()
     expect(applied).to_be_visible()

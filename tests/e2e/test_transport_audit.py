@@ -6,7 +6,7 @@ from pathlib import Path
 
 from playwright.sync_api import expect
 
-from tests.e2e.steps import JOB_DONE, SETTLED, data_id, finding, open_page, semicolon_file, settle, still_box, upload
+from tests.e2e.steps import JOB_DONE, SETTLED, data_id, finding, open_page, settle, still_box, two_systems_file, upload
 
 
 def pairs_file() -> bytes:
@@ -68,7 +68,7 @@ def _lasso(page):
 
 def test_a_plain_file_of_responses_becomes_pairs_and_needs_no_labels(page, server):
     judge = "planted:verbosity"
-    upload(page, server.url, semicolon_file(), judge)
+    upload(page, server.url, two_systems_file(), judge)
     open_page(page, server.url, "transport-audit", judge=judge, data=data_id(page))
     expect(page.get_by_text("You see the demo, not")).to_be_visible(timeout=SETTLED)
     page.get_by_role("button", name="Use my 3 pairs").click()

@@ -335,10 +335,10 @@ def climb_sentence(run: ProtocolRun, manner: str, boards: Mapping[Protocol, Boar
     for protocol, ranked in boards.items():
         ends = tuple(float(x[top]) for x in (ranked.shift, ranked.shift_lower, ranked.shift_upper))
         if top in ranked.distracted:
-            parts.append(f"{interval_text(*ends, signed=True)} {protocol.value}")
+            parts.append(f"{interval_text(*ends, signed=True)} Elo points judged {protocol.value}")
             clear = clear or ends[1] > 0
     verb = "lifts" if clear else "does not measurably lift"
-    return f"{manner} {verb} {run.arena.systems[top]}: {', '.join(parts)} Elo points."
+    return f"{manner} {verb} {run.arena.systems[top]}: {', '.join(parts)}."
 
 
 def _moves(shift: float) -> str:

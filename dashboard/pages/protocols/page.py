@@ -25,6 +25,8 @@ with frame.banner:
 if dataset:
     judge = state.text(state.JUDGE)
     run = latest(ProtocolRun, judge, dataset.dataset_id)
+    if run is None and dataset.dataset_id != state.text(state.DATA):
+        run = latest(ProtocolRun, "", dataset.dataset_id)  # the demo under its banner, whoever judged it
     shown = run if run and run.distractors else None
     job = newest_job(ProtocolRun.kind, judge=judge, data=dataset.dataset_id)
     with frame.banner:
@@ -34,7 +36,7 @@ if dataset:
         if job:
             progress(job)
     with frame.actions:
-        actions(judge, dataset, task, job)
+        actions(judge, dataset, task, job, quick=bool(shown and shown.config.get("quick")))
     with frame.body:
         if shown:
             results(frame, shown, dataset, task)

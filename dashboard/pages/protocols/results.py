@@ -325,14 +325,26 @@ def _ratings_drawer(run: ProtocolRun, setting: Setting, arm: str, boards: dict[P
 
 def _flips(run: ProtocolRun, dataset: Dataset, setting: Setting) -> None:
     ui.finding(headline(run, setting))
-    ui.note(net_sentence(run, setting))
     left, right = st.columns(2, gap="medium")
     with left:
         clicked = flips(run, setting, net=False, key="protocols_flips")
     with right:
         net = flips(run, setting, net=True, key="protocols_net")
     clicked = clicked or net
+    numbers = st.expander("The test in numbers", key="protocols_test", on_change="rerun")
+    if numbers.open:
+        with numbers:
+            _test(run, setting)
+    arm, protocol = (clicked[0], Protocol(clicked[1])) if clicked else (setting.arm, _first(run))
+    arm = setting.arm if arm == ALL else arm
+    listed, table = flip_cases(run, arm, protocol, setting.view)
+    heading = f"{title(arm)}, {protocol.value}"
+    show_cases(run, dataset, heading, listed, table, key="protocols_flip", asked=bool(clicked))
+
+
+def _test(run: ProtocolRun, setting: Setting) -> None:
     compared = flips_of(run, (setting.arm,), setting.view)
+    ui.note(net_sentence(run, setting))
     ui.facts(
         {
             "Pairs with a loser": f"{compared.pairwise.n} pairwise, {compared.pointwise.n} pointwise",
@@ -341,11 +353,6 @@ def _flips(run: ProtocolRun, dataset: Dataset, setting: Setting) -> None:
             "Difference, raw": tested(compared.test),
         }
     )
-    arm, protocol = (clicked[0], Protocol(clicked[1])) if clicked else (setting.arm, _first(run))
-    arm = setting.arm if arm == ALL else arm
-    listed, table = flip_cases(run, arm, protocol, setting.view)
-    heading = f"{title(arm)}, {protocol.value}"
-    show_cases(run, dataset, heading, listed, table, key="protocols_flip", asked=bool(clicked))
 
 
 def _severity(run: ProtocolRun, dataset: Dataset, setting: Setting) -> None:

@@ -90,17 +90,23 @@ def needed(dataset: Dataset) -> None:
     )  # fmt: skip
 
 
-def actions(judge: str, dataset: Dataset, task: str, job: Job | None) -> None:
-    """At the top right: the quick run at once, a full one by its settings, and data of the user's own."""
+def actions(judge: str, dataset: Dataset, task: str, job: Job | None, *, quick: bool) -> None:
+    """At the top right: the quick run or its refinement at once, a full one by its settings, data of one's own.
+
+    Args:
+        judge: its spec.
+        dataset: whose responses are judged.
+        task: as the responses are judged; empty takes the data's own.
+        job: the newest one.
+        quick: a quick run is shown, so that one click makes it a full one.
+    """
     busy = bool(job and job.active)
-    items = quick_items(dataset)
-    about = (
-        f"{plural(items, 'item')} of {len(dataset.items)}, assertiveness alone, no placebo; a full run adds the rest."
-    )
-    if st.button("Quick run", type="primary", icon=":material/play_arrow:", key="protocols_quick", disabled=busy,
-                 help=about):  # fmt: skip
-        params = {"judge": judge, "data": dataset.dataset_id, "task": task, "quick": True}
-        start_job(ProtocolRun.kind, params, PROBLEM)
+    items = f"{quick_items(dataset)} of {plural(len(dataset.items), 'item')}"
+    about = "All items, three distractors and the placebo." if quick else f"{items}, assertiveness alone, no placebo."
+    name = "Refine" if quick else "Quick run"
+    if st.button(name, type="primary", icon=":material/play_arrow:", key="protocols_quick", disabled=busy, help=about):
+        params = {"judge": judge, "data": dataset.dataset_id, "task": task}
+        start_job(ProtocolRun.kind, params if quick else {**params, "quick": True}, PROBLEM)
     full = st.popover("Full run", icon=":material/tune:", width="content", key="protocols_setup", on_change="rerun")
     with full:
         if full.open:

@@ -132,6 +132,8 @@ def _gamma(options: list[float], calibrated: float) -> float:
     except (TypeError, ValueError):
         wanted = calibrated
     moved = bool(st.session_state.get(MOVED))
+    if moved and 0 <= wanted <= 1:
+        options = sorted({*options, wanted})  # the axis follows K; what was set by hand stays
     state.put(GAMMA, min(options, key=lambda g: abs(g - (wanted if moved else calibrated))))
     value = float(
         st.select_slider(

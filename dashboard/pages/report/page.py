@@ -20,7 +20,7 @@ from dashboard.pages.report.parts import (
 from engine.core.errors import EngineError
 from engine.plots.text import listed, plural
 
-EDIT, PREVIEW, FILES = "Arrange", "Preview", "Files for a paper"
+EDIT, PREVIEW, FILES = "Arrange", "Preview", "Download"
 
 frame = ui.page_frame("Report")
 try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pandas as pd
 import streamlit as st
 
@@ -14,6 +16,7 @@ from engine.runs import library
 from engine.runs.archive import MAX_ZIP, import_run
 from engine.runs.library import RunRow
 from engine.studies.registry import study_title
+from engine.studies.transport_audit.study import IN_DATA
 
 # Runs from elsewhere, and deleted ones: import, trash, restore.
 
@@ -142,7 +145,7 @@ def _table(rows: list[RunRow]) -> None:
     table = pd.DataFrame(
         {
             "Study": [study_title(r.study) for r in rows],
-            "Judge": [cards[r.judge].title if r.judge else "" for r in rows],
+            "Judge": [_judge(r.judge, cards) for r in rows],
             "Data": [r.data for r in rows],
             "Run": [r.name for r in rows],
             "Begun (UTC)": [r.begun[:16].replace("T", " ") for r in rows],
@@ -167,6 +170,10 @@ def _table(rows: list[RunRow]) -> None:
         },
     )
     ui.note("Select one row to open it, two to compare them.")
+
+
+def _judge(spec: str, cards: Mapping[str, catalog.JudgeCard]) -> str:
+    return "Verdicts in the file" if spec == IN_DATA else cards[spec].title if spec else ""
 
 
 def _take(key: str, ids: list[str]) -> None:

@@ -69,12 +69,13 @@ def headline(view: CapView) -> str:
     if row is None:
         return _steered(view)
     attack = findings.attack_name(str(row["attack"]))
-    text = f"{attack} {_DOES[row['value'] > 0]} scores by {_short(row, unsigned=True)}"
+    text = f"{attack} {_DOES[row['value'] > 0]} scores by {three_digits(abs(float(row['value'])))}"
     behind = _row(view.metrics, "shift", str(row["attack"]), CAP)
     if behind is None:
         return f"Without a defense {text} points."
     change = _row(view.metrics, SHIFT_CHANGE, str(row["attack"]), CAP)
-    return f"{_verdict(row, behind, change)}: {text} without it and by {_short(behind)} behind it."
+    left = three_digits(math.copysign(1.0, row["value"]) * float(behind["value"]))
+    return f"{_verdict(row, behind, change)}: {text} without it and by {left} behind it."
 
 
 def _steered(view: CapView) -> str:
@@ -85,11 +86,6 @@ def _steered(view: CapView) -> str:
         at_chosen = rows[(rows["side"] == side) & (rows["alpha"] == view.cap.get(f"alpha_{side}"))]["mean"]
         means.append(three_digits(float(at_chosen.iloc[0])) if len(at_chosen) else "–")
     return f"Steered up, the tutor's texts score {means[0]}; steered down, {means[1]}."
-
-
-def _short(row: pd.Series, *, unsigned: bool = False) -> str:
-    value = float(row["value"])
-    return three_digits(abs(value) if unsigned else value)
 
 
 def measured(view: CapView) -> list[str]:

@@ -69,6 +69,7 @@ def hero(view: CapView, dataset: Dataset, busy: bool) -> None:
     chosen, start, step = _slider(view, max(map(max, known.values())))
     at = {side: min(known[side], key=lambda a: abs(a - chosen)) for side in SIDES}
     new = [side for side in SIDES if abs(at[side] - chosen) > step / 2]
+    ask = _ask(view, chosen) if new and abs(chosen - start) > step / 2 else None
     live = _live_rows(view, chosen)
     left, right = st.columns([3, 2], gap="large")
     with left:
@@ -78,11 +79,10 @@ def hero(view: CapView, dataset: Dataset, busy: bool) -> None:
         if new and view.imported:
             ui.note("This run was imported, so its judge is not asked. Run the study here to try any alpha.")
         _texts(view, dataset, live, at, new)
-    ask = _ask(view, chosen) if new and abs(chosen - start) > step / 2 and not len(live) else None
     if ask and ask.error:
         with right:
             ui.show_error(ask.error, "This alpha could not be tried.")
-    elif ask:
+    elif ask and not ask.answered:
         st.fragment(_waiting, run_every=POLL_S)(ask)
     elif len(live) and view.editable and not view.imported:
         with right:
@@ -142,8 +142,8 @@ def _ask(view: CapView, alpha: float) -> Ask | None:
     if key not in known:
         known[key] = manager().begin(LIVE, {"study_id": view.run_id, "alpha": alpha, "contexts": CONTEXTS})
     ask = known[key][1]
-    if ask.event.wait(_PATIENCE_S):
-        st.rerun(scope="fragment") if not ask.error else known.pop(key)
+    if ask.event.wait(_PATIENCE_S) and ask.error:
+        known.pop(key)  # the next try asks anew
     return ask
 
 

@@ -315,10 +315,14 @@ def helps(overall: pd.DataFrame) -> str:
     Args:
         overall: rows of all types together by metric, with value, lower and upper.
     """
-    gain, side = _number(overall, "gain"), _side(overall, "gain")
+    side = _side(overall, "gain")
     if side == 0:
-        return f"agreement with people changes by {gain}, no measurable gain or harm"
-    return f"agreement with people {'rises' if side > 0 else 'falls'} by {gain}"
+        return f"agreement with people changes by {_number(overall, 'gain')}, not measurably better or worse"
+    row = overall.loc["gain"].to_dict()
+    if side > 0:
+        return f"agreement with people rises by {interval_of(row)}"
+    turned = row | {"value": -row["value"], "lower": -row["upper"], "upper": -row["lower"]}
+    return f"agreement with people falls by {interval_of(turned)}"
 
 
 def beats(overall: pd.DataFrame, best: str) -> str:

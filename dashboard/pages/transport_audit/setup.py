@@ -98,6 +98,10 @@ def choose() -> tuple[Comparisons, str] | None:
     if pairs is None:
         return None
     here = state.text(state.JUDGE)
+    if here.startswith(PUBLISHED) and pairs.set_id not in datasets.DEMO_TITLES and not pairs.has_verdicts:
+        naive = ui.Mend("Use the naive judge", lambda: _use_judge(state.DEFAULT_JUDGE))
+        careful = ui.Mend("Use the careful judge", lambda: _use_judge(state.CAREFUL_JUDGE))
+        ui.banner("The judge on the left has verdicts on published pairs alone.", (naive, careful), key="audit_judge")
     options = list(dict.fromkeys([IN_DATA, here] if pairs.has_verdicts else [here]))
     if len(options) == 1:
         return pairs, options[0]
@@ -110,6 +114,15 @@ def choose() -> tuple[Comparisons, str] | None:
     )  # fmt: skip
     state.publish(JUDGE, judge, IN_DATA)
     return pairs, judge
+
+
+PUBLISHED = "recorded:demo-"
+"""Beginning of the spec of a strong judge whose verdicts on published pairs ship with the project."""
+
+
+def _use_judge(judge: str) -> None:
+    state.after_rerun({state.JUDGE: judge})
+    st.rerun()
 
 
 def _pairs() -> Comparisons | None:
@@ -138,7 +151,9 @@ def _take(pairs: Comparisons, *, saved: bool = False) -> None:
     """Keep pairs, where that was not done before, and choose them on every page."""
     if not saved:
         save_comparisons(pairs, get_settings().comparisons)
-    state.after_rerun({state.DATA: pairs.set_id, JUDGE: IN_DATA if pairs.has_verdicts else state.text(state.JUDGE)})
+    judge = state.text(state.JUDGE)
+    asked = {state.JUDGE: state.DEFAULT_JUDGE} if judge.startswith(PUBLISHED) else {}
+    state.after_rerun({state.DATA: pairs.set_id, **asked, **({JUDGE: IN_DATA} if pairs.has_verdicts else {})})
     st.rerun()
 
 
@@ -183,14 +198,21 @@ def upload() -> None:
         _take(pairs)
 
 
-def actions(pairs: Comparisons, judge: str) -> None:
-    """At the top right: the quick audit at once, a full one by its settings, and pairs of the user's own."""
+def actions(pairs: Comparisons, judge: str, *, quick: bool) -> None:
+    """At the top right: the quick audit or its refinement at once, a full one by its settings, pairs of one's own.
+
+    Args:
+        pairs: to be audited.
+        judge: whose verdicts they are.
+        quick: a quick audit is shown, so that one click makes it a full one.
+    """
     job = watched_job(STUDY.names[0], judge=judge, data=pairs.set_id)
     busy = bool(job and job.active)
-    if st.button("Quick audit", type="primary", icon=":material/play_arrow:", key="quick_audit", disabled=busy,
-                 help=QUICK_HELP):  # fmt: skip
-        quick = "bundled:judge" if judge.startswith("bundled:") else "words"  # no model that is not there anyway
-        _start({"judge": judge, "data": pairs.set_id, "encoders": [_encoder(pairs, quick)], "quick": True})
+    usual = "bundled:judge" if judge.startswith("bundled:") else "words"  # no model that is not there anyway
+    params: dict[str, object] = {"judge": judge, "data": pairs.set_id, "encoders": [_encoder(pairs, usual)]}
+    name, about = ("Refine", "The full audit of all pairs.") if quick else ("Quick audit", QUICK_HELP)
+    if st.button(name, type="primary", icon=":material/play_arrow:", key="quick_audit", disabled=busy, help=about):
+        _start(params if quick else {**params, "quick": True})
     with st.popover("Full audit", icon=":material/tune:", width="content", key="audit_full", on_change="rerun") as full:
         if full.open:
             run_panel(pairs, judge, busy=busy)

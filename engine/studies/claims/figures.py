@@ -90,7 +90,7 @@ def forest_rows(table: pd.DataFrame, config: ClaimsConfig, paper: str) -> pd.Dat
 def _make(paper: str, source: Source, _: Values) -> FigureData:
     config = ClaimsConfig.model_validate(source.config)
     rows = forest_rows(source.table("claims"), config, paper)
-    demo = "" if config.data else "bundled demo data: no result of the claims"
+    demo = "" if config.data or config.shipped else "bundled demo data: no result of the claims"
     return FigureData(rows, {"title": PAPERS[paper]}, (demo,) if demo else ())
 
 

@@ -81,6 +81,11 @@ def estimate(claim: Claim, tables: Tables, recorded: bool = False) -> Estimate:
     if claim.table == "cap_layers":  # its intervals are over the contexts of the half that chose nothing
         texts = tables(claim.read)("cap_texts")
         found = replace(found, n_items=int(texts.loc[texts["half"] == "evaluated", "item_id"].nunique()))
+    if claim.only_if:
+        needed = _row(tables(claim.only_if)("metrics"), claim.only_if, claim)
+        if not needed.lower > claim.above:
+            asked = f"{claim.only_if['metric']} above {claim.above:g}"
+            return Estimate(reason=f"it is about judges with {asked}, and this one's is {needed.value:.2f}")
     for other, combine in ((claim.less, difference), (claim.over, ratio)):
         if other is not None:
             found = combine(found, _row(tables(other)("metrics"), other, claim))
@@ -101,7 +106,8 @@ def _row(table: pd.DataFrame, where: Where, claim: Claim) -> Estimate:
     wanted = {name: str(value) for name, value in where.items() if name not in _KEYS}
     rows = table
     for name, pattern in wanted.items():
-        rows = rows[[fnmatchcase("" if pd.isna(cell) else str(cell), _escaped(pattern)) for cell in rows[name]]]
+        cells = ["" if pd.isna(cell) else str(cell) for cell in rows[name]]
+        rows = rows[np.array([fnmatchcase(cell, _escaped(pattern)) for cell in cells], dtype=bool)]
     if claim.pick and len(rows):
         rows = rows.loc[[rows[claim.pick].idxmax()]]
     if where.get("last") and len(rows):

@@ -63,7 +63,9 @@ def settings_for(part: Part, config: ClaimsConfig) -> dict[str, Any]:
     given: dict[str, Any] = {"seed": config.seed, "level": config.level, "limit": config.limit}
     given = {name: value for name, value in given.items() if name in fields and value is not None}
     given |= config.settings.get(part.name, {}) | frozen.settings | frozen.on.get(part.on, {})
-    if not config.data:
+    if config.shipped and "encoders" in fields:
+        given["encoders"] = [f"given:{config.shipped}"]  # the texts do not ship, their vectors by the same encoder do
+    elif not config.data and not config.shipped:
         given |= frozen.demo
     if part.judge.startswith(RECORDED) and "attacks" in fields:
         given["attacks"] = []  # nobody can be asked about an attacked text
@@ -100,7 +102,8 @@ def asked_of(config: ClaimsConfig) -> Iterator[tuple[Claim, str]]:
         if any(where.get("judge") == spec for where in where_of(claim, config)):
             continue  # a judge beside itself
         study = study_named(config.runs[str(where_of(claim, config)[0].get("run") or claim.run)].study)
-        sets = claim.data if "data" not in study.config.model_fields else config.data_of(claim, study.inputs)
+        own = config.data_of(claim, study.inputs)
+        sets = own if config.shipped or "data" in study.config.model_fields else claim.data
         for on in sets:
             if not config.data or on in config.data:
                 yield claim, on
@@ -150,7 +153,7 @@ def run_claims(config: ClaimsConfig, context: Context, folder: RunFolder) -> Non
 
 
 def _named(config: ClaimsConfig) -> str:
-    return ", ".join(config.data) if config.data else "bundled demo data"
+    return ", ".join(config.data) or config.shipped or "bundled demo data"
 
 
 def _step(checkpoint: Checkpoint, i: int, of: int) -> Checkpoint:

@@ -39,10 +39,12 @@ class SetOfData(_Frozen):
         about: what is measured on, in words.
         demo: id of the bundled data that stand in for it where somebody has none of the public sets; one for each
             kind of data where a study takes responses and another comparisons.
+        recorded: id of the bundled recordings of judges on this set.
     """
 
     about: str
     demo: str | dict[str, str] = ""
+    recorded: str = ""
 
 
 class SubRun(_Frozen):
@@ -80,6 +82,7 @@ class Claim(_Frozen):
         minus: a column of the row that is taken off its value.
         trend: two columns; the value is their mean Spearman correlation within items.
         recorded: run and row where the judge is a recording.
+        only_if: a row whose whole interval must lie above `above`; the claim is about no other judge.
     """
 
     id: str = Field(pattern=r"^[a-z0-9-]+$")
@@ -110,6 +113,8 @@ class Claim(_Frozen):
     minus: str = ""
     trend: tuple[str, str] | None = None
     recorded: dict[str, str | bool] | None = None
+    only_if: Where | None = None
+    above: float = 0.0
 
     def stated_on(self, name: str) -> float:
         """The published effect on a set; NaN for a non-inferiority test.
@@ -201,6 +206,12 @@ class ClaimsConfig(_Frozen):
         chosen |= {by_id[i].requires for i in chosen} - {""}
         return tuple(one for one in self.claim if one.id in chosen)
 
+    @property
+    def shipped(self) -> str:
+        """The id of the bundled recordings that the judge names, where no other data are named; else empty."""
+        named = self.judge.removeprefix(RECORDED).partition("?")[0] if self.judge.startswith(RECORDED) else ""
+        return named if not self.data and named in {about.recorded for about in self.sets.values()} else ""
+
     def data_of(self, claim: Claim, inputs: str) -> dict[str, str]:
         """The sets this claim is decided on and their data; the demo sets, each once, where none were named.
 
@@ -208,6 +219,8 @@ class ClaimsConfig(_Frozen):
             claim: one of them.
             inputs: kind of data of the study it reads: `responses` or `comparisons`.
         """
+        if shipped := self.shipped:
+            return {name: shipped for name in claim.data if self.sets[name].recorded == shipped}
         given = self.data or {name: about.demo for name, about in self.sets.items()}
         found: dict[str, str] = {}
         for name in claim.data:

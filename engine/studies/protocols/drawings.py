@@ -54,11 +54,11 @@ def plot_slope(
         fig.add_trace(_line(row, _APART * (i - (n - 1) / 2) / max(n - 1, 1), mode, climbs=row.system == first))
     fig.update_layout(annotations=[*_names(rows, 0, mode), *_names(rows, 1, mode)])
     fig.update_xaxes(
-        range=[-1.0, 2.1], tickmode="array", tickvals=[0, 1], ticktext=["clean", "attacked"], showgrid=False,
+        range=[-1.0, 2.5], tickmode="array", tickvals=[0, 1], ticktext=["clean", "attacked"], showgrid=False,
         fixedrange=True,
     )  # fmt: skip
-    # no gridlines: they would strike through the names
-    fig.update_yaxes(range=[n + 0.6, 0.4], dtick=1, title="rank", fixedrange=True, zeroline=False, showgrid=False)
+    # ranks stand with the names; gridlines would strike through them
+    fig.update_yaxes(range=[n + 0.6, 0.4], showticklabels=False, fixedrange=True, zeroline=False, showgrid=False)
     if not n:
         say(fig, "no ranks: systems that never met cannot be ranked together", mode)
     battles = f"{count(int(rows['n'].sum()) // 2)} comparisons" if n else ""
@@ -107,8 +107,9 @@ def _names(rows: pd.DataFrame, side: int, mode: Mode) -> list[dict[str, Any]]:
         name, points = label(row.system, 16), fixed(getattr(row, rating), 0)
         if side and row.distracted:
             points += f" ({fixed(row.rating_after - row.rating_before, 0, signed=True)})"
+        place = f"{getattr(row, rank):g}."
         sharing.setdefault(getattr(row, rank), []).append(
-            f"<b>{name}</b> {points}" if row.distracted else f"{name} {points}"
+            f"{place} <b>{name}</b> {points}" if row.distracted else f"{place} {name} {points}"
         )
     for value, names in sharing.items():
         out.append(

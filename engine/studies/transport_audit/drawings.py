@@ -158,7 +158,8 @@ def plot_types(
         if len(prepared)
         else ""
     )
-    notes = ("hollow: before, solid: after the audit", level, "grey: too few pairs, no claim")
+    few = "grey: too few pairs, no claim" if len(prepared) and not prepared["enough"].all() else ""
+    notes = ("hollow: before, solid: after the audit", level, few)
     return frame(
         fig, mode, title=title, notes=notes, alt="; ".join([title, *texts]), body=_ROW * max(len(prepared), 1) + 16
     )

@@ -364,7 +364,7 @@ def plot_sensitivity(
     fig = go.Figure()
     colour, grey = MEANING[mode]["defended"], MEANING[mode]["unread"]
     fig.add_trace(_band(prepared, "lower", "upper", colour, 0.18))
-    fig.add_trace(_band(prepared, "random_lower", "random_upper", grey, 0.3))
+    fig.add_trace(_band(prepared, "random_lower", "random_upper", grey, 0.2))
     x = prepared["mass"].to_numpy()
     for name, y, dash, shade in (
         ("the audit's flips", prepared["value"], "solid", colour),

@@ -64,7 +64,7 @@ def pandalm():
         for a, b in ((0, 1), (1, 2), (2, 0)):
             texts = {f"response_{s}": f"{SYSTEMS[i]} says {prompt}" for s, i in (("a", a), ("b", b))}
             yield {"id": f"{prompt}-{a}", "prompt": prompt, "input": "", "model_a": SYSTEMS[a], "model_b": SYSTEMS[b],
-                   "label": "a"} | texts  # fmt: skip
+                   "label": "a", "annotator1": "a", "annotator2": "a", "annotator3": "a"} | texts  # fmt: skip
 
 
 def llmbar():

@@ -3,16 +3,20 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from engine.core.errors import InputError
+from engine.core.schema import ITEMS, RESPONSES
 from engine.data.comparisons import (
     DEMO_PAIRS,
     list_comparisons,
     load_comparisons,
+    pairs_of,
     read_comparisons,
     save_comparisons,
 )
+from engine.data.dataset import Dataset
 
 SHARED = Path(__file__).resolve().parents[4] / "shared" / "data"
 HEAD = "id,prompt,response_a,response_b,label\n"
@@ -105,3 +109,28 @@ def test_public_sets_as_they_are():
     pandalm = read_comparisons("pairs.jsonl", (SHARED / "pandalm" / "pairs.jsonl").read_bytes(), columns)
     assert len(pandalm.comparisons) + sum(pandalm.left_out.values()) == 999
     assert pandalm.has_verdicts
+
+
+def responses(texts, scores):
+    """One item with these responses, and one that has a single response."""
+    items = pd.DataFrame({"item_id": ["q", "lonely"], "task": "dialogue", "context": ["Why?", "How?"]})
+    rows = [
+        {"response_id": f"r{i}", "item_id": "q", "system": f"s{i}", "text": t, "human_score": h}
+        for i, (t, h) in enumerate(zip(texts, scores, strict=True))
+    ]
+    rows.append({"response_id": "alone", "item_id": "lonely", "system": "s0", "text": "So.", "human_score": 1.0})
+    return Dataset("0" * 16, "mine", "dialogue", ITEMS.conform(items), RESPONSES.conform(pd.DataFrame(rows)))
+
+
+def test_responses_become_pairs_in_which_people_prefer_the_higher_score():
+    found = pairs_of(responses(["one", "two", "two", "three"], [1.0, 3.0, 3.0, None]))
+    sides = found.comparisons[["comparison_id", "human"]].fillna("").to_numpy().tolist()
+    # every two different texts of the item once; who has no score is in pairs that nobody decided
+    assert sides == [["r0-r1", "b"], ["r0-r2", "b"], ["r0-r3", ""], ["r1-r3", ""], ["r2-r3", ""]]
+    assert found.items["context"].tolist() == ["Why?"]
+    assert pairs_of(responses(["one", "two"], [2.0, 2.0])).comparisons["human"].tolist() == ["tie"]
+
+
+def test_responses_without_two_to_an_item_are_no_pairs():
+    with pytest.raises(InputError, match="No two different responses"):
+        pairs_of(responses(["same", "same"], [1.0, 2.0]))

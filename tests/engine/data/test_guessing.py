@@ -4,6 +4,9 @@ import io
 
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import settings as budget
+from hypothesis import strategies as st
 
 from engine.core.schema import Task
 from engine.data.guessing import guess_columns, plain_words
@@ -162,3 +165,24 @@ def test_one_column_of_a_speaker_is_a_name_or_a_text_by_its_values():
 def test_words_of_names():
     assert plain_words("Réponse_agentID") == ("reponse", "agent", "id")
     assert plain_words(" humanScore (1-5)") == ("human", "score", "1", "5")
+
+
+NAMES = st.sampled_from(
+    ["id", "Response", "customer_message", "agent", "评分", "réponse", "gold answer", "x", "", "1", "is_correct"]
+)
+CELLS = st.one_of(st.none(), st.text(max_size=40), st.sampled_from(["1", "0", "4.5", "a b c d e f g h i j k l", " "]))
+
+
+@given(
+    st.data(), st.lists(st.one_of(NAMES, st.text(max_size=12)), min_size=1, max_size=6, unique=True), st.integers(0, 5)
+)
+@budget(max_examples=60)
+def test_any_table_gives_a_mapping_that_fits_it(data, names, n_rows):
+    frame = pd.DataFrame(
+        {name: pd.Series(data.draw(st.lists(CELLS, min_size=n_rows, max_size=n_rows)), dtype=object) for name in names}
+    )
+    found = guess_columns(frame)
+    assert len(set(found.mapping.values())) == len(found.mapping)
+    assert set(found.mapping.values()) <= set(names)
+    if "response" in found.mapping:
+        assert check_mapping(frame, found.mapping) == found.mapping

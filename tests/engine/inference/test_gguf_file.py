@@ -120,6 +120,8 @@ def test_files_that_cannot_be_used_are_refused_by_their_header(made, tmp_path):
     assert "'clip'" in refused(made(arch="clip"))
     assert "yarn" in refused(made(qwen2__rope__scaling__type="yarn"))
     assert "one of 3 parts" in refused(made(split__count=3))
+    assert "cannot be read" in refused(made(general__alignment=0))
+    assert "parts" in refused(made(split__count="many"))
     whole = made().read_bytes()
     (tmp_path / "cut.gguf").write_bytes(whole[: len(whole) - 500])
     assert "cut short" in refused(tmp_path / "cut.gguf")

@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 import threading
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote
 
@@ -15,7 +16,15 @@ import pytest
 
 from engine.core.errors import Cancelled, InputError, ModelError
 from engine.inference import hub_models
-from engine.inference.hub_models import fetch_model, is_complete, local_model, look_up
+from engine.inference.hub_models import (
+    HubFetch,
+    fetch_job,
+    fetch_model,
+    is_complete,
+    local_model,
+    look_up,
+    no_progress,
+)
 from engine.inference.loading import load_model
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -170,3 +179,17 @@ def test_a_judge_by_name_is_looked_for_here_first_and_then_asked_for(settings, m
     with pytest.raises(ModelError, match="no network here"):
         load_model("hf:some/model@v1", dataclasses.replace(settings, device="cpu"))
     assert asked == ["some/model@v1"]
+
+
+def test_the_worker_fetches_the_commit_that_was_shown_and_a_question_fetches_nothing(hub, settings, monkeypatch):
+    asked = []
+    monkeypatch.setattr(hub_models, "look_up", lambda name: asked.append(name) or look_up(name, endpoint=hub))
+    monkeypatch.setattr(hub_models, "fetch_model", partial(fetch_model, endpoint=hub))
+    with pytest.raises(ModelError, match=r"not on this machine.*page Judge.*doctor --fetch hf:some/model"):
+        load_model("hf:some/model", dataclasses.replace(settings, device="cpu", fetch_models=False))
+    assert asked == []
+    done = fetch_job(HubFetch(name="some/model", revision=COMMIT), settings, no_progress)
+    assert asked == [f"some/model@{COMMIT}"]
+    assert (done["revision"], done["licence"]) == (COMMIT, "mit")
+    assert local_model("some/model", settings) is not None
+    assert local_model(f"some/model@{'f' * 40}", settings) is None

@@ -18,6 +18,7 @@ from engine.report import export as files
 from engine.report.basket import Piece, Report, keep_drawn, table_piece
 from engine.report.content import fill, strict_table
 from engine.report.export import MOST_ROWS, report_html
+from engine.report.summary import summary
 from engine.runs.folder import RunFolder
 from engine.studies.figure import Source
 from engine.studies.registry import entry_of, find_run
@@ -203,3 +204,21 @@ def test_a_table_is_held_once_and_a_large_one_is_refused():
     assert len(once.added(table_piece("A", frame + 1, "x")).pieces) == 2
     with pytest.raises(InputError, match=r"table takes 3\.\d MB.*CSV"):
         table_piece("A", pd.DataFrame({"a": ["x" * 1000] * 3100}), "")
+
+
+def test_a_report_opens_with_what_was_tested_what_moved_and_what_to_do(nasty):
+    naive = Source(find_run("recorded:dialogue/naive"))
+    shift = naive.table("metrics").query("metric == 'shift' and defense == 'none'").dropna(subset=["value"])
+    clear = shift[(shift["lower"] > 0) | (shift["upper"] < 0)]
+    figures = tuple(Piece(kind="figure", run=run, entry="forest") for run in ("naive", "nasty"))
+    report = Report(pieces=(*figures, Piece(kind="figure", run="naive", entry="dumbbells")))
+    tested, moved, todo = summary(report, lambda run: naive if run == "naive" else nasty)
+    assert tested.count("Attacks") == 2  # three figures of two runs
+    assert f"{clear['value'].abs().max():.2f}"[:3] in moved  # the largest that is told from zero
+    assert "defense" in todo
+    assert summary(Report(), lambda _: naive) == []
+    page = Seen()
+    page.feed(report_html(report, [], (tested, moved, todo)))
+    assert page.tags.count(("script", {})) == 2  # the data's name is markup and stays text
+    assert not [tag for tag, _ in page.tags if tag == "img"]
+    assert todo in " ".join(page.text)

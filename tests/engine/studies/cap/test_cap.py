@@ -356,8 +356,8 @@ def test_one_alpha_at_once_is_what_the_sweep_would_hold(finished, home):
     assert len(rows) == 4
     for row in rows:
         own = kept.loc[(row["side"], row["item_id"])]
-        assert (row["text"] or "") == (own["text"] or "")
-        assert row["score"] == pytest.approx(own["score"]) or (row["score"] is None and np.isnan(own["score"]))
+        assert (row["text"] or "") == (own["text"] or "")  # the planted judge's score hangs on the text's id
+        assert row["relative_edit"] == pytest.approx(own["relative_edit"])
 
 
 CONFIG = CapConfig(judge="x", data="y", candidates=12)

@@ -15,7 +15,17 @@ from engine.core.settings import get_settings
 from engine.runs.folder import create_run
 from engine.stats.shifts import shift_metrics
 from engine.studies.claims.figures import ENTRIES, PAPERS, frozen_claims, stored_claims
-from engine.studies.claims.metrics import Estimate, counts, decide, difference, p_at, ratio, row_of, verdict_of
+from engine.studies.claims.metrics import (
+    Estimate,
+    counts,
+    decide,
+    difference,
+    estimate,
+    p_at,
+    ratio,
+    row_of,
+    verdict_of,
+)
 from engine.studies.claims.run import parts_of, run_claims, settings_for
 from engine.studies.claims.study import STUDY, ClaimsConfig
 from engine.studies.claims.tables import CANNOT_TELL, CONSTRUCTED, HOLDS, NOT_SEEN, OTHER_WAY, VERDICTS, WEAKER
@@ -175,6 +185,21 @@ def test_what_a_claim_requires_and_what_was_made_to_be_seen_are_not_counted():
     assert lifted["verdict"].tolist() == [CONSTRUCTED]
     assert lifted["q_value"].isna().all()
     assert sum(counts(lifted["verdict"]).values()) == 0
+
+
+@pytest.mark.parametrize(("agrees", "said"), [(0.8, ""), (0.3, "cons_orig above 0.5")])
+def test_a_claim_about_judges_that_agree_with_people_is_put_to_no_other(agrees, said):
+    claim = next(one for one in frozen_claims(get_settings().assets).claim if one.id == "audit-no-harm")
+    rows = [("cons_orig", agrees), ("gain", 0.1)]
+    table = METRICS.conform(
+        pd.DataFrame(
+            {"metric": m, "attack": "none", "value": v, "lower": v - 0.05, "upper": v + 0.05, "n": 50, "n_clusters": 20}
+            for m, v in rows
+        )
+    )
+    found = estimate(claim, lambda _: lambda _: table)
+    assert said in found.reason
+    assert found.known is not bool(said)
 
 
 def test_q_is_over_the_rows_of_one_judge():

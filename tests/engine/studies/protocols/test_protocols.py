@@ -26,6 +26,7 @@ from engine.studies.protocols.leaderboard import board, choice_sets, win_table
 from engine.studies.protocols.metrics import (
     TieRule,
     View,
+    calls_by_arm,
     copy_rates,
     first_slot,
     flips,
@@ -34,8 +35,8 @@ from engine.studies.protocols.metrics import (
     outcomes,
 )
 from engine.studies.protocols.requests import severity_by_name, variant_table
-from engine.studies.protocols.run import DistractOne, distract_one, run_protocols
-from engine.studies.protocols.study import ProtocolsConfig
+from engine.studies.protocols.run import DistractOne, as_task, distract_one, run_protocols
+from engine.studies.protocols.study import QUICK_CALLS, QUICK_ITEMS, ProtocolsConfig, quick_items
 from engine.studies.protocols.summary import as_json
 from engine.studies.rewrites import parse_arm
 
@@ -73,26 +74,51 @@ def row(metrics, metric, **where):
     return found.iloc[0]
 
 
+def test_a_quick_run_makes_few_calls_and_holds_its_settings(settings):
+    wide, narrow = made(50, [f"s{i}" for i in range(6)]), made(50, ["s0", "s1"])
+    assert QUICK_ITEMS <= quick_items(wide) < quick_items(narrow) == 50
+    config = ProtocolsConfig(judge="x", data="y", quick=True, distractors=("prolixity", "sycophancy"), rankings=True)
+    assert (config.distractors, config.boards, config.placebo) == (("prolixity",), ("prolixity",), False)
+    assert ProtocolsConfig.model_validate(config.model_dump()) == config  # a run that goes on is the same run
+    _, metrics, arena = ran(settings, "planted:assertiveness", wide, quick=True, limit=quick_items(wide))
+    assert len(arena.items) == quick_items(wide)
+    assert int((metrics["metric"] == "rating_shift").sum()) == 2 * 6  # both protocols, every system
+    calls = sum(one.asked for one in calls_by_arm(arena))
+    assert calls <= QUICK_CALLS
+
+
+def test_responses_of_another_task_are_judged_as_an_instruction(settings):
+    data = made(2)
+    dialogue = replace(data, items=data.items.assign(task="dialogue"), task="dialogue")
+    judge = make_planted("planted:assertiveness")
+    assert as_task(dialogue.items, "instruction").equals(data.items)
+    assert as_task(dialogue.items, "").equals(dialogue.items)
+    _, metrics, _ = ran(settings, judge, dialogue, quick=True, task="instruction")
+    assert (metrics["metric"] == "rating_shift").any()
+
+
 def test_each_placebo_is_netted_beside_the_raw_flips(settings):
-    """A judge that likes long answers: assertive and neutral texts are longer, the other placebos are not."""
+    """A judge that scores by length alone: assertive and neutral texts are longer, the other placebos are not."""
     text = "The small answer of {s} to question {i} is easy, because many use it. It's long enough for {s}."
+    systems, strict = ("one", "one two", "one two three"), View(TieRule(0.0))
     _, metrics, arena = ran(
-        settings, "planted:verbosity?noise=0", made(6, ("s1", "s22", "s333"), text), distractors=("assertiveness",),
+        settings, "planted:verbosity?noise=0", made(6, systems, text), distractors=("assertiveness",),
         placebos=("trivial", "reworded"), copies=False, boards=(),
     )  # fmt: skip
     assert arena.arms == ["assertiveness", "neutral", "trivial", "reworded"]
-    found = {one["placebo"]: one for one in as_json(arena, VIEW, (), 1, 16.0)["flips_by_placebo"]}
+    found = {one["placebo"]: one for one in as_json(arena, strict, (), 1, 16.0)["flips_by_placebo"]}
     assert list(found) == ["neutral", "trivial", "reworded"]
-    raw = row(metrics, "flip_rate", attack="all distractors", protocol="pairwise")["value"]
+    of = {"attack": "all distractors", "protocol": "pointwise"}
+    raw = row(metrics, "flip_rate", **of, group="expected scores, no margin")["value"]
+    assert raw > 0
     for name in ("trivial", "reworded"):
-        own, net = (found[name][which]["pairwise"]["value"] for which in ("its_own", "net"))
+        own, net = (found[name][which]["pointwise"]["value"] for which in ("its_own", "net"))
         assert own == 0
         assert net == pytest.approx(raw)
-        told = row(metrics, "flip_rate_net", attack="all distractors", protocol="pairwise", group=f"less {name}")
+        told = row(metrics, "flip_rate_net", **of, group=f"expected scores, no margin, less {name}")
         assert told["value"] == pytest.approx(net)
-    assert raw > 0
-    assert found["neutral"]["its_own"]["pairwise"]["value"] > 0
-    assert found["neutral"]["net"]["pairwise"]["value"] < raw
+    assert found["neutral"]["its_own"]["pointwise"]["value"] > 0
+    assert found["neutral"]["net"]["pointwise"]["value"] < raw
     with pytest.raises(ValidationError, match="trivial, reworded"):
         ProtocolsConfig(judge="j", data="d", placebos=("neutral",))
 

@@ -232,6 +232,30 @@ def test_a_judge_that_always_or_never_agrees(tmp_path, right):
     assert np.isnan(value["auc_entry_mass", NONE, np.nan])
 
 
+def test_pairs_that_nobody_decided_keep_what_needs_no_label(tmp_path):
+    labelled, value, _ = run(planted_pairs(20), tmp_path, splits=2, bootstraps=0, p_ratios=(), attacks=("length",))
+    folder, alone, metrics = run(planted_pairs(20, labelled=0.0), tmp_path, attacks=("length",))
+    assert alone["verdict_flips", "length", np.nan] == value["verdict_flips", "length", np.nan]
+    assert alone["orders_disagree", NONE, np.nan] == 0  # the judge counts words, whatever stands first
+    assert alone["decided", NONE, np.nan] == 1
+    assert not metrics["metric"].str.startswith(("cons", "gain", "auc")).any()
+    assert folder.manifest()["state"] == "done"
+    rows, sides = folder.table("audit"), labelled.table("audit")
+    assert rows["entry_mass"].isna().all()
+    assert rows[["pca_x", "pca_y"]].notna().all().all()
+    assert set(rows["comparison_id"]) == set(sides["comparison_id"])
+    assert "agreement, transport, flips" in STUDY.summary(AuditConfig(data="x"), folder).text
+
+
+def test_a_quick_audit_holds_the_settings_it_ran_with():
+    config = AuditConfig(
+        data="x", quick=True, encoders=("words", "bundled:judge"), attacks=("length", "neutral"), splits=50, limit=200
+    )
+    assert (config.encoders, config.attacks, config.limit, config.umap) == (("words",), ("length",), 60, False)
+    assert AuditConfig(data="x", quick=True, limit=7).limit == 7
+    assert AuditConfig.model_validate(config.model_dump()) == config  # a run that goes on is the same run
+
+
 def test_what_cannot_be_audited_says_why(tmp_path):
     with pytest.raises(InputError, match="keeps none"):
         run(planted_pairs(4), tmp_path, splits=1)
