@@ -31,7 +31,7 @@ TERMS: dict[str, str] = {
     "γ": "Least max_p_cf at which a YES stays.",
 }
 _ANY = re.compile(
-    r"(?<![\w&;])(" + "|".join(sorted(map(re.escape, TERMS), key=len, reverse=True)) + r")(s?)(?!\w)", re.IGNORECASE
+    r"(?<![\w&])(" + "|".join(sorted(map(re.escape, TERMS), key=len, reverse=True)) + r")(s?)(?!\w)", re.IGNORECASE
 )
 _BY_CASE = {term.casefold(): about for term, about in TERMS.items()}
 
