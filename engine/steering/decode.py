@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -99,16 +100,12 @@ def decode(
         import torch
 
         chosen, part = [rows[i] for i in batch], edit.rows(batch) if edit else None
-        before = sum(one is not None for one in out)
-
-        def after_step(done: int) -> None:
-            if after_batch:
-                after_batch(before + len(batch) * done // (limit + 1))
-
+        before, told = sum(one is not None for one in out), after_batch or (lambda _: None)
         with torch.inference_mode():
             if in_loop:
                 editor = Editor(part, loaded.device) if part else None
-                tokens, sizes = write(loaded, prompts, chosen, limit, end_tokens(loaded), editor, after_step)
+                step = partial(_told, told, before, len(batch), limit)
+                tokens, sizes = write(loaded, prompts, chosen, limit, end_tokens(loaded), editor, step)
             else:
                 tokens, sizes = _by_modules(loaded, prompts, chosen, limit, part)
         for i, row, size in zip(batch, tokens, sizes, strict=True):
@@ -119,6 +116,11 @@ def decode(
     for batch in _cut(loaded, prompts, rows, limit, batch_rows, in_loop=in_loop):
         halving(run, batch, loaded.device)
     return [one for one in out if one is not None]
+
+
+def _told(after_batch: Callable[[int], None], before: int, rows: int, limit: int, tokens: int) -> None:
+    """Report the rows of a batch under way in part: those before it, and of its own the share of tokens written."""
+    after_batch(before + rows * tokens // (limit + 1))
 
 
 def _check(

@@ -23,6 +23,7 @@ from engine.runs import folder as runs
 from engine.stats.shifts import defense_gains, from_undefended, shift_metrics
 from engine.studies.cap.run import AlphaConfig, SweepConfig
 from engine.studies.cap.study import STUDY, CapConfig
+from engine.studies.figure import cap_name
 from engine.studies.running import build_requests
 from engine.studies.study import Context
 from tests.dashboard.helpers import MARKUP, PLANTED, file_bytes
@@ -253,7 +254,8 @@ def test_an_alpha_chosen_from_the_contexts_that_still_had_a_text_is_said_to_be(a
 
 def test_what_the_data_lacked_is_said_by_name(app, run):
     run.update_manifest(left_out={"human-anchors": "No response is rated."})
-    assert "Left out: Human-rated anchors. No response is rated." in words_of(go(app, "measured_cap", judge=PLANTED))
+    shown = words_of(go(app, "measured_cap", judge=PLANTED))
+    assert f"Left out: {cap_name('human-anchors')}. No response is rated." in shown
 
 
 def test_shifts_can_be_read_as_distances_from_the_undefended_clean_score(app, run):

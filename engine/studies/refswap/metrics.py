@@ -216,13 +216,11 @@ def summarise(
     """Everything the page and the command line say of a verifier.
 
     Args:
-        samples: one arm.
-        k: counterfactual references per check.
+        samples, k: one arm, and the counterfactual references of a check.
         delta: accuracy tolerance of eq. 5, as a fraction of 1.
         gamma: threshold set by hand; None takes eq. 5's, or `USUAL_GAMMA` without correctness.
         threshold: p_yes from which the baseline verdict is YES.
-        level: of the intervals.
-        seed: of the bootstrap.
+        level, seed: of the intervals, and of their bootstrap.
     """
     yes, score, s = samples.yes(threshold), max_p_cf(samples, k), s_score(samples)
     first, size, part = max_p_cf(samples, 1), samples.length.astype(np.float64), ~samples.dev
@@ -233,9 +231,8 @@ def summarise(
         return Baseline(own, rates(decide(yes, values, own.value), part))
 
     cut = _fitted(samples, yes, score, delta)
-    used = (cut.value if samples.judged else USUAL_GAMMA) if gamma is None else gamma
-    after = decide(yes, score, used)
-    good, fooled = (yes == 1) & samples.meant, (yes == 1) & ~samples.clean
+    used = gamma if gamma is not None else cut.value if samples.judged else USUAL_GAMMA
+    after, good, fooled = decide(yes, score, used), (yes == 1) & samples.meant, (yes == 1) & ~samples.clean
     groups = samples.item, good & samples.known, fooled
     return Summary(
         threshold=threshold,
