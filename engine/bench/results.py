@@ -138,7 +138,7 @@ def _claim_parts(assets: Path) -> Iterator[str]:
         places = "; ".join(f"{device}, commit {commit}, {date}" for device, commit, date in made if device)
         yield f"### {judge}\n"
         yield f"{said}. {places}.\n"
-        rows = [
+        rows: list[tuple[str, ...]] = [
             (
                 PAPERS[str(row.paper)],
                 by_id[str(row.claim)].statement,

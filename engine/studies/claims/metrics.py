@@ -218,7 +218,12 @@ def decide(rows: pd.DataFrame, config: ClaimsConfig) -> pd.DataFrame:
     """
     by_id = {one.id: one for one in config.claim}
     frame = rows.reset_index(drop=True)
-    counted = np.array([not by_id[row.claim].constructed(str(row.judge)) for row in frame.itertuples()])
+    counted = np.array(
+        [
+            not by_id[str(claim)].constructed(str(judge))
+            for claim, judge in zip(frame["claim"], frame["judge"], strict=True)
+        ]
+    )
     frame["q_value"] = np.nan
     for judge in frame["judge"].unique():
         own = (frame["judge"] == judge) & counted
