@@ -216,11 +216,13 @@ def summarise(
     """Everything the page and the command line say of a verifier.
 
     Args:
-        samples, k: one arm, and the counterfactual references of a check.
+        samples: of one arm.
+        k: counterfactual references of a check.
         delta: accuracy tolerance of eq. 5, as a fraction of 1.
         gamma: threshold set by hand; None takes eq. 5's, or `USUAL_GAMMA` without correctness.
         threshold: p_yes from which the baseline verdict is YES.
-        level, seed: of the intervals, and of their bootstrap.
+        level: of the intervals.
+        seed: of their bootstrap.
     """
     yes, score, s = samples.yes(threshold), max_p_cf(samples, k), s_score(samples)
     first, size, part = max_p_cf(samples, 1), samples.length.astype(np.float64), ~samples.dev
