@@ -39,7 +39,7 @@ def test_an_open_address_around_the_guard_shows_nothing(app, address, monkeypatc
 def test_an_open_address_behind_the_guard_shows_the_page(app, address, monkeypatch):
     monkeypatch.setattr(access, "_GUARDED", [True])
     address("0.0.0.0")
-    assert titles(app.run()) == ["What can your judge be trusted with?"]
+    assert titles(app.run()) == ["Start"]
 
 
 def test_a_login_is_configured_by_the_secrets_file_alone(tmp_path, monkeypatch):

@@ -87,7 +87,7 @@ def figures_of(app) -> list[dict]:
 
 def test_a_finished_search_is_shown_with_its_intervals(app, settings):
     saved_run(settings)
-    open_tab(app, "Learn a phrase")
+    open_tab(app, "Learn a phrase", judge="bundled:judge")
     shown = text_of(app)
     assert "Learned: “river seven” takes the mean score on the training prompts from 2.00 to 2.75" in shown
     assert "On 12 responses of 6 items it was not learned on, its 2 words move the careful judge by +0.4" in shown
@@ -136,7 +136,7 @@ def test_a_dialled_defense_and_a_learned_phrase_come_from_a_link(app, settings):
     defense = "delimiters+retokenise?rate=0.3"
     open_tab(app, "One response", judge="planted:constant", attack="suffix:found-x:1", defense=defense)
     assert app.selectbox(key="attack_phrase_suffix").value == "found-x"
-    assert app.multiselect(key="defense").value == ["delimiters", "retokenise?rate=0.3"]
+    assert app.get_by_key("defense").value == ["delimiters", "retokenise?rate=0.3"]
 
 
 @pytest.mark.parametrize(

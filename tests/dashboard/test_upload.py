@@ -183,7 +183,7 @@ def test_a_file_under_names_of_its_own_is_saved_with_one_press_and_leads_on(app)
     assert at.title[0].value == "Attack lab"
     assert at.session_state["tab"] == "Whole set"
     assert at.query_params["tab"] in ("Whole set", ["Whole set"])  # so that a reload stays there
-    assert "6 responses × 9 arms = 54 judge calls" in html_of(at)
+    assert "6 responses × 9 combinations = 54 judge calls" in html_of(at)
 
 
 def test_a_file_that_cannot_be_read_offers_another_choice_first(app):

@@ -21,6 +21,7 @@ from dashboard.run_view import first_readable, load
 from engine.core.schema import NONE
 from engine.plots.text import fixed
 from engine.studies.checkup.metrics import NOT_ASKED, Decision, decide, number_text
+from engine.studies.figure import upper_first
 
 FALLS, FAIR, RESISTS, NONE_YET = "falls", "fair", "resists", "not measured"
 KINDS = {FALLS: "fails", FAIR: "open", RESISTS: "holds", NONE_YET: "none"}
@@ -178,10 +179,16 @@ def card(name: str, about: str, found: Sequence[Word]) -> None:
 
 
 def headline(judge: str, found: Sequence[Word]) -> str:
-    """What the judge gives away, in a sentence."""
+    """What the judge gives away, in a sentence.
+
+    Args:
+        judge: its name as it stands within a sentence.
+        found: a word for each tile.
+    """
     lifted, falls = found[0], [t.title.lower() for t, w in zip(TILES, found, strict=True) if w.verdict == FALLS]
     if all(word.verdict == NONE_YET for word in found):
         return f"Nothing has been measured of {judge} yet. Attack one response to begin."
+    judge = upper_first(judge)
     if lifted.verdict == FALLS and lifted.text.endswith("points"):
         return f"{judge} gives {lifted.text.lstrip('+')} more to any answer that asks for them."
     if falls:

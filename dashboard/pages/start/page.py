@@ -10,14 +10,13 @@ from dashboard.pages.lessons.view import open_preset
 from dashboard.pages.start.api import api_judges
 from dashboard.pages.start.glance import attack_on, card, headline, tiles, words
 from engine import catalog
-from engine.studies.figure import upper_first
 
 judge, data = state.text(state.JUDGE), state.text(state.DATA)
 frame = ui.page_frame("Start")
 own = own_runs()
 found = words(judge, data, own)
 name = catalog.split_spec(judge).name
-frame.headline(headline(f"Your judge card “{name}”" if name else upper_first(findings.judge_name(judge)), found))
+frame.headline(headline(f"your judge card “{name}”" if name else findings.judge_name(judge), found))
 with frame.hero:
     tiles(judge, found)
 with frame.facts_row, st.container(horizontal=True, gap="small"):
