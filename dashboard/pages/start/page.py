@@ -32,9 +32,10 @@ with frame.body:
         state.DEFAULT_JUDGE: "Trained on people's ratings alone.",
         state.CAREFUL_JUDGE: "Also trained on broken and foreign texts with low scores.",
     }
+    cards = catalog.describe_judges(about)
     for column, (spec, said) in zip(st.columns(2, gap="medium"), about.items(), strict=True):
         with column, st.container(border=True, key=f"judge_{spec.partition(':')[2]}"):
-            card(catalog.describe_judge(spec).title, said, found if spec == judge else words(spec, data, own))
+            card(cards[spec].title, said, found if spec == judge else words(spec, data, own))
             if st.button("Attack this judge", icon=":material/bolt:", key=f"attack_{spec.partition(':')[2]}"):
                 open_preset(attack_on(spec, data))
     api_judges()
