@@ -167,8 +167,9 @@ def describe_judges(specs: Iterable[str]) -> dict[str, JudgeCard]:
             return listed[spec]
         if name := split_spec(spec).name:
             return _saved_judge(spec, name, ())
-        kind = listed.get(spec.partition("?")[0]) if spec.startswith("planted:") else None
-        return JudgeCard(spec, spec, "A judge named by its spec.", kind is None, kind.protocols if kind else ())
+        planted = spec.startswith("planted:")
+        kind = listed.get(spec.partition("?")[0]) if planted else None
+        return JudgeCard(spec, spec, "A judge named by its spec.", not planted, kind.protocols if kind else ())
 
     return {spec: describe(spec) for spec in specs}
 
