@@ -156,7 +156,10 @@ def built_in_cards() -> dict[str, Card]:
 
 
 def describe_judges(specs: Iterable[str]) -> dict[str, JudgeCard]:
-    """By spec: the card of a listed judge, or a plain one for any other; the lists are read once for all."""
+    """By spec: the card of a listed judge, or a plain one for any other; the lists are read once for all.
+
+    A plain card names no protocols where it is not known what the judge answers.
+    """
     listed = {found: card for protocol in Protocol for found, card in registry.judges_for(protocol).items()}
 
     def describe(spec: str) -> JudgeCard:
@@ -164,7 +167,8 @@ def describe_judges(specs: Iterable[str]) -> dict[str, JudgeCard]:
             return listed[spec]
         if name := split_spec(spec).name:
             return _saved_judge(spec, name, ())
-        return JudgeCard(spec, spec, "A judge named by its spec.", not spec.startswith("planted:"))
+        kind = listed.get(spec.partition("?")[0]) if spec.startswith("planted:") else None
+        return JudgeCard(spec, spec, "A judge named by its spec.", kind is None, kind.protocols if kind else ())
 
     return {spec: describe(spec) for spec in specs}
 

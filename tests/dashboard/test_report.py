@@ -43,6 +43,7 @@ def test_an_empty_report_says_what_to_do(app):
 
 
 def test_a_figure_of_a_page_is_picked_with_its_run_and_is_there(app, settings):
+    app.session_state["measured_set"] = True
     at = go(app, LAB, judge="bundled:judge", tab="Whole set")
     at.button(key="set_forest_add").click().run()
     assert not at.exception, at.exception
@@ -130,6 +131,7 @@ def test_figures_of_a_run_are_taken_together(app, settings):
 def test_a_damaged_report_is_explained_and_other_pages_stay(app, settings):
     settings.data_dir.mkdir(parents=True, exist_ok=True)
     (settings.data_dir / "report.json").write_text("{")
+    app.session_state["measured_set"] = True
     at = go(app, LAB, judge="bundled:judge", tab="Whole set")
     at.button(key="set_forest_add").click().run()
     assert not at.exception
@@ -161,7 +163,7 @@ def test_settings_travel_as_they_are(settings):
             "Metrics of the run",
             "dialogue/run",
         ),
-        ("pages/checkup/page.py", {}, "checkup_table", "Every arm of the check-up", "Demo: 90 pairs"),
+        ("pages/checkup/page.py", {}, "checkup_table", "Everything the check-up tried", "Demo: 90 pairs"),
         (
             LAB,
             {"judge": "bundled:judge", "tab": "Whole set"},
@@ -172,6 +174,7 @@ def test_settings_travel_as_they_are(settings):
     ],
 )
 def test_a_table_without_a_figure_is_taken_into_the_report_once(app, settings, page, query, key, title, about):
+    app.session_state["measured_checkup"] = True  # its drawer holds the table
     at = go(app, page, **query)
     for _ in range(2):
         at.button(key=f"{key}_add").click().run()

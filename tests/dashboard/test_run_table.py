@@ -18,11 +18,11 @@ PAIRS = {"data": "demo-instruction"}
         ("reference_swap", {**SWAP, "swap_tab": "Pareto", "swap_k": "3"}, "swap_baselines_kept",
          "RefSwap beside its baselines", "K = 3, δ = 2 points"),
         ("reference_swap", {**SWAP, "swap_tab": "One sample"}, "swap_false_kept", "Accepted keys", "K = 5"),
-        ("transport_audit", {"mass": "0.3"}, "flipped", "Flipped verdicts", "mass 0.30"),
-        ("transport_audit", {}, "audit_encoders_kept", "Encoders compared", "table 3"),
-        ("transport_audit", {}, "audit_ratios_kept", "Share of labelled pairs", "table 6"),
+        ("transport_audit", {"mass": "0.3"}, "flipped_map", "Flipped verdicts", "mass 0.30"),
+        ("transport_audit", {"audit_tab": "Encoders"}, "audit_encoders_kept", "Encoders compared", "table 3"),
+        ("transport_audit", {"audit_tab": "Encoders"}, "audit_ratios_kept", "Share of labelled pairs", "table 6"),
         ("protocols", {**PAIRS, "protocols_tab": "Flips"}, "protocols_flip_list", "Cases: Assertiveness", "recorded:"),
-        ("protocols", {**PAIRS, "protocols_tab": "Leaderboard", "protocols_k": "2"}, "protocols_ratings_pairwise_kept",
+        ("protocols", {**PAIRS, "protocols_k": "2"}, "protocols_ratings_pairwise_kept",
          "Ratings before and after, pairwise", "2 systems rewritten; ties: equal modal score"),
         ("protocols", {**PAIRS, "protocols_tab": "Rewritings"}, "protocols_checks_kept", "What the content checks", ""),
         ("what_holds", {"holds_tab": "Speed"}, "benches", "Benchmarks", "ship with the project"),
@@ -30,7 +30,7 @@ PAIRS = {"data": "demo-instruction"}
     ids=lambda v: v if isinstance(v, str) and " " not in v else "",
 )  # fmt: skip
 def test_a_table_goes_into_the_report_with_its_run_and_setting(app, settings, page, query, key, title, about):
-    for drawer in ("swap_more", "swap_all"):
+    for drawer in ("swap_more", "swap_all", "protocols_flip_closed", "protocols_board"):
         app.session_state[drawer] = True
     at = go(app, f"pages/{page}/page.py", **query)
     at.button(key=f"{key}_add").click().run()
