@@ -188,7 +188,11 @@ def compared_sentence(off: dict[str, Any], on: dict[str, Any] | None, attack: st
         if verdict["unread_reason"]:
             return f"{said} {behind}: no usable verdict."
     before, after = (float(one["attacked"]["score"]) - float(one["clean"]["score"]) for one in (off, on))
-    return f"{said} {behind} it moves by {fixed(after, 2, signed=True)}{_share(before, after)}."
+    told = f"{said} {behind} it moves by {fixed(after, 2, signed=True)}{_share(before, after)}."
+    own = float(on["clean"]["score"]) - float(off["clean"]["score"])
+    if abs(own) < max(_SMALL, abs(before) / 2):
+        return told
+    return f"{told} The defense alone moves it by {fixed(own, 2, signed=True)}."
 
 
 def _share(before: float, after: float) -> str:

@@ -161,12 +161,15 @@ def pin() -> RunView | None:
 
 _STRONG_FIRST, _PUBLISHED = ("transport_audit", "protocols"), "recorded:"
 """Studies whose pages open on a strong judge, and the beginning of the spec of one."""
+_SHOWS = {"refswap": "bundled:shortcut-verifier"}
+"""The judge on which a study's effect is plain to see, where that is not the naive one."""
 
 
 def defaults(page: str) -> tuple[str, str]:
     """Judge and data that a page opens on: the naive judge where a recorded run shows it there, else the careful one.
 
-    The audit and the leaderboard open on a strong judge's published verdicts where the library has a run of some.
+    The audit and the leaderboard open on a strong judge's published verdicts where the library has a run of some, the
+    reference swap on the verifier that takes shortcuts.
 
     Args:
         page: the page's file.
@@ -174,7 +177,8 @@ def defaults(page: str) -> tuple[str, str]:
     kinds = [kind for kind, place in _pages("", "").items() if place.page == page]
     found = [one for one in recorded_runs() if one[0] in kinds]
     strong = [judge for kind, judge, _ in found if kind in _STRONG_FIRST and judge.startswith(_PUBLISHED)]
-    for judge in (*strong[:1], state.DEFAULT_JUDGE, state.CAREFUL_JUDGE):
+    plain = [_SHOWS[kind] for kind in kinds if kind in _SHOWS]
+    for judge in (*strong[:1], *plain, state.DEFAULT_JUDGE, state.CAREFUL_JUDGE):
         data = [held for _, asked, held in found if asked == judge]
         if data:
             return judge, state.DEFAULT_DATA if state.DEFAULT_DATA in data else data[0]

@@ -19,6 +19,7 @@ from typing import Any
 import streamlit as st
 from starlette.middleware import Middleware
 from streamlit import config
+from streamlit.runtime.pages_manager import PagesManager
 
 from dashboard.server.guard import Guard, check_exposure, is_loopback, login_configured, mark_guarded, signed_in
 from dashboard.state import DEFAULT_JUDGE
@@ -61,6 +62,8 @@ async def _lifespan(_app: st.App) -> AsyncIterator[dict[str, Any] | None]:
     raise_file_limit()
     check_exposure(config.get_option("server.address") or "", get_settings().token, login=login_configured())
     mark_guarded()
+    # Else Streamlit takes the folder `pages` for its own old kind, and the first visitor's deep link for no page.
+    PagesManager.uses_pages_directory = False
     if get_settings().warm:
         manager().warm(DEFAULT_JUDGE)
     yield None

@@ -116,8 +116,8 @@ def _strong_rows(assets: Path, data: str, columns: Sequence[tuple[str, str]]) ->
     rows = []
     for judge, own in whole.groupby("judge", sort=False):
         found = own.set_index("claim")
-        cells = (found.loc[claim] for _, claim in columns)
-        rows.append((str(judge), *(_interval(c["value"], c["lower"], c["upper"]) for c in cells)))
+        cells = found.loc[[claim for _, claim in columns], ["value", "lower", "upper"]].to_numpy(dtype=float)
+        rows.append((str(judge), *(_interval(*cell) for cell in cells)))
     return rows
 
 
@@ -209,6 +209,6 @@ def _p(value: float) -> str:
     return "" if pd.isna(value) else "<0.001" if value < 0.001 else f"{value:.3f}"
 
 
-def _markdown(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def _markdown(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     lines = [head, tuple("---" for _ in head), *rows]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines) + "\n"

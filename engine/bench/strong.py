@@ -335,7 +335,7 @@ def _repeated(settings: Settings) -> Iterator[Row]:
         yield _row("first slot", "MT-bench, 24 questions", str(judge), slots)
         turned = held.set_index([*call, "repetition"])["value"]
         swapped = turned.rename_axis(["item_id", "system_second", "system_first", "repetition"])
-        differ = (turned + swapped.reorder_levels([*call, "repetition"]) - 1).abs()
+        differ = (turned + swapped.reorder_levels([0, 2, 1, 3]) - 1).abs()
         both = differ[differ.index.get_level_values("system_first") < differ.index.get_level_values("system_second")]
         values = np.where(both.isna(), np.nan, both > 0)
         orders = cluster_rate(values, both.index.get_level_values("item_id").to_numpy())

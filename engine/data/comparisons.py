@@ -233,12 +233,12 @@ def _built(
             "response_b": f"{pair}:b",
         }
         pairs.append(ids | sides)
-    tables = {
-        "items": ITEMS.conform(pd.DataFrame(list(items.values()))),
-        "responses": RESPONSES.conform(pd.DataFrame(responses)),
-        "comparisons": COMPARISONS.conform(pd.DataFrame(pairs)),
-    }
-    return Comparisons(pairs_digest(list(tables.values())), name, **tables, left_out=left_out, spellings=spellings)
+    tables = (
+        ITEMS.conform(pd.DataFrame(list(items.values()))),
+        RESPONSES.conform(pd.DataFrame(responses)),
+        COMPARISONS.conform(pd.DataFrame(pairs)),
+    )
+    return Comparisons(pairs_digest(list(tables)), name, *tables, left_out=left_out, spellings=spellings)
 
 
 MOST_OF_ITEM = 10
@@ -323,10 +323,8 @@ def load_comparisons(set_id: str, root: Path) -> Comparisons:
         raise InputError(f"There is no set of pairs {shown(set_id)}. There are: {known}. Upload the file again.")
     try:
         about: dict[str, Any] = json.loads((folder / "pairs.json").read_text(encoding="utf-8"))
-        tables = {name: t.conform(pd.read_parquet(folder / f"{name}.parquet")) for name, t in _TABLES.items()}
-        return Comparisons(
-            set_id, left_out=about["left_out"], spellings=about["spellings"], name=about["name"], **tables
-        )
+        items, responses, pairs = (t.conform(pd.read_parquet(folder / f"{n}.parquet")) for n, t in _TABLES.items())
+        return Comparisons(set_id, about["name"], items, responses, pairs, about["left_out"], about["spellings"])
     except (OSError, ValueError, KeyError) as error:
         raise InputError(f"The pairs {set_id!r} are damaged ({error}). Upload the file again.") from None
 

@@ -130,7 +130,7 @@ def _own_words(source: Source) -> str:
 def _told(source: Source, effect: Effect, rows: pd.DataFrame) -> tuple[str, str]:
     clear = rows[(rows["lower"] > 0) | (rows["upper"] < 0)]
     pool = clear if len(clear) else rows
-    row = pool.loc[pool["value"].abs().idxmax()]
+    row = pool.iloc[int(pool["value"].abs().to_numpy().argmax())]
     by = interval_text(
         *(effect.factor * float(row[end]) for end in ("value", "lower", "upper")), unit=effect.unit,
         signed=effect.unit != "%",

@@ -8,6 +8,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,8 +59,21 @@ class Server:
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory) -> Iterator[Server]:
+    """The dashboard that the journeys of a process share."""
+    with _serve(tmp_path_factory.mktemp("server")) as served:
+        yield served
+
+
+@pytest.fixture
+def fresh_server(tmp_path_factory) -> Iterator[Server]:
+    """A dashboard that nobody has visited yet."""
+    with _serve(tmp_path_factory.mktemp("fresh")) as served:
+        yield served
+
+
+@contextmanager
+def _serve(folder: Path) -> Iterator[Server]:
     """The dashboard on a free port; only the weights come from the user's cache."""
-    folder = tmp_path_factory.mktemp("server")
     weights = get_settings().weights
     (folder / "cache").mkdir()
     if weights.is_dir():

@@ -27,6 +27,14 @@ def test_the_demo_is_there_on_opening_and_marked_as_recorded(page, server):
         assert Path(got.value.path()).read_bytes().startswith(start)
 
 
+def test_the_first_visit_of_all_may_be_a_deep_link(browser, fresh_server):
+    tab = browser.new_page()
+    open_page(tab, fresh_server.url, "protocols", judge=PLANTED)
+    expect(tab.get_by_role("heading", level=1)).to_have_text("Protocols and leaderboard")
+    expect(tab.get_by_role("dialog")).to_have_count(0)
+    tab.close()
+
+
 @pytest.mark.weights
 def test_upload_map_attack_and_see_the_real_judge_move(page, server, weights):
     upload(page, server.url, semicolon_file(), "bundled:judge")

@@ -27,22 +27,24 @@ RULES = (
 )
 """Each verdict in plain words; the exact rule stands at the head of the frozen file."""
 COUNTED = {
-    "holds at the stated effect": "hold at the stated effect",
-    "weaker than published": "are weaker than published",
-    "not seen": "are not seen",
-    "the other way": "go the other way",
-    "cannot tell": "cannot be told",
+    "holds at the stated effect": ("holds at the stated effect", "hold at the stated effect"),
+    "weaker than published": ("is weaker than published", "are weaker than published"),
+    "not seen": ("is not seen", "are not seen"),
+    "the other way": ("goes the other way", "go the other way"),
+    "cannot tell": ("cannot be told", "cannot be told"),
 }
-"""Each verdict behind its count."""
+"""Each verdict behind a count of one, and of several."""
 
 
 def choose_judge(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows of the judge chosen, and of the claims for which nobody is asked."""
+    """The rows of the judge chosen, and beside them those of the same paper for which nobody is asked."""
     judges = [str(j) for j in dict.fromkeys(table["judge"]) if j != "none"]
     if not judges:
         return table
     chosen = st.selectbox("Judge", judges, format_func=judge_title, key="holds_judge", bind="query-params")
-    return table[table["judge"].isin([chosen, "none"])].reset_index(drop=True)
+    own = table["judge"] == chosen
+    beside = (table["judge"] == "none") & table["paper"].isin(table.loc[own, "paper"].unique())
+    return table[own | beside].reset_index(drop=True)
 
 
 def judge_title(spec: str) -> str:
@@ -51,7 +53,7 @@ def judge_title(spec: str) -> str:
         return {"bundled:judge": "Careful judge (bundled)", "bundled:naive": "Naive judge (bundled)"}.get(spec, spec)
     place, _, choice = spec.removeprefix("recorded:").partition("?")
     named = dict(part.partition("=")[::2] for part in choice.split("&"))
-    source = {"llmbar": "LLMBar", "mtbench": "MT-bench"}.get(place.partition("/")[0], place)
+    source = {"llmbar": "LLMBar", "mtbench": "MT-bench"}.get(place.removeprefix("demo-"), place)
     return f"{named.get('judge', place)} (recorded, {source})"
 
 
@@ -61,7 +63,7 @@ def counted(own: pd.DataFrame) -> str:
         return "No claim was decided yet: judgescope study claims --judge SPEC decides them on any judge."
     found = counts([str(v) for v in own["verdict"]])
     total = sum(found.values())
-    said = ", ".join(f"{n} {COUNTED.get(verdict, verdict)}" for verdict, n in found.items() if n)
+    said = ", ".join(f"{n} {COUNTED[verdict][n > 1]}" for verdict, n in found.items() if n)
     made = int((own["verdict"] == CONSTRUCTED).sum())
     return f"{plural(total, 'test')} of published claims: {said}" + (f"; {made} more by construction." if made else ".")
 

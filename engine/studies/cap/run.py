@@ -322,7 +322,7 @@ def seconds_of(config: CapConfig, dataset: Dataset, judge: Judge, tutor: Tutor, 
     clock = time.perf_counter()
     judge.judge(probe)
     pace = (time.perf_counter() - clock) / tokens if tokens else 0.0
-    return each * texts + pace * plan["tokens"]
+    return float(each * texts + pace * plan["tokens"])
 
 
 def plan_job(config: CapConfig, settings: Settings, checkpoint: Checkpoint) -> dict[str, Any]:

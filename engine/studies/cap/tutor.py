@@ -390,7 +390,12 @@ def find_standards(
 
 
 def _written_only(
-    config: CapConfig, activations: Floats, is_high: Bools, groups: NDArray[Any], fit: Bools, written: Bools
+    config: CapConfig,
+    activations: NDArray[np.floating[Any]],
+    is_high: Bools,
+    groups: NDArray[Any],
+    fit: Bools,
+    written: Bools,
 ) -> list[LayerSeparability]:
     """Separability without the degraded texts, which differ from the others by corruption and not by standard.
 

@@ -51,7 +51,7 @@ def plot_slope(
     rows = prepared[prepared["rank_before"].notna() & prepared["rank_after"].notna()]
     n, first = len(rows), climber(rows)
     for i, row in enumerate(rows.itertuples(index=False)):
-        fig.add_trace(_line(row, _APART * (i - (n - 1) / 2) / max(n - 1, 1), mode, climbs=row.system == first))
+        fig.add_trace(_line(row, _APART * (i - (n - 1) / 2) / max(n - 1, 1), mode, climbs=str(row.system) == first))
     fig.update_layout(annotations=[*_names(rows, 0, mode), *_names(rows, 1, mode)])
     fig.update_xaxes(
         range=[-1.0, 2.5], tickmode="array", tickvals=[0, 1], ticktext=["clean", "attacked"], showgrid=False,
@@ -103,6 +103,7 @@ def _names(rows: pd.DataFrame, side: int, mode: Mode) -> list[dict[str, Any]]:
     rank, rating = ("rank_after", "rating_after") if side else ("rank_before", "rating_before")
     out = []
     sharing: dict[float, list[str]] = {}
+    row: Any
     for row in rows.sort_values(rank, kind="stable").itertuples(index=False):
         name, points = label(row.system, 16), fixed(getattr(row, rating), 0)
         if side and row.distracted:

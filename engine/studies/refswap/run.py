@@ -180,8 +180,7 @@ def prepare(config: RefSwapConfig, dataset: Dataset, pool: ReferencePool) -> Mat
     known = dataset.responses.dropna(subset=["quality"]) if judged else dataset.responses
     every = build_requests(dataset, response_ids=list(known["response_id"]))[: config.limit]
     # a verifier's question is the same whatever the data were taken for
-    as_asked = {"task": Task.VERIFICATION, "protocol": Protocol.VERIFIER, "variant": config.variant}
-    every = [replace(r, **as_asked) for r in every]
+    every = [replace(r, task=Task.VERIFICATION, protocol=Protocol.VERIFIER, variant=config.variant) for r in every]
     responses = [r for r in every if has_text(r.reference)]
     if not responses:
         raise InputError(

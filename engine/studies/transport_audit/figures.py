@@ -593,7 +593,7 @@ def _sensitivity(source: Source, at: Values) -> FigureData:
     chosen = (mean_mass(source, at["attack"]), float(before.iloc[0])) if len(before) and before.notna().all() else None
     where = _cuts(source, at)
     apart = "curve: one mass for all types" if len(where) > 1 else ""
-    more = {"mass": where, "marks": {}, "chosen": chosen}
+    more: dict[str, object] = {"mass": where, "marks": {}, "chosen": chosen}
     return FigureData(prepared, more, (apart, _left_out(source)), _note(source))
 
 
