@@ -7,6 +7,7 @@ import pytest
 
 from dashboard.pages.what_holds.results import judge_title
 from engine.core.settings import get_settings
+from engine.data.comparisons import DEMO_LLMBAR
 from engine.plots.claims import plot_claims
 from engine.studies.claims import figures
 from engine.studies.claims.figures import PAPERS, forest_rows, frozen_claims
@@ -57,4 +58,4 @@ def test_a_forest_shows_every_row_and_stays_within_its_axis(table, paper):
 
 
 def test_a_recorded_judge_is_named_by_who_judged_and_where_it_is_from():
-    assert judge_title("recorded:llmbar/recorded_verdicts.csv?judge=GPT-4&prompt=Vanilla") == "GPT-4 (recorded, LLMBar)"
+    assert judge_title(f"recorded:{DEMO_LLMBAR}?judge=GPT-4&prompt=Vanilla") == "GPT-4 (recorded, LLMBar)"
