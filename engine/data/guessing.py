@@ -264,7 +264,8 @@ def _by_words(described: Mapping[str, _Column], found: dict[str, Found]) -> None
 def _ids(rows: pd.DataFrame, described: Mapping[str, _Column], found: dict[str, Found]) -> None:
     """Ids name items or responses: by the word beside "id", and by whether they repeat as the contexts do."""
     context = found["context"].column if "context" in found else ""
-    if context and "item_id" in found and _is_unlike(rows, found["item_id"].column, context):
+    own_name = "item_id" in found and plain_words(found["item_id"].column) == ("item", "id")
+    if context and "item_id" in found and not own_name and _is_unlike(rows, found["item_id"].column, context):
         column_name = found.pop("item_id").column  # several ids in one context: they name responses
         if not described[column_name].repeats:
             found.setdefault("response_id", Found(column_name, "likely", "it differs in every row of one context"))

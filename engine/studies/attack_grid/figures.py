@@ -100,7 +100,7 @@ def _moves(source: Source, at: Values) -> FigureData:
     shown = rows if at["attack"] == ALL else rows[rows["attack"].isin([NONE, at["attack"]])]
     made = prepare_set_moves(shown, short_titles(rows))
     sizes = rows.loc[rows["metric"] == "shift", ["n", "n_clusters", "n_unread"]].max()
-    note = f"n = {int(sizes['n'])} of {int(sizes['n_clusters'])} items, {int(sizes['n_unread'])} without a verdict"
+    note = f"n = {int(sizes['n'])} of {int(sizes['n_clusters'])} items, {int(sizes['n_unread'])} unread"
     title = "How far does each attack move the mean?"
     return FigureData(made, {"scale": _around(made, scale(source)), "title": title}, note=f"{note}; {source.origin}")
 

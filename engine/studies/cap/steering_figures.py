@@ -378,7 +378,7 @@ def plot_alpha(
     stored = prepared[(prepared["live"] == 0) & (prepared["n"] > 0)]
     tried = int((prepared["live"] == 1).sum())
     notes = (
-        f"{int(stored['n'].min()) if len(stored) else 0} contexts a point",
+        f"n = {int(stored['n'].min()) if len(stored) else 0} contexts a point",
         f"{int(prepared['n_unread'].sum())} unread",
         "bands: 95 % intervals over contexts",
         f"{tried} hollow: tried just now on a few contexts" if tried else "",

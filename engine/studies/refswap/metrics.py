@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -254,12 +255,7 @@ def summarise(
         one_auc=auc_interval(first, *groups, level=level),
         s_auc=auc_interval(s, *groups, level=level),
         cohens_d=d_interval(score, *groups, level=level),
-        pass_right=_rate(after, samples, good, level, seed),
-        pass_fooled=_rate(after, samples, fooled, level, seed),
-        n_right=int(good.sum()),
-        n_fooled=int(fooled.sum()),
-        kept_right=int((good & (after == 1)).sum()),
-        kept_fooled=int((fooled & (after == 1)).sum()),
+        **_passed(samples, after, good, fooled, level, seed),
         judged=samples.judged,
         n_fewer=int((good | fooled)[(samples.asked[:, :k].sum(axis=1) < k)].sum()),
         cost_clean=cost(samples, yes, k, samples.clean),
@@ -292,6 +288,18 @@ def _rates(samples: Samples, verdicts: Floats, part: Bools, level: float, seed: 
 
 def _rate(values: Floats, samples: Samples, part: Bools, level: float, seed: int) -> Interval:
     return cluster_rate(values[part], samples.item[part], level=level, seed=seed)
+
+
+def _passed(samples: Samples, after: Floats, good: Bools, fooled: Bools, level: float, seed: int) -> dict[str, Any]:
+    """The accepted correct responses and the accepted keys that keep their YES, as `Summary` names them."""
+    return {
+        "pass_right": _rate(after, samples, good, level, seed),
+        "pass_fooled": _rate(after, samples, fooled, level, seed),
+        "n_right": int(good.sum()),
+        "n_fooled": int(fooled.sum()),
+        "kept_right": int((good & (after == 1)).sum()),
+        "kept_fooled": int((fooled & (after == 1)).sum()),
+    }
 
 
 def _changed(samples: Samples, before: Floats, after: Floats, part: Bools, level: float, seed: int) -> Interval:

@@ -196,7 +196,7 @@ def test_a_wrong_study_file_says_what(capsys, tmp_path, text, says):
 def test_an_unknown_study_names_the_known(capsys):
     code, _, err = run(capsys, "study", "girds")
     assert code == 2
-    assert "Known: cap, checkup, detection, grid, " in err
+    assert "Known: cap, checkup, claims, detection, grid, " in err
 
 
 def test_recorded_verdicts_are_counted_and_measured(capsys, tmp_path):

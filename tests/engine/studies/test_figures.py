@@ -95,7 +95,9 @@ def opened(path: str) -> Source:
 
 def test_every_kind_of_study_has_a_recorded_run_that_shows_all_its_figures():
     shown = {(study_of(SOURCES[name]).kind, figure) for name, figure in FIGURES}
-    assert shown == {(entry.study, entry.name) for study in all_studies() for entry in study.figures()}
+    # the claims are decided on public data; their table ships in assets/results and not as a run
+    studies = [study for study in all_studies() if study.kind != "claims"]
+    assert shown == {(entry.study, entry.name) for study in studies for entry in study.figures()}
 
 
 @pytest.mark.parametrize(("name", "figure"), FIGURES)
@@ -243,7 +245,7 @@ def test_a_study_under_any_name_is_known_by_its_settings(tmp_path):
     renamed = RunFolder(tmp_path)
     renamed.write_table("verdicts", source.table("verdicts"))
     renamed.write_manifest({**source.manifest, "study": "my-own-grid"})
-    assert [e.name for e in entries(renamed)] == ["forest", "grid", "dumbbells", "distribution"]
+    assert [e.name for e in entries(renamed)] == ["moves", "forest", "grid", "dumbbells", "distribution"]
 
 
 @pytest.mark.parametrize("name", ["recorded:../../engine", "recorded:dialogue/..", "../x", "recorded:no/run", ""])

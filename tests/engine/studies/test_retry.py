@@ -282,7 +282,7 @@ def test_the_documentation_names_the_studies_that_keep_nothing():
     root = Path(retry.__file__).parent
     keep = {s.kind for s in all_studies() if any("keeping(" in f.read_text() for f in (root / s.kind).glob("*.py"))}
     said = (root.parents[1] / "docs/runs-and-reports.md").read_text()
-    [others] = re.findall(r"\(Study (\w+) and (\w+) rely on the call cache instead\.\)", said)
+    [others] = re.findall(r"\(Studies (\w+), (\w+) and (\w+) rely on the call cache instead\.\)", said)
     # thresholds ask no judge, and what is recorded is asked of nobody
     assert {s.kind for s in all_studies()} - keep - {"perplexity_threshold", "recorded"} == {
         study_named(name).kind for name in others

@@ -110,6 +110,14 @@ def toy_data(tmp_path: Path) -> Path:
         ],
     )
     _write(root / "llmbar/processed_other_sets.jsonl", [])
+    _write(root / "mtbench/questions.jsonl", [{"question_id": 1, "category": "math", "turn1": "What is 1+1?"}])
+    _write(
+        root / "mtbench/answers_31models.jsonl",
+        [{"question_id": 1, "model": model, "answer1": answer} for model, answer in (("m1", "2"), ("m2", "3"))],
+    )
+    (root / "mtbench/recorded_verdicts_both_orders.csv").write_text(
+        "judge,question_id,model_shown_first,model_shown_second,verdict\n", encoding="utf-8"
+    )
     _write(
         root / "llmbar/pairs.jsonl",
         [

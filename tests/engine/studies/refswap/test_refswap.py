@@ -205,7 +205,7 @@ def test_missing_references_are_left_out_and_counted(settings, tmp_path, capsys)
     assert record["n_without_reference"] == 2
     assert record["n_clean"] == 4
     assert "Left out: 2 items without a reference." in said.out
-    assert "quality" in said.err.lower()  # 1 and 0 beside a reference, with no --map
+    assert "which responses are correct" in said.err  # 1 and 0 beside a reference, with no --map
 
 
 def _rows(references):
