@@ -6,7 +6,7 @@ The dashboard and the command line read this; it is the one module besides `stud
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from engine.attacks.base import word_diff
@@ -164,7 +164,9 @@ def describe_judges(specs: Iterable[str]) -> dict[str, JudgeCard]:
             return listed[spec]
         if name := split_spec(spec).name:
             return _saved_judge(spec, name, ())
-        return JudgeCard(spec, spec, "A judge named by its spec.", not spec.startswith("planted:"))
+        plain = JudgeCard(spec, spec, "A judge named by its spec.", not spec.startswith("planted:"))
+        kind = listed.get(spec.partition("?")[0])  # a planted judge with settings answers what its kind answers
+        return replace(plain, protocols=kind.protocols) if kind else plain
 
     return {spec: describe(spec) for spec in specs}
 

@@ -24,7 +24,7 @@ def test_run_read_and_reload(page, server):
     page.get_by_role("button", name="Run", exact=True).click()
     expect(finding(page).first).to_contain_text(re.compile(r"accepts master keys on [\d.]+"), timeout=SETTLED)
     expect(page.get_by_test_id("stPlotlyChart").first).to_contain_text("What survives a swap of the reference?")
-    counted = page.get_by_test_id("stMain").locator(".js-facts dd").first
+    counted = page.get_by_test_id("stMain").locator(".js-facts").first
     before = counted.inner_text()
     gamma = page.get_by_role("slider", name=re.compile("least max_p_cf"))
     gamma.focus()
