@@ -98,10 +98,12 @@ def choose(page: Page, label: str, option: str) -> None:
 
 
 def pick(page: Page, label: re.Pattern, option: str) -> None:
-    """Pick an option by mouse; a page that is drawn anew closes an open list, which is then opened again."""
+    """Pick an option by mouse unless it is the choice; a page that is drawn anew closes an open list."""
     box = page.get_by_role("combobox", name=label).first
     for _ in range(3):
         settle(page)
+        if box.input_value() == option:
+            return
         box.click()
         try:
             page.get_by_role("option", name=option, exact=True).click(timeout=20_000)

@@ -24,7 +24,7 @@ def test_run_read_and_reload(page, server):
     page.get_by_role("button", name="Run", exact=True).click()
     expect(finding(page).first).to_contain_text(re.compile(r"accepts master keys on [\d.]+"), timeout=SETTLED)
     expect(page.get_by_test_id("stPlotlyChart").first).to_contain_text("What survives a swap of the reference?")
-    counted = page.locator(".js-facts dd").first
+    counted = page.get_by_test_id("stMain").locator(".js-facts").first
     before = counted.inner_text()
     gamma = page.get_by_role("slider", name=re.compile("least max_p_cf"))
     gamma.focus()
@@ -56,7 +56,7 @@ def test_a_csv_without_correctness_shows_keys_and_the_full_run_follows(page, ser
     expect(page.get_by_text("Missing: Which responses are correct")).to_be_visible(timeout=SETTLED)
     page.get_by_role("button", name="Quick run").click()
     expect(finding(page).first).to_contain_text("keep their YES", timeout=SETTLED)
-    expect(page.locator(".js-facts").first).to_contain_text("Responses accepted")
+    expect(page.get_by_test_id("stMain").locator(".js-facts").first).to_contain_text("Responses accepted")
     page.get_by_role("button", name="Refine: full run").click()
     expect(page.get_by_role("button", name="Refine: full run")).to_be_hidden(timeout=SETTLED)
     expect(page.get_by_test_id("stPlotlyChart").first).to_be_visible(timeout=SETTLED)
