@@ -151,7 +151,7 @@ def guess_columns(frame: pd.DataFrame) -> Guess:
     fitting values, then texts by repetition and length. No column is used twice.
     """
     rows = frame.head(LOOKED_AT)
-    described = {str(name): _described(str(name), rows[name]) for name in rows.columns}
+    described = {str(name): _described(str(name), rows[name]) for name in rows.columns if str(name)}
     found: dict[str, Found] = {}
     for name, column in suggest_mapping(frame).items():
         if _allowed(name, described[column], described, by_alias=True):
