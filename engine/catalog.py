@@ -6,7 +6,7 @@ The dashboard and the command line read this; it is the one module besides `stud
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from engine.attacks.base import word_diff
