@@ -81,6 +81,7 @@ def test_own_questions_and_own_references(page, server):
     page.get_by_role("button", name="Save and use this data").click()
     query = {**QUERY, "data": data_id(page)}
     open_page(page, server.url, "reference-swap", **query)
+    page.get_by_role("button", name="Swap in the demo's references").click()  # all of the file's are numbers
     page.get_by_text("Full run, all settings").first.click()
     page.get_by_role("button", name="References of your own").click()
     words = "\n".join(f"word {letter}" for letter in "abcdefgh")
