@@ -25,7 +25,7 @@ def test_run_read_and_reload(page, server):
     expect(finding(page).first).to_contain_text(re.compile(r"accepts master keys on [\d.]+"), timeout=SETTLED)
     expect(page.get_by_test_id("stPlotlyChart").first).to_contain_text("What survives a swap of the reference?")
     counted = page.get_by_test_id("stMain").locator(".js-facts").first
-    before = counted.inner_text()
+    before = counted.text_content() or ""
     gamma = page.get_by_role("slider", name=re.compile("least max_p_cf"))
     gamma.focus()
     for _ in range(12):
@@ -34,7 +34,7 @@ def test_run_read_and_reload(page, server):
     expect(page).to_have_url(re.compile(rf"swap_gamma={last}(&|$)"))
     settle(page)
     expect(counted).not_to_have_text(before)
-    shown = counted.inner_text()
+    shown = counted.text_content() or ""
     page.reload()
     settle(page)
     expect(counted).to_have_text(shown, timeout=SETTLED)
