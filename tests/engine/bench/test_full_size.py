@@ -78,7 +78,7 @@ def mtbench():
     systems = ("gpt-4", "llama-13b", "not-among-the-six")
     return [
         {"question_id": q, "model": m, "answer1": f"{m} on {q}" if q or m == "gpt-4" else ""}
-        for q in range(4)
+        for q in range(5)
         for m in systems
     ]
 
@@ -94,7 +94,7 @@ def data(tmp_path_factory):
         "summeval/summaries.jsonl": summaries(),
         "pandalm/pairs.jsonl": pandalm(),
         "llmbar/pairs.jsonl": llmbar(),
-        "mtbench/questions.jsonl": [{"question_id": q, "category": "math", "turn1": f"Ask {q}?"} for q in range(4)],
+        "mtbench/questions.jsonl": [{"question_id": q, "category": "math", "turn1": f"Ask {q}?"} for q in range(5)],
         "mtbench/answers_31models.jsonl": mtbench(),
         "llmbar/processed_other_sets.jsonl": [],
         "ifeval/input_data.jsonl": [{"key": i, "prompt": p} | commas for i, p in enumerate(PROMPTS)],
@@ -176,15 +176,15 @@ def test_pandalm_is_left_with_the_prompts_that_the_judge_was_not_trained_on(data
 def test_mtbench_takes_its_six_systems_and_leaves_out_empty_answers(data):
     made = mtbench_judged(data, None)
     assert set(made.responses["system"]) == {"gpt-4", "llama-13b"}
-    assert len(made.responses) == 4 * 2 - 1
+    assert len(made.responses) == 5 * 2 - 1
 
 
 def test_a_question_of_mtbench_is_clean_where_no_verdict_on_it_was_in_the_training(data):
-    asked = {f"q{q}": f"Ask {q}?" for q in range(4)}
-    trained = {name for name, text in asked.items() if name != "q0" and side_of_prompt(text) in TRAINED_ON}
+    asked = {f"q{q}": f"Ask {q}?" for q in range(5)}  # no verdict on q0 and q4
+    trained = {name for name, text in asked.items() if name not in ("q0", "q4") and side_of_prompt(text) in TRAINED_ON}
     made = mtbench_judged(data, None, clean=True)
     assert set(made.items["item_id"]) == set(asked) - trained
-    assert 0 < len(trained) < 4
+    assert 0 < len(trained) < 5
     assert str(len(made.items)) in made.name
 
 
