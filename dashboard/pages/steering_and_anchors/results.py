@@ -532,7 +532,7 @@ def cap_page(judge: str, dataset: Dataset, frame: ui.Frame) -> None:
             )
         going = next((one for one in (job, more) if one and (one.active or one.state != "done")), None)
         if going:
-            step_of(going)
+            st.fragment(step_of, run_every=POLL_S if going.active else None)(going)
             progress(going)
     if view is None or st.session_state.get(OPEN):
         with frame.top:
