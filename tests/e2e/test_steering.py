@@ -1,4 +1,4 @@
-"""Steering and anchors in a real browser: the recorded run read out, and a quick run on an own csv begun and stopped."""
+"""Steering and anchors in a real browser: the recorded run read out, and a quick run on an own csv, stopped."""
 
 import re
 
