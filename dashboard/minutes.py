@@ -10,6 +10,7 @@ from dashboard import findings, ui
 from dashboard.progress import POLL_S
 from engine.core.errors import EngineError
 from engine.jobs.manager import Ask, manager
+from engine.plots.text import plural
 
 _ASKED = "minutes_asked"
 
@@ -29,6 +30,35 @@ def measure(kind: str, forms: Mapping[str, Mapping[str, object]]) -> None:
         held[key] = {name: manager().begin(f"{kind}_plan", dict(params)) for name, params in forms.items()}
     asks = {name: ask for name, (_, ask) in held[key].items()}
     st.fragment(_said, run_every=None if all(ask.answered for ask in asks.values()) else POLL_S)(asks)
+
+
+def how_long(kind: str, params: Mapping[str, object], also: str = "") -> None:
+    """A button that asks a few of a run's calls and says what the run takes; asked once for the same settings.
+
+    Args:
+        kind: of a study with a quick job `KIND_plan`.
+        params: its settings.
+        also: end of the sentence.
+    """
+    if st.button("How long?", key=f"minutes_{kind}", type="tertiary", icon=":material/timer:"):
+        with st.spinner("Asking the judge a few of these calls …", show_time=True):
+            try:
+                ui.note(_in_words(_planned(f"{kind}_plan", dict(params))) + also + ".")
+            except EngineError as error:
+                ui.note(str(error))
+
+
+@st.cache_data(max_entries=64, show_spinner=False, ttl=600)
+def _planned(job: str, params: dict[str, object]) -> dict[str, float | None]:
+    """Calls and seconds, measured on a few calls of the judge."""
+    return dict(manager().ask(job, params))
+
+
+def _in_words(plan: Mapping[str, float | None]) -> str:
+    calls, known, seconds = (plan[name] for name in ("calls", "known", "seconds"))
+    told = f", {known:,} known already" if known else ""
+    about = "unknown until it runs" if seconds is None else findings.duration(seconds)
+    return f"{plural(int(calls or 0), 'judge call')}{told}: about {about}, measured just now"
 
 
 def _said(asks: Mapping[str, Ask]) -> None:

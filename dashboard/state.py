@@ -240,6 +240,12 @@ def apply_pending() -> None:
         st.session_state[_CHOSEN + key] = True
 
 
+def use_judge(spec: str) -> None:
+    """Make a judge the current one and draw the page anew; not for callbacks."""
+    after_rerun({JUDGE: spec})
+    st.rerun()
+
+
 def choose_data(dataset_id: str) -> None:
     """Make a dataset the current one from the next run on."""
     after_rerun({DATA: dataset_id})

@@ -247,8 +247,7 @@ def compare_judge(*, key: str) -> None:
         return
     # what redraws the whole page: a callback in a fragment would redraw the fragment alone
     if st.button(label, key=f"compare_{key}", icon=":material/compare_arrows:"):
-        state.after_rerun({state.JUDGE: other})
-        st.rerun()
+        state.use_judge(other)
 
 
 def show_error(error: EngineError | str, what: str = "This did not work.") -> None:

@@ -154,8 +154,15 @@ class StudyConfig(BaseModel):
     level: float = Field(default=0.95, gt=0.5, lt=1)
 
 
-def quick_form(given: Mapping[str, Any], quick: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a study's quick form: its own in place of those given; of `limit` and `k_max` the lower one."""
+def quick_form(given: Any, quick: Mapping[str, Any]) -> Any:
+    """What a study's settings are made of: as given, or where `quick` is set with its quick form's in their place.
+
+    Args:
+        given: as a validator gets it before it is read; anything but a dict passes.
+        quick: settings of the quick form; of `limit` and `k_max` the lower one counts.
+    """
+    if not isinstance(given, dict) or given.get("quick") not in (True, "true"):
+        return given
     lower = {k: min(quick[k], given[k]) for k in ("limit", "k_max") if k in quick and isinstance(given.get(k), int)}
     return {**given, **quick, **lower}
 
@@ -286,5 +293,15 @@ class Study:
         return found
 
     def quick_jobs(self) -> dict[str, Quick]:
-        """Jobs of its page that answer at once, by name."""
-        return {}
+        """Jobs of its page that answer at once, by name; `KIND_plan` says what a run will take."""
+        return {f"{self.kind}_plan": (self.config, self.plan_job)}
+
+    def plan_job(self, config: Any, settings: Settings, checkpoint: Checkpoint) -> dict[str, Any]:
+        """Calls, tokens and seconds of a run, its pace measured on a few of its own requests; NaN where not known.
+
+        Raises:
+            InputError: as `cost`.
+        """
+        checkpoint(0, 1)
+        context = Context(settings)
+        return self.cost(self.prepare(config, context), context)._asdict()

@@ -124,3 +124,12 @@ def test_the_recorded_answer_stands_until_the_live_one_is_there(app, monkeypatch
     assert "could not be asked" in html_of(at)
     assert f"from {own['none', 'none']:.2f}" in html_of(at)
     assert math.isfinite(own["bed", "none"])
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(30.0, "about 30 s"), (None, "about unknown until it runs")])
+def test_what_a_run_takes_is_told_also_where_a_server_is_not_asked_for_its_pace(seconds, said):
+    from dashboard import minutes
+
+    plan = {"calls": 5, "known": 2, "seconds": seconds}
+    assert minutes._in_words(plan).startswith("5 judge calls, 2 known already")
+    assert said in minutes._in_words(plan)

@@ -18,15 +18,10 @@ from engine.data.dataset import Dataset
 frame = ui.page_frame("Attack lab")
 
 
-def _use_naive() -> None:
-    state.after_rerun({state.JUDGE: state.DEFAULT_JUDGE})
-    st.rerun()
-
-
 def _answers(judge: str, protocol: Protocol, what: str) -> bool:
     """True where the judge answers this kind of question; else the page says so and offers one that does."""
     protocols = catalog.describe_judge(judge).protocols
-    use = ui.Mend("Use the naive judge", _use_naive)
+    use = ui.Mend("Use the naive judge", lambda: state.use_judge(state.DEFAULT_JUDGE))
     return (
         ui.needs([ui.Need(what, False, mends=(use,))], key="lab") if protocols and protocol not in protocols else True
     )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import datasets, findings, state, ui
+from dashboard import datasets, state, ui
+from dashboard.minutes import how_long
 from dashboard.pages.protocols.data import ProtocolRun
 from dashboard.progress import BUSY, api_cost, start_job
 from engine import catalog
-from engine.core.errors import EngineError
 from engine.core.schema import Protocol, Task
 from engine.data.dataset import Dataset
-from engine.jobs.manager import Job, manager
+from engine.jobs.manager import Job
 from engine.plots.text import plural
 from engine.studies.protocols.figures import TITLES
 from engine.studies.protocols.study import quick_items
@@ -159,29 +159,11 @@ def setup(judge: str, dataset: Dataset, task: str, *, busy: bool) -> None:
         )
         calls = _calls(dataset, len(arms) + 1, int(limit))
         ui.note(_cost(calls, len(arms), busy=busy))
-        if arms and st.button("How long?", key="protocols_minutes", type="tertiary", icon=":material/timer:"):
-            with st.spinner("Asking the judge a few of these calls …", show_time=True):
-                ui.note(_minutes(params))
+        if arms:
+            how_long(ProtocolRun.kind, params)
     ui.note("" if busy or not arms else api_cost(judge, dataset, calls, texts=2))
     if go:
         start_job(ProtocolRun.kind, params, PROBLEM)
-
-
-@st.cache_data(max_entries=64, show_spinner=False, ttl=600)
-def _planned(params: dict[str, object]) -> dict[str, float]:
-    """Calls and seconds, measured on a few calls of the judge; asked for once."""
-    return dict(manager().ask("protocols_cost", params))
-
-
-def _minutes(params: dict[str, object]) -> str:
-    try:
-        plan = _planned(params)
-    except EngineError as error:
-        return str(error)
-    known = f", {plan['known']:,} known already" if plan["known"] else ""
-    seconds = plan["seconds"]
-    about = findings.duration(seconds) if seconds == seconds else "unknown until it runs"
-    return f"{plural(int(plan['calls']), 'judge call')}{known}: about {about}, measured just now."
 
 
 def _choice(name: str, key: str, options: dict[str, str]) -> str:

@@ -146,7 +146,7 @@ def _needs(judge: str, dataset: Dataset, verifiers: list[str]) -> list[ui.Need]:
     return [
         ui.Need(
             "A judge that says YES or NO", suits,
-            mends=(ui.Mend("Use the shortcut verifier", lambda: _use_judge("bundled:shortcut-verifier")),),
+            mends=(ui.Mend("Use the shortcut verifier", lambda: state.use_judge("bundled:shortcut-verifier")),),
         ),
         ui.Need(
             "Reference answers", with_reference > 0, f"{with_reference} of {len(dataset.items)} items",
@@ -192,11 +192,6 @@ def _pool(pool_id: str, held: Dataset) -> ReferencePool:
 
 def _use_pool(pool_id: str) -> None:
     state.after_rerun({POOL: pool_id})
-    st.rerun()
-
-
-def _use_judge(judge: str) -> None:
-    state.after_rerun({state.JUDGE: judge})
     st.rerun()
 
 

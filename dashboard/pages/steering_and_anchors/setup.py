@@ -104,7 +104,7 @@ def _needs(judge: str, dataset: Dataset) -> list[ui.Need]:
     named = judge.startswith(("planted:", "hf:", "path:", "api:")) and "verifier" not in judge
     scores = named or judge in catalog.judges_for(Protocol.POINTWISE) or bool(catalog.split_spec(judge).name)
     pairs = bool((dataset.responses["item_id"].value_counts() > 1).any())
-    naive = ui.Mend("Use the naive judge", lambda: _use_judge(state.DEFAULT_JUDGE))
+    naive = ui.Mend("Use the naive judge", lambda: state.use_judge(state.DEFAULT_JUDGE))
     return [
         ui.Need("A judge that gives scores", scores, mends=(naive,)),
         ui.Need(
@@ -121,11 +121,6 @@ def _needs(judge: str, dataset: Dataset) -> list[ui.Need]:
             without="comparing is not set beside scoring", mends=(map_mend("Item id"),),
         ),
     ]  # fmt: skip
-
-
-def _use_judge(judge: str) -> None:
-    state.after_rerun({state.JUDGE: judge})
-    st.rerun()
 
 
 def _all_settings(judge: str, dataset: Dataset, base: dict[str, object], *, busy: bool) -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import streamlit as st
 
-from dashboard import datasets, findings, state, ui
+from dashboard import datasets, state, ui
+from dashboard.minutes import how_long
 from dashboard.progress import cost_sentence, mean_bytes, progress, start_job, watched_job
 from engine import catalog
 from engine.core.errors import EngineError
@@ -22,7 +23,6 @@ from engine.data.comparisons import (
     save_comparisons,
 )
 from engine.data.embeddings import KINDS, RULES, SPEC, list_embeddings, read_embeddings, save_embeddings
-from engine.jobs.manager import manager
 from engine.plots.text import plural
 from engine.studies.transport_audit.figures import ATTACKS as ARMS
 from engine.studies.transport_audit.study import IN_DATA, QUICK, QUICK_PAIRS, STUDY
@@ -99,8 +99,8 @@ def choose() -> tuple[Comparisons, str] | None:
         return None
     here = state.text(state.JUDGE)
     if here.startswith(PUBLISHED) and pairs.set_id not in datasets.DEMO_TITLES and not pairs.has_verdicts:
-        naive = ui.Mend("Use the naive judge", lambda: _use_judge(state.DEFAULT_JUDGE))
-        careful = ui.Mend("Use the careful judge", lambda: _use_judge(state.CAREFUL_JUDGE))
+        naive = ui.Mend("Use the naive judge", lambda: state.use_judge(state.DEFAULT_JUDGE))
+        careful = ui.Mend("Use the careful judge", lambda: state.use_judge(state.CAREFUL_JUDGE))
         ui.banner("The judge on the left has verdicts on published pairs alone.", (naive, careful), key="audit_judge")
     options = list(dict.fromkeys([IN_DATA, here] if pairs.has_verdicts else [here]))
     if len(options) == 1:
@@ -118,11 +118,6 @@ def choose() -> tuple[Comparisons, str] | None:
 
 PUBLISHED = "recorded:demo-"
 """Beginning of the spec of a strong judge whose verdicts on published pairs ship with the project."""
-
-
-def _use_judge(judge: str) -> None:
-    state.after_rerun({state.JUDGE: judge})
-    st.rerun()
 
 
 def _pairs() -> Comparisons | None:
@@ -241,25 +236,6 @@ def watch(pairs: Comparisons, judge: str) -> None:
         progress(job)
 
 
-@st.cache_data(max_entries=64, show_spinner=False, ttl=600)
-def _cost(params: dict[str, object]) -> dict[str, float]:
-    """Calls and seconds, measured on a few calls of the judge; asked for once."""
-    return dict(manager().ask("audit_cost", params))
-
-
-def _minutes(params: dict[str, object]) -> str:
-    try:
-        cost = _cost(params)
-    except EngineError as error:
-        return str(error)
-    known = f", {cost['known']:,} known already" if cost["known"] else ""
-    seconds = cost["seconds"]
-    about = f"{findings.duration(seconds)}" if seconds == seconds else "unknown until it runs"
-    return (
-        f"{plural(int(cost['calls']), 'judge call')}{known}: about {about}, measured just now; encoding comes on top."
-    )
-
-
 def run_panel(pairs: Comparisons, judge: str, *, busy: bool) -> None:
     """The settings of a full audit, what it takes, and its button."""
     left, right = st.columns(2, gap="medium")
@@ -285,9 +261,8 @@ def run_panel(pairs: Comparisons, judge: str, *, busy: bool) -> None:
         sorting = f" {plural(len(pairs.items), 'question')} to sort into types." if details["classify"] else ""
         missing = "" if encoders else "Choose at least one encoder. "
         ui.note(f"{missing}{plural(calls, 'judge call')} at most.{sorting}")
-        if calls and st.button("How long?", key="audit_minutes", type="tertiary", icon=":material/timer:"):
-            with st.spinner("Asking the judge a few of these calls …", show_time=True):
-                ui.note(_minutes(params))
+        if calls:
+            how_long(STUDY.kind, params, "; encoding comes on top")
     texts = mean_bytes(pairs.items["context"]) + 2 * mean_bytes(pairs.responses["text"])
     ui.note(cost_sentence(judge, calls, texts) if calls else "")
     if pressed:

@@ -79,7 +79,7 @@ class AttackGrid(Study):
         """One response without and with one attack."""
         from engine.studies.attack_grid.run import AttackOne, attack_one
 
-        return {"attack_one": (AttackOne, attack_one)}
+        return super().quick_jobs() | {"attack_one": (AttackOne, attack_one)}
 
 
 def arms_of(metrics: pd.DataFrame) -> list[dict[str, Any]]:

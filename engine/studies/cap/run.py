@@ -325,22 +325,6 @@ def seconds_of(config: CapConfig, dataset: Dataset, judge: Judge, tutor: Tutor, 
     return float(each * texts + pace * plan["tokens"])
 
 
-def plan_job(config: CapConfig, settings: Settings, checkpoint: Checkpoint) -> dict[str, Any]:
-    """The plan with its `seconds` (None where they are not known), for the page; it writes `PROBE` texts.
-
-    Raises:
-        InputError: as `plan_cap`.
-    """
-    dataset = load_dataset(config.data, settings.datasets)
-    check_pool(config, divide(config, dataset))
-    judge = make_judge(config.judge, settings)
-    tutor = load_tutor(config.tutor, settings)
-    checkpoint(0, 1)
-    plan = plan_cap(config, dataset, judge, tutor, settings)
-    seconds = seconds_of(config, dataset, judge, tutor, plan)
-    return plan | {"seconds": None if math.isnan(seconds) else seconds}
-
-
 def _tutor_part(config: CapConfig, contexts: Contexts, judge: Judge, tutor: Tutor) -> tuple[int, int, Cost]:
     """Texts of the pools, the sweep and the anchors, their tokens, and what scoring each of them alone takes."""
     limit = limit_of(contexts.training[0].task, config.new_tokens)

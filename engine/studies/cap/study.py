@@ -8,8 +8,10 @@ from pydantic import Field, field_validator, model_validator
 
 from engine.core.errors import InputError
 from engine.core.schema import NONE, Column, Table
+from engine.core.settings import Settings
 from engine.defenses.cards import parse_defense
 from engine.defenses.writing import TUTOR
+from engine.judges.base import Checkpoint
 from engine.runs.folder import RunFolder
 from engine.steering.vectors import Form
 from engine.studies.study import Context, Quick, Study, StudyConfig, Summary, quick_form
@@ -184,7 +186,7 @@ class CapConfig(StudyConfig):
     @model_validator(mode="before")
     @classmethod
     def _quick_form(cls, given: Any) -> Any:
-        return quick_form(given, QUICK) if isinstance(given, dict) and given.get("quick") is True else given
+        return quick_form(given, QUICK)
 
     @field_validator("defenses")
     @classmethod
@@ -290,14 +292,24 @@ class Cap(Study):
         return summary_of(folder)
 
     def quick_jobs(self) -> dict[str, Quick]:
-        """Further alphas for a finished run, one alpha at once, and minutes before a run."""
-        from engine.studies.cap.run import AlphaConfig, SweepConfig, alpha_job, plan_job, sweep_job
+        """Further alphas for a finished run, and one alpha at once."""
+        from engine.studies.cap.run import AlphaConfig, SweepConfig, alpha_job, sweep_job
 
-        return {
-            "cap_sweep": (SweepConfig, sweep_job),
-            "cap_alpha": (AlphaConfig, alpha_job),
-            "cap_plan": (CapConfig, plan_job),
-        }
+        more: dict[str, Quick] = {"cap_sweep": (SweepConfig, sweep_job), "cap_alpha": (AlphaConfig, alpha_job)}
+        return super().quick_jobs() | more
+
+    def plan_job(self, config: CapConfig, settings: Settings, checkpoint: Checkpoint) -> dict[str, Any]:
+        """The plan with its seconds, for the page; a pool that is too small is refused before a model is loaded.
+
+        Raises:
+            InputError: as `plan`.
+        """
+        from engine.studies.cap.contexts import check_pool, divide
+
+        checkpoint(0, 1)
+        context = Context(settings)
+        check_pool(config, divide(config, context.data.dataset(config.data)))
+        return self.plan(config, context)[0]
 
 
 STUDY = Cap()

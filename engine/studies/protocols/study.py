@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from engine.attacks.distractors import DISTRACTORS, MORE_PLACEBOS, PLACEBO
-from engine.core.settings import Settings
 from engine.data.dataset import Dataset
-from engine.judges.base import Checkpoint
 from engine.runs.folder import RunFolder
 from engine.studies.protocols.metrics import TieRule, View
-from engine.studies.study import Context, Quick, Study, StudyConfig, Summary
+from engine.studies.study import Context, Quick, Study, StudyConfig, Summary, quick_form
+
+if TYPE_CHECKING:
+    from engine.studies.running import Plan
 
 QUICK: dict[str, Any] = {"placebo": False, "placebos": (), "copies": False, "rankings": False}
 """Settings of a quick run; besides, one distractor, and only so many items as make `QUICK_CALLS` calls."""
@@ -84,10 +85,8 @@ class ProtocolsConfig(StudyConfig):
     @classmethod
     def _short(cls, given: Any) -> Any:
         """A quick run holds the settings it really ran with; its items are counted once the data are open."""
-        if not isinstance(given, dict) or given.get("quick") not in (True, "true"):
-            return given
-        first = tuple(given.get("distractors") or DISTRACTORS)[:1]
-        return {**given, **QUICK, "distractors": first, "boards": first}
+        first = tuple((given.get("distractors") if isinstance(given, dict) else None) or DISTRACTORS)[:1]
+        return quick_form(given, {**QUICK, "distractors": first, "boards": first})
 
     @field_validator("placebos")
     @classmethod
@@ -137,12 +136,16 @@ class Protocols(Study):
 
     def plan(self, config: ProtocolsConfig, context: Context) -> tuple[dict[str, Any], str]:
         """An estimate: which side of a pair is rewritten is known only once the clean pairs are judged."""
-        from engine.studies.protocols.run import plan_protocols
         from engine.studies.running import plan_text
 
-        dataset = context.data.dataset(config.data)
-        plan = plan_protocols(config, dataset, context.judge(config.judge), context.settings)
+        plan = self.cost(config, context)
         return {"dry_run": True, **plan._asdict()}, f"About {plan_text(plan)}"
+
+    def cost(self, config: ProtocolsConfig, context: Context) -> Plan:
+        """Calls, tokens and seconds, likewise."""
+        from engine.studies.protocols.run import plan_protocols
+
+        return plan_protocols(config, context.data.dataset(config.data), context.judge(config.judge), context.settings)
 
     def summary(self, config: ProtocolsConfig, folder: RunFolder) -> Summary:
         """Flips, ties, severity and leaderboard, as the page shows them."""
@@ -151,21 +154,10 @@ class Protocols(Study):
         return summary_of(config, folder)
 
     def quick_jobs(self) -> dict[str, Quick]:
-        """One comparison, with one response rewritten, and what a run will take."""
+        """One comparison, with one response rewritten."""
         from engine.studies.protocols.run import DistractOne, distract_one
 
-        return {"distract_one": (DistractOne, distract_one), "protocols_cost": (ProtocolsConfig, _cost)}
-
-
-def _cost(config: ProtocolsConfig, settings: Settings, checkpoint: Checkpoint) -> dict[str, Any]:
-    """Calls and seconds of a run, its pace measured on a few of its own requests; `engine.studies.running.Plan`."""
-    from engine.studies.protocols.run import plan_protocols
-
-    checkpoint(0, 1)
-    context = Context(settings)
-    config = STUDY.prepare(config, context)
-    dataset = context.data.dataset(config.data)
-    return plan_protocols(config, dataset, context.judge(config.judge), settings)._asdict()
+        return super().quick_jobs() | {"distract_one": (DistractOne, distract_one)}
 
 
 STUDY = Protocols()

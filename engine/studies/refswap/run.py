@@ -6,7 +6,6 @@ counterfactual references of every arm. All probabilities are stored, so that th
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -153,20 +152,6 @@ def plan_refswap(config: RefSwapConfig, dataset: Dataset, judge: Judge, pool: Re
     _refuse_recording(judge)
     material = prepare(config, dataset, pool)
     return make_plan([(judge, [r for own in material.requests.values() for r in own])])
-
-
-def plan_job(config: RefSwapConfig, settings: Settings, checkpoint: Checkpoint) -> dict[str, Any]:
-    """The plan of the first stage with its seconds doubled for the checks (None behind a server), for the page.
-
-    Raises:
-        InputError: as `plan_refswap`.
-    """
-    dataset = load_dataset(config.data, settings.datasets)
-    pool = pool_of(config.pool, dataset, settings, files=False)
-    judge = make_judge(config.judge, settings, threshold=config.threshold)
-    checkpoint(0, 1)
-    plan = plan_refswap(config, dataset, judge, pool)
-    return plan._asdict() | {"seconds": None if math.isnan(plan.seconds) else 2 * plan.seconds}
 
 
 def prepare(config: RefSwapConfig, dataset: Dataset, pool: ReferencePool) -> Material:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from engine.attacks.master_keys import KEY_TEXTS
 from engine.core.schema import Column, Table
+from engine.core.settings import Settings
+from engine.judges.base import Checkpoint
 from engine.runs.folder import RunFolder
 from engine.studies.refswap.references import K_MAX
 from engine.studies.study import Context, Quick, Study, StudyConfig, Summary, quick_form
+
+if TYPE_CHECKING:
+    from engine.studies.running import Plan
 
 SAMPLES = Table(
     "samples",
@@ -87,8 +92,7 @@ class RefSwapConfig(StudyConfig):
     @classmethod
     def _at_most_what_is_asked(cls, given: Any) -> Any:
         """The quick form's settings; and where only k_max is given, K follows it down."""
-        if isinstance(given, dict) and given.get("quick") is True:
-            given = quick_form(given, QUICK)
+        given = quick_form(given, QUICK)
         if isinstance(given, dict) and "k" not in given and isinstance(most := given.get("k_max"), int):
             return given | {"k": min(cls.model_fields["k"].default, max(most, 1))}
         return given
@@ -125,11 +129,7 @@ class RefSwap(Study):
 
     def plan(self, config: RefSwapConfig, context: Context) -> tuple[dict[str, Any], str]:
         """Plan of the first stage; the second is known only when verdicts are."""
-        from engine.studies.refswap.run import plan_refswap, pool_of
-
-        dataset = context.data.dataset(config.data)
-        pool = pool_of(config.pool, dataset, context.settings, files=context.local_files)
-        plan = plan_refswap(config, dataset, context.judge(config.judge, threshold=config.threshold), pool)
+        plan = self.cost(config, context)
         checks = config.k_max * len(config.arms)
         lines = [f"{plan.verdicts:,} verdicts: {plan.known:,} known, {plan.calls:,} calls of {plan.tokens:,} tokens."]
         lines += [plan.expense["sentence"]] if plan.expense else []
@@ -138,6 +138,14 @@ class RefSwap(Study):
             lines += [f"About {plan.seconds:,.0f} s without these, at a pace just measured."]
         return plan._asdict(), "\n".join(lines)
 
+    def cost(self, config: RefSwapConfig, context: Context) -> Plan:
+        """Calls, tokens and seconds of the first stage."""
+        from engine.studies.refswap.run import plan_refswap, pool_of
+
+        dataset = context.data.dataset(config.data)
+        pool = pool_of(config.pool, dataset, context.settings, files=context.local_files)
+        return plan_refswap(config, dataset, context.judge(config.judge, threshold=config.threshold), pool)
+
     def summary(self, config: RefSwapConfig, folder: RunFolder) -> Summary:
         """Shares accepted before and behind RefSwap, as text and JSON."""
         from engine.studies.refswap.summary import summary_of
@@ -145,10 +153,19 @@ class RefSwap(Study):
         return summary_of(config, folder)
 
     def quick_jobs(self) -> dict[str, Quick]:
-        """One response against one reference, and minutes before a run."""
-        from engine.studies.refswap.run import VerifyOne, plan_job, verify_one
+        """One response against one reference."""
+        from engine.studies.refswap.run import VerifyOne, verify_one
 
-        return {"verify_one": (VerifyOne, verify_one), "refswap_plan": (RefSwapConfig, plan_job)}
+        return super().quick_jobs() | {"verify_one": (VerifyOne, verify_one)}
+
+    def plan_job(self, config: RefSwapConfig, settings: Settings, checkpoint: Checkpoint) -> dict[str, Any]:
+        """The plan of the first stage, its seconds doubled for the checks.
+
+        Raises:
+            InputError: as `plan`.
+        """
+        plan = super().plan_job(config, settings, checkpoint)
+        return plan | {"seconds": 2 * plan["seconds"]}
 
 
 STUDY = RefSwap()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -12,11 +12,13 @@ from engine.attacks.audit_styles import AUDIT_ATTACKS, EMOTIONS
 from engine.core.errors import InputError
 from engine.core.files import read_file
 from engine.core.schema import NONE, Column, Table
-from engine.core.settings import Settings
-from engine.judges.base import Checkpoint, Judge
+from engine.judges.base import Judge
 from engine.runs.folder import RunFolder
-from engine.studies.study import Context, Quick, Study, StudyConfig, Summary
+from engine.studies.study import Context, Quick, Study, StudyConfig, Summary, quick_form
 from engine.transport.encoders import encoder_spec
+
+if TYPE_CHECKING:
+    from engine.studies.running import Plan
 
 AUDIT = Table(
     "audit",
@@ -121,11 +123,9 @@ class AuditConfig(StudyConfig):
     @classmethod
     def _short(cls, given: Any) -> Any:
         """A quick audit holds the settings it really ran with."""
-        if not isinstance(given, dict) or given.get("quick") not in (True, "true"):
-            return given
-        limit = given.get("limit")
-        short = {**given, **QUICK, "limit": min(limit, QUICK_PAIRS) if isinstance(limit, int) else QUICK_PAIRS}
-        return short | {name: tuple(given[name])[:1] for name in ("encoders", "attacks") if given.get(name)}
+        held = given if isinstance(given, dict) else {}
+        first = {name: tuple(held[name])[:1] for name in ("encoders", "attacks") if held.get(name)}
+        return quick_form(given, {**QUICK, "limit": QUICK_PAIRS, **first})
 
     @field_validator("attacks")
     @classmethod
@@ -191,6 +191,12 @@ class TransportAudit(Study):
 
         return plan_of(config, context.data.comparisons(config.data), _judge(config, context))
 
+    def cost(self, config: AuditConfig, context: Context) -> Plan:
+        """Calls, tokens and seconds of all arms, the attacked ones taken like the clean one."""
+        from engine.studies.transport_audit.summary import cost_of
+
+        return cost_of(config, context.data.comparisons(config.data), _judge(config, context))
+
     def summary(self, config: AuditConfig, folder: RunFolder) -> Summary:  # noqa: ARG002 - the manifest says it all
         """Consistency before and after, beside the controls."""
         from engine.studies.transport_audit.summary import summary_of
@@ -198,19 +204,10 @@ class TransportAudit(Study):
         return summary_of(folder)
 
     def quick_jobs(self) -> dict[str, Quick]:
-        """An audit of planted directions, and what an audit will take."""
+        """An audit of planted directions."""
         from engine.studies.transport_audit.run import PlantedAudit, planted_audit
 
-        return {"planted_audit": (PlantedAudit, planted_audit), "audit_cost": (AuditConfig, _cost)}
-
-
-def _cost(config: AuditConfig, settings: Settings, checkpoint: Checkpoint) -> dict[str, Any]:
-    """Calls and seconds of an audit, its pace measured on a few of its own requests; `engine.studies.running.Plan`."""
-    from engine.studies.transport_audit.summary import cost_of
-
-    checkpoint(0, 1)
-    context = Context(settings)
-    return cost_of(config, context.data.comparisons(config.data), _judge(config, context))._asdict()
+        return super().quick_jobs() | {"planted_audit": (PlantedAudit, planted_audit)}
 
 
 def _judge(config: AuditConfig, context: Context) -> Judge | None:

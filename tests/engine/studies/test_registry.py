@@ -330,3 +330,18 @@ def test_a_run_of_a_version_without_kinds_goes_on(settings):
     assert state_of(after) == "done"
     assert (after["study"], after["kind"], after["created"]) == ("grid", "attack_grid", before["created"])
     assert len(after["resumed"]) == 1
+
+
+@pytest.mark.parametrize("quick", [True, "true"])
+@pytest.mark.parametrize(("kind", "given"), [
+    ("protocols", {"judge": "planted:assertiveness", "data": "demo-instruction"}),
+    ("refswap", {"judge": "planted:verifier", "data": "demo-verification"}),
+    ("transport_audit", {"judge": "planted:position", "data": "demo-pairs", "encoders": ["words"]}),
+])  # fmt: skip
+def test_a_quick_run_is_asked_for_by_one_word_and_takes_fewer_calls(settings, kind, given, quick):
+    from engine.jobs.worker import job_of
+
+    model, plan = job_of(f"{kind}_plan")
+    whole, short = (plan(model(**given, **more), settings, lambda done, total: None) for more in ({}, {"quick": quick}))
+    assert 0 < short["calls"] + short["known"] <= whole["calls"] + whole["known"]
+    assert short["verdicts"] < whole["verdicts"]
