@@ -179,6 +179,13 @@ def describe_judge(spec: str) -> JudgeCard:
     return describe_judges([spec])[spec]
 
 
+def can_answer(spec: str, protocol: Protocol) -> bool:
+    """False for a judge that is known not to answer this protocol: a button that asks it would fail."""
+    saved = saved_judges().get(spec)
+    known = (saved or describe_judge(spec)).protocols
+    return not known or protocol in known
+
+
 @dataclass(frozen=True)
 class GalleryEntry:
     """A judge of the gallery, or a way to bring one.
