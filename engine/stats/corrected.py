@@ -44,11 +44,11 @@ _NAN = float("nan")
 _PSEUDO = 0.5
 """Rows of each of the four kinds (label and verdict high or low) that are added to a share's variance."""
 
-PPI = "PPI++, sandwich by item"
-HAJEK = "labels by their inclusion probability, sandwich by item"
-PLAIN = "mean label, sandwich by item"
-RAW_DIFFERENCE = "difference of mean verdicts, sandwich by item"
-FIELLER = "Rogan-Gladen, Fieller by item"
+PPI = "PPI++ by item"
+HAJEK = "labels weighted by chance, by item"
+PLAIN = "labels by item"
+RAW_DIFFERENCE = "verdicts by item"
+FIELLER = "Fieller by item"
 NO_BETTER = "no estimate: on the labels the judge is no better than chance"
 BACKWARDS = "no estimate: the verdicts run against the labels; is one of them turned round?"
 ONE_KIND = "no estimate: the labels are all of one kind, so TPR or TNR is unknown"
@@ -505,7 +505,7 @@ def _needed(half: float, spread: float, left: float, rows: int | None, quantile:
         return LabelsNeeded(half, alone, float(np.ceil(max(left, 0.0) / target)), 0.0)
     reachable = quantile * float(np.sqrt(spread / rows))
     if reachable > half:
-        why = f"with all {rows:,} rows labelled it would be ±{reachable:.3f}; it takes {alone:,.0f} rows"
+        why = f"all {rows:,} rows labelled give ±{reachable:.3f}; ±{half:g} takes {alone:,.0f} rows"
         return LabelsNeeded(half, alone, _NAN, reachable, why)
     room = target - (spread - left) / rows
     return LabelsNeeded(half, min(alone, rows), float(np.ceil(min(max(left / room, 0.0), rows))), reachable)
