@@ -63,6 +63,11 @@ class Settings:
         return self.data_dir / "comparisons"
 
     @property
+    def labelled(self) -> Path:
+        """Uploaded verdicts with people's labels on a part, one folder each, named by content digest."""
+        return self.data_dir / "labelled"
+
+    @property
     def cards(self) -> Path:
         """Judge cards the user saved, one TOML file each."""
         return self.data_dir / "cards"

@@ -31,6 +31,7 @@ BUILT_IN = (
     "verify",
     "recorded",
     "claims",
+    "trust",
 )
 """Folders under `engine/studies`; the module `study` of each holds its `STUDY`."""
 _STUDIES: dict[str, Study] = {}
