@@ -88,6 +88,11 @@ class Settings:
         return self.data_dir / "pools"
 
     @property
+    def labels(self) -> Path:
+        """Labelling sessions, one folder each: the plan and people's answers."""
+        return self.data_dir / "labels"
+
+    @property
     def runs(self) -> Path:
         """Run folders (parquet tables and a manifest)."""
         return self.runs_in or self.data_dir / "runs"
