@@ -21,6 +21,7 @@ from engine.data.dataset import Dataset
 from engine.data.families import family_of
 from engine.data.mapping import known_right
 from engine.data.raw import cells_of
+from engine.data.recordings import shipped_recordings
 from engine.judges.recorded import RECORDED, open_recording, read_spec
 from engine.runs.folder import RunFolder, now
 from engine.runs.library import find_run
@@ -315,7 +316,9 @@ def _people(config: PanelConfig, voters: list[Voter], protocol: str, context: Co
     name = config.data or next((v.data for v in voters if v.data), "")
     nobody = People({}, {}, {}, pairs)
     if not name:
-        return nobody, "", "No data are named, so people's labels are not known."
+        shipped = {read_spec(r.spec)[0]: r.format for r in shipped_recordings()}
+        called = shipped.get(voters[0].source, voters[0].source if not config.runs else "")
+        return nobody, called, "No people's labels of these comparisons are known."
     try:
         if context.data.holds_pairs(name):
             held: Comparisons | Dataset = context.data.comparisons(name)
