@@ -199,6 +199,7 @@ class Study:
         resumable: a run that broke off can go on, and the unread calls of a finished one can be asked again.
         inputs: kind of `--data`: `responses`, `comparisons` or `labelled`.
         options: options of the command line that only this study reads.
+        several: true where its settings name several judges, so that `--judge` repeated is one run of it.
     """
 
     kind: ClassVar[str]
@@ -214,6 +215,7 @@ class Study:
     resumable: ClassVar[bool] = True
     inputs: ClassVar[str] = "responses"
     options: ClassVar[frozenset[str]] = frozenset()
+    several: ClassVar[bool] = False
 
     def prepare(self, config: Any, context: Context) -> Any:
         """The settings with their data opened and named by id.
