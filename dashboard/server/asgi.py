@@ -1,6 +1,6 @@
 """The dashboard as an ASGI application behind its guard; `python -m dashboard.server.asgi` serves it.
 
-Run from the project's folder, where `.streamlit/config.toml` is. Under an ASGI server of one's own:
+Its settings are in `.streamlit/config.toml` beside `app.py`. Under an ASGI server of one's own:
 `uvicorn dashboard.server.asgi:app`.
 """
 
@@ -28,6 +28,8 @@ from engine.core.settings import get_settings
 from engine.jobs.manager import manager
 
 LOCAL = ("127.0.0.1", "localhost", "::1")
+ENTRY = Path(__file__).parents[1] / "app.py"
+config._main_script_path = str(ENTRY)  # before anything asks for a setting: they lie beside it
 MOST_FILES = 8192
 """Open files that the server asks the system for; each visitor's session takes three."""
 
@@ -70,7 +72,7 @@ async def _lifespan(_app: st.App) -> AsyncIterator[dict[str, Any] | None]:
 
 
 app = st.App(
-    Path(__file__).parents[1] / "app.py",
+    ENTRY,
     lifespan=_lifespan,
     middleware=[
         Middleware(
@@ -98,6 +100,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     _end_with_the_terminal()
     wild = args.address in ("0.0.0.0", "::", "")
     named = [*args.allow_host, *([] if wild or is_loopback(args.address) else [args.address])]
+    sys.argv[0] = str(ENTRY)  # else the settings are looked for beside this module
     app.run(
         config={
             "server.port": args.port,
