@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_streamlit_and_plotly_share_one_palette():
-    theme = tomllib.loads((ROOT / "dashboard" / ".streamlit" / "config.toml").read_text())["theme"]
+    theme = tomllib.loads((ROOT / ".streamlit" / "config.toml").read_text())["theme"]
     for mode in ("light", "dark"):
         assert tuple(theme[mode]["chartCategoricalColors"]) == PALETTE[mode]
         assert theme[mode]["backgroundColor"] == ROLES[mode]["background"]

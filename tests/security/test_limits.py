@@ -14,7 +14,7 @@ UPLOADER = re.compile(r"st\.file_uploader\(.*?\n    +\)", re.DOTALL)
 
 def test_upload_limits_are_said_once_and_are_those_of_the_code():
     [said] = re.findall(r"Caps on uploads: (.*?)\.\n- ", (ROOT / "docs/security.md").read_text(), re.DOTALL)
-    server = tomllib.loads((ROOT / "dashboard/.streamlit/config.toml").read_text())["server"]["maxUploadSize"]
+    server = tomllib.loads((ROOT / ".streamlit/config.toml").read_text())["server"]["maxUploadSize"]
     told = [int(n) for n in re.findall(r"(\d+) MB", said)]
     assert told == [MAX_UPLOAD_MB, server, 300, 1, MAX_ZIP // 2**20, MAX_FILE // 1_000_000]
     assert server * 2**20 == MAX_ZIP
