@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from engine.core.errors import InputError
+from engine.core.errors import UMAP, InputError, lacking
 from engine.core.schema import METRICS, NONE
 from engine.runs.folder import RunFolder
 from engine.stats.projection import pca, umap_map
@@ -265,12 +265,12 @@ def with_maps(
         tables: from `audit_rows`, one for each part.
         shown: the parts of one split; all lie on one map, since axes of their own would put strangers side by side.
         bootstraps: of the positives of each part; 0 gives none.
-        umap: also a UMAP, beside the principal components.
+        umap: also a UMAP, beside the principal components; left out where umap-learn is not installed.
         seed: of the map and the bootstraps.
     """
     points = np.concatenate([z for done in shown for z in (done.z_positive, done.z_unlabelled)])
     places = pd.DataFrame(pca(points).points, columns=["pca_x", "pca_y"])
-    if umap:
+    if umap and not lacking(UMAP):
         places[["umap_x", "umap_y"]] = umap_map(points, seed=seed)
     out, start = [], 0
     for rows, done in zip(tables, shown, strict=True):
