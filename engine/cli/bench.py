@@ -20,6 +20,7 @@ BENCHES = {
     "cap": ("cap", "seconds behind CAP, anchors written anew, against the undefended judge"),
     "transport": ("transport", "the exact transport path against POT, mass by mass"),
     "coverage": ("coverage", "how often the intervals hold the truth, simulated"),
+    "trust": ("trust", "corrected intervals on simulated judges: coverage and width"),
     "audit": ("audit", "transport audits of recorded verdicts: LLMBar's prompts and PandaLM"),
     "strong": ("strong", "strong judges' recorded verdicts: ship them, and the claims they can answer"),
     "recordings": ("recordings", "make the recorded runs of assets/demo anew, by name"),
