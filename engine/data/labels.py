@@ -75,8 +75,8 @@ def open_session(plan_id: str, root: Path) -> Session:
         about = json.loads((folder / _PLAN).read_text(encoding="utf-8"))
         scale = about.pop("scale")
         rows = PLANNED.conform(pd.read_parquet(folder / _ROWS))
-        lists = {name: tuple(about.pop(name)) for name in ("by", "runs")}
-        plan = Plan(**about, **lists, scale=Scale(Kind(scale["kind"]), scale["low"], scale["high"]), rows=rows)
+        about |= {name: tuple(about[name]) for name in ("by", "runs")}
+        plan = Plan(**about, scale=Scale(Kind(scale["kind"]), scale["low"], scale["high"]), rows=rows)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(
             f"The labelling session {plan_id} is damaged ({error}). Its answers lie in {_ANSWERS}."
