@@ -14,7 +14,7 @@ from engine.data.comparisons import DEMO_PAIRS, load_comparisons
 from engine.data.label_plan import Kind, Scale, make_plan
 from engine.data.labels import export_table, list_plans, open_session, save_plan
 from engine.data.store import DEMO_DIALOGUE, load_dataset
-from engine.runs.labelled import population
+from engine.runs.labelling import population
 from tests.dashboard.helpers import MARKUP
 from tests.dashboard.test_pages import go, html_of
 

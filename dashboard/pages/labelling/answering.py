@@ -13,7 +13,7 @@ from engine.core.errors import EngineError
 from engine.data.label_plan import Kind
 from engine.data.labels import Answers, Session
 from engine.plots.text import plural
-from engine.runs.labelled import worth_so_far
+from engine.runs.labelling import worth_so_far
 
 _SKIPPING = "label_skipping"
 REASONS = ("I cannot tell", "The text is broken", "Not my field", "The question does not fit")

@@ -24,7 +24,7 @@ from engine.data.labels import (
 )
 from engine.data.reading import read_table
 from engine.plots.text import interval_text, plural
-from engine.runs.labelled import people_agree
+from engine.runs.labelling import people_agree
 
 _ROUND = "label_import_round"
 CSV = "text/csv"
@@ -97,14 +97,17 @@ def after(
 
 
 def _compared(session: Session, who: str, held: Answers, data: Shown) -> None:
-    kappa = people_agree(session)
     differ = session.disagreements(held)
-    if kappa:
-        one = kappa.interval
-        ui.facts({
-            "Both labelled": plural(one.n, "row"), "Same label": f"{kappa.observed:.0%}",
-            "Cohen's kappa": interval_text(one.value, one.lower, one.upper) if one.value == one.value else "undefined",
-        })  # fmt: skip
+    if agreement := people_agree(session):
+        kappa = agreement.kappa
+        named = {"Cohen's kappa": kappa.interval, "Krippendorff's alpha": agreement.alpha}
+        ui.facts(
+            {"Both labelled": plural(kappa.interval.n, "row"), "Same label": f"{kappa.observed:.0%}"}
+            | {
+                name: interval_text(one.value, one.lower, one.upper) if one.value == one.value else "undefined"
+                for name, one in named.items()
+            }
+        )
     if not differ:
         ui.note("Both gave the same label wherever both labelled.")
         return

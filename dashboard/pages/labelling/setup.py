@@ -16,7 +16,7 @@ from engine.data.dataset import Dataset
 from engine.data.label_plan import DISAGREEMENT, UNCERTAINTY, Kind, Plan, Scale, make_plan
 from engine.data.labels import Session, list_plans, open_session, save_plan
 from engine.plots.text import plural
-from engine.runs.labelled import MOST_JUDGES, population
+from engine.runs.labelling import MOST_JUDGES, population
 
 SESSION, ANNOTATOR = "labels", "annotator"
 """In the session and the address: which plan is labelled, and by whom; so that a reload goes on."""
