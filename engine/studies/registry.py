@@ -31,6 +31,7 @@ BUILT_IN = (
     "verify",
     "recorded",
     "claims",
+    "trust",
     "panel",
 )
 """Folders under `engine/studies`; the module `study` of each holds its `STUDY`."""
