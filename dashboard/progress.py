@@ -13,6 +13,7 @@ from engine import catalog
 from engine.core.errors import EngineError, InputError
 from engine.data.dataset import Dataset
 from engine.jobs.manager import Job, manager
+from engine.studies.registry import find_run
 
 POLL_S = 1.0
 BUSY = "A run is going; stop it or let it finish before you start another."
@@ -94,6 +95,7 @@ def _progress(job_id: str, was_active: bool) -> None:
 
 def _going(job: Job) -> None:
     st.progress(job.fraction, text=_line(job))
+    ui.note(_step(job))
     st.button(
         "Stop",
         icon=":material/stop:",
@@ -103,6 +105,15 @@ def _going(job: Job) -> None:
         on_click=manager().cancel,
         args=(job.job_id,),
     )
+
+
+def _step(job: Job) -> str:
+    """The step that the run is at, as its manifest says; empty where it says none (yet)."""
+    try:
+        step = str(find_run(str(job.params.get("run_id", ""))).manifest().get("step", ""))
+    except EngineError:
+        return ""
+    return f"{step} …" if step else ""
 
 
 def _line(job: Job) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -503,6 +504,8 @@ def pick(
 ) -> str:
     """A selectbox over stable values shown by their titles.
 
+    The browser sends the title back, so two values of one title get their values behind it.
+
     Args:
         label: above it.
         options: the values.
@@ -515,11 +518,14 @@ def pick(
     """
     if default is not None:
         state.seed(key, options, default)
+    shown = {value: title(value) for value in options}
+    often = Counter(shown.values())
     chosen = str(
         st.selectbox(
-            label, options, key=key, format_func=title, help=help, on_change=on_change, persist_state="session"
+            label, options, key=key, help=help, on_change=on_change, persist_state="session",
+            format_func=lambda value: f"{shown[value]} ({value})" if often[shown[value]] > 1 else shown[value],
         )
-    )
+    )  # fmt: skip
     if publish:
         state.publish(key, chosen, default or "")
     return chosen

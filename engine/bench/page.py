@@ -1,6 +1,8 @@
 """`judgescope bench page`: what a visitor waits for in a real browser, idle and while a job runs.
 
 The mass slider moves the audit of 500 x 2000 planted pairs; the γ slider and the Attack lab read the recorded runs.
+With `--first-live` only a new server is timed: until it answers, until its judge is ready, and from the first click in
+the Attack lab until the judge's live answer is drawn.
 Times count from the release of the pointer to the last change of a figure, as the page itself sees them.
 """
 
@@ -11,6 +13,7 @@ import csv
 import io
 import math
 import os
+import re
 import shutil
 import socket
 import statistics
@@ -343,6 +346,7 @@ def add_page(kinds: Any) -> None:
     one.add_argument(
         "--size", default=f"{POSITIVES}x{UNLABELLED}", metavar="PxU", help="planted positives x unlabelled"
     )
+    one.add_argument("--first-live", action="store_true", help="only the first live answer of a new server")
     one.add_argument("--json", action="store_true", help="last line is one JSON object")
     one.set_defaults(run=run_page)
 
@@ -360,6 +364,8 @@ def run_page(args: argparse.Namespace) -> dict[str, Any]:
         raise InputError(f"--size {args.size}: write PxU, each at least 20, for example 500x2000.")
     chromium()
     user = get_settings()
+    if args.first_live:
+        return _first_live(user, args.repeats)
     with own_home(user) as settings:
         job = args.job or ("bundled:judge" if (settings.weights.is_dir() and any(settings.weights.iterdir())) else SLOW)
         print(f"planting {args.size} pairs ...", file=sys.stderr)
@@ -451,6 +457,56 @@ def _next_response(found: Any, url: str, repeats: int, job: str) -> Measured:
     measured = _repeat("Attack lab, next response", job, repeats, once)
     page.context.close()
     return measured
+
+
+# The first live answer: what somebody waits for who starts the dashboard and clicks once.
+
+LIVE_BAR = 5_000.0
+"""Longest median from the first click to the live answer [ms]."""
+_STEPS = ("server", "page", "judge ready", "click to picture", "click to live", "judge's own")
+_READY = "() => [...document.querySelectorAll('.js-facts')].some(facts => facts.innerText.includes('ready'))"
+_ANSWERED = "() => !document.body.innerText.includes('until then the answer above stands')"
+_COST = re.compile(r"Time\s*([\d.]+) (ms|s)\b")
+
+
+def _first_live(user: Settings, repeats: int) -> dict[str, Any]:
+    """A new server with an empty cache each time; from its start until a first click is answered by the judge."""
+    load, seen = os.getloadavg()[0], []
+    for i in range(repeats):
+        with own_home(user) as settings:
+            seen.append(_once_live(settings))
+        print(f"{i + 1}: " + ", ".join(f"{k} {v:.0f} ms" for k, v in seen[-1].items()), file=sys.stderr)
+    steps = {name: median([one[name] for one in seen]) for name in _STEPS}
+    print("| step | median [ms] |\n|---|---|")
+    print("\n".join(f"| {name} | {_cell(found)} |" for name, found in steps.items()))
+    within = steps["click to live"]["median"] <= LIVE_BAR
+    loads = [load, os.getloadavg()[0]]
+    return {"cores": os.cpu_count(), "load": loads, "bar_ms": LIVE_BAR, "within_bar": within, "steps": steps}
+
+
+def _once_live(settings: Settings) -> dict[str, float]:
+    """Milliseconds of each of `_STEPS`; the first three count from the start of the server, judge's own is its work."""
+    begun, port = time.monotonic(), free_port()
+    server = start_server(settings, port)
+    found = {"server": 1e3 * (time.monotonic() - begun)}
+    try:
+        with browser() as one:
+            page = new_page(one)
+            opened(page, f"http://127.0.0.1:{port}/{_ATTACK_LAB}")
+            found["page"] = 1e3 * (time.monotonic() - begun)
+            page.wait_for_function(_READY, timeout=SETTLED_MS)
+            found["judge ready"] = 1e3 * (time.monotonic() - begun)
+            page.wait_for_function(_ANSWERED, timeout=SETTLED_MS)
+            read(page)
+            page.get_by_role("button", name="BED", exact=True).click()
+            found["click to picture"] = read(page).first
+            page.wait_for_function(_ANSWERED, timeout=SETTLED_MS)
+            found["click to live"] = read(page).visible
+            cost = _COST.search(page.locator("body").inner_text())
+            found["judge's own"] = float(cost[1]) * (1e3 if cost[2] == "s" else 1) if cost else math.nan
+            return found
+    finally:
+        stop_server(server)
 
 
 @contextmanager

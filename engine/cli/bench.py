@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from collections.abc import Sequence
 from typing import Any
+
+from engine.core.errors import InputError
 
 BENCHES = {
     "judge": ("judge", "the figures of the bundled judge's model card"),
@@ -31,7 +34,16 @@ BENCHES = {
 
 
 def add(commands: Any, argv: Sequence[str] = ()) -> None:
-    """Add `bench`; only the benchmark that `argv` names is imported."""
+    """Add `bench`; only the benchmark that `argv` names is imported.
+
+    Raises:
+        InputError: one is named, and this is an installed wheel, which has none.
+    """
+    if any(name in argv for name in BENCHES) and importlib.util.find_spec("engine.bench") is None:
+        raise InputError(
+            "Benchmarks and training are not part of an installed judgescope: they need the data, recipes and tests of "
+            "its repository. Clone it, run `make setup` there, and this command again with .venv/bin/judgescope."
+        )
     kinds = commands.add_parser("bench", help="measure again what the project claims").add_subparsers(
         required=True, metavar="WHAT"
     )

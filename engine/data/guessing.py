@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 
 import pandas as pd
 
+from engine.core.errors import listed
 from engine.core.schema import Task
 from engine.data.mapping import FIELDS, QUALITY, all_say_correctness, parse_number, suggest_mapping
 
@@ -38,6 +39,7 @@ _WORDS: Mapping[str, str] = {
     "systeem systeme sistema модель система 模型 系统 モデル 모델",
     "human_score": "score rating stars grade csat mos points annotation bewertung note punkte punktzahl evaluation "
     "puntuacion calificacion valoracion nota avaliacao voto punteggio valutazione beoordeling cijfer ocena betyg "
+    "zufriedenheit satisfaction "
     "оценка рейтинг 评分 分数 打分 評価 点数 점수 평가",
     "reference": "reference gold golden truth expected ideal target solution referenz musterloesung musterlosung "
     "loesung losung attendu referencia esperada esperado riferimento attesa referentie эталон 参考 标准 正解 参照 정답 "
@@ -52,7 +54,9 @@ _OF_ITEM = (
     "instruction example context call topic gespraech frage fall vorgang dossier caso conversacion вопрос 问题 質問"
 )
 _OF_RESPONSE = "response reply answer output completion sample message row record summary antwort reponse respuesta"
-_IDS = "id ids nr no num number key uuid guid nummer numero nummero код 编号 番号 번호"
+_IDS = (
+    "id ids nr no num number key uuid guid nummer numero nummero identifiant identificador kennung код 编号 番号 번호"
+)
 _ASKERS = (
     "customer user client visitor caller human kunde kundin nutzer cliente utilisateur usuario utente klant клиент"
 )
@@ -61,8 +65,15 @@ _ANSWERERS = (
     "assistente conseiller medewerker оператор"
 )
 _SPOKEN = "message msg text utterance turn says said input body comment nachricht mensaje messaggio mensagem сообщение"
-_PEOPLE = "human expert gold golden correct ideal expected reference"
+_PEOPLE = (
+    "human expert gold golden correct ideal expected reference richtige korrekte erwartete correcta esperada correcte "
+    "attendue bonne corretta"
+)
 _MACHINES = "judge llm gpt auto metric model bot"
+_COMPOUND = re.compile(
+    r"(?<=[a-z]{3})(anfrage|antwort|bewertung|modell|nachricht|nummer|punktzahl|zufriedenheit|(?<!an)frage)(text|en|n)?$"
+)
+"""Last parts of German compounds; the words before it are looked up too."""
 _TAIL = frozenset({"text", "content", "body", "string", "value", "texte", "texto", "testo"})
 _ID_LENGTH, _NAME_LENGTH, _TEXT_LENGTH = 80, 60, 20
 """Longest id and longest name of a system, and mean length of a text; less if most cells differ [characters]."""
@@ -156,13 +167,17 @@ def guess_columns(frame: pd.DataFrame) -> Guess:
     for name, column in suggest_mapping(frame).items():
         if _allowed(name, described[column], described, by_alias=True):
             found[name] = Found(column, "sure", f"its name says {_label(name)}")
+    letters = {column.words: name for name, column in described.items()}
+    if {("q",), ("a",)} <= letters.keys():  # a question and its answer
+        for name, word in (("context", ("q",)), ("response", ("a",))):
+            found.setdefault(name, Found(letters[word], "likely", "columns are called Q and A"))
     _by_words(described, found)
     _ids(rows, described, found)
     _by_shape(described, found)
     _correctness(rows, described, found)
     ordered = {f.name: found[f.name] for f in (*FIELDS, QUALITY) if f.name in found}
     task, why = guess_task(frame, {name: one.column for name, one in ordered.items()})
-    return Guess(ordered, task, why, _notices(frame, ordered))
+    return Guess(ordered, task, why, (*_notices(frame, ordered), *_forms(rows, described, ordered)))
 
 
 def _label(name: str) -> str:
@@ -173,7 +188,8 @@ def plain_words(name: str) -> tuple[str, ...]:
     """`Réponse_agentID` is reponse, agent, id."""
     split = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name.strip())
     bare = "".join(c for c in unicodedata.normalize("NFKD", split) if not unicodedata.combining(c))
-    return tuple(re.findall(r"[^\W_]+", bare.casefold().replace("ß", "ss")))
+    words = re.findall(r"[^\W_]+", bare.casefold().replace("ß", "ss"))
+    return tuple(part for word in words for part in _COMPOUND.sub(r" \1 \2", word).split())
 
 
 def _described(name: str, values: pd.Series) -> _Column:
@@ -200,9 +216,9 @@ def _allowed(name: str, column: _Column, all_columns: Mapping[str, _Column], *, 
         return column.length <= _NAME_LENGTH if by_alias else column.is_name
     if name in ("item_id", "response_id"):
         return column.length <= _ID_LENGTH
-    if name == "context" and not by_alias:
-        return column.numbers < 0.9
-    return True
+    if name == "context" and set(column.words) <= _ALSO_NAMES and column.is_name and not column.is_text:
+        return False
+    return by_alias or name != "context" or column.numbers < 0.9
 
 
 def _says(column: _Column, words: frozenset[str]) -> bool:
@@ -211,6 +227,8 @@ def _says(column: _Column, words: frozenset[str]) -> bool:
     )
 
 
+_ALSO_NAMES = _set("source input article document history passage")
+"""Names of the context that also stand above a few short values: where a response comes from."""
 _SPEECH = _set(_SPOKEN) | _BY_FIELD["response"]
 
 
@@ -274,6 +292,8 @@ def _ids(rows: pd.DataFrame, described: Mapping[str, _Column], found: dict[str, 
         named = bool(set(column.words) & _set(_IDS)) or column.words[-1:] in [("id",), ("ticket",), ("case",)]
         if column.name in taken or not named or not column.filled or column.length > _ID_LENGTH:
             continue
+        if set(column.words) & (_set(_ASKERS) | _set(_ANSWERERS)):
+            continue  # of a person or a machine, who may ask or answer several times
         of_item, of_response = _says(column, _set(_OF_ITEM)), _says(column, _set(_OF_RESPONSE))
         unlike = bool(context) and _is_unlike(rows, column.name, context)
         name = "item_id" if (column.repeats or (of_item and not of_response)) and not unlike else "response_id"
@@ -359,6 +379,35 @@ def guess_task(frame: pd.DataFrame, mapping: Mapping[str, str]) -> tuple[Task, s
     if asked >= 0.5 or words & _set("question frage pregunta pergunta domanda vraag вопрос"):
         return Task.QUESTION, "most contexts end with a question mark" if asked >= 0.5 else "its name says question"
     return Task.DIALOGUE, "nothing tells more; choose another if it is not a dialogue"
+
+
+def _forms(rows: pd.DataFrame, described: Mapping[str, _Column], found: Mapping[str, Found]) -> list[str]:
+    """What the chosen columns leave unsaid: further responses in a row, and JSON in place of a text."""
+    if "response" not in found:
+        return []
+    said, taken = [], {one.column for one in found.values()}
+    response = described[found["response"].column]
+    alike = [
+        c.name for c in described.values()
+        if c.name not in taken and c.is_text and c.different > c.filled / 2 and c.length >= response.length / 4
+        and not _is_json(rows[c.name])
+    ]  # fmt: skip
+    if alike:
+        said.append(
+            f"Only {response.name!r} is judged, though {listed(alike)} {'holds' if len(alike) == 1 else 'hold'} texts "
+            "too. Give each response a row of its own, or bring two responses a row as pairs on the page Transport "
+            "audit."
+        )
+    for name in ("response", "context"):
+        if name in found and _is_json(rows[found[name].column]):
+            said.append(f"The column {found[name].column!r} holds JSON; the judge reads it as it stands.")
+    return said
+
+
+def _is_json(values: pd.Series) -> bool:
+    """Most filled cells are a JSON object or list, by their first and last character."""
+    filled = [v.strip() for v in values if isinstance(v, str) and v.strip()]
+    return bool(filled) and sum(v[0] + v[-1] in ("{}", "[]") for v in filled) > len(filled) / 2
 
 
 def _notices(frame: pd.DataFrame, found: Mapping[str, Found]) -> tuple[str, ...]:

@@ -239,6 +239,27 @@ def unwritable(text: str) -> bool:
     return _UNWRITABLE.search(text) is not None
 
 
+def title_above(text: str) -> Problem:
+    """A title that stands above the header and is no record."""
+    what = f"The title {shown(text.strip())} stands above the header; it is left out."
+    return Problem("warning", "the first line", what, "Nothing, if the columns below look right.")
+
+
+INDEX = "index"
+"""Name of an index that a table library wrote without one."""
+
+
+def with_index_named(header: Sequence[str]) -> tuple[list[str], list[Problem]]:
+    """The header with a name for its first column where only that one has none, and what is to be known about it."""
+    names = list(header)
+    if len(names) < 2 or names[0].strip() or not all(name.strip() for name in names[1:]):
+        return names, []
+    taken = {name.strip().casefold() for name in names}
+    own = next(name for name in (INDEX, *(f"{INDEX} {n}" for n in range(2, 2 + len(names)))) if name not in taken)
+    what = f"The first column has no name, as an index mostly has none; it is called “{own}” here."
+    return [own, *names[1:]], [Problem("warning", "the header", what, "Nothing, if it is only an index.")]
+
+
 def check_header(filename: str, header: Sequence[str], line: int) -> None:
     """Every column has a name of its own.
 

@@ -19,10 +19,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any
 
+import pandas as pd
+
 from engine.core.errors import InputError, listed, shown
 from engine.core.files import is_formula, plain_cell
 from engine.core.json import check_depth
 from engine.data.encodings import Decoded, decode
+from engine.data.mapping import suggest_mapping
 from engine.data.raw import (
     DELIMITERS,
     MAX_CELL,
@@ -38,7 +41,9 @@ from engine.data.raw import (
     no_records,
     place,
     short,
+    title_above,
     unwritable,
+    with_index_named,
 )
 from engine.data.workbook import read_parquet, read_workbook, sheet_names
 
@@ -206,12 +211,14 @@ def read_delimited(filename: str, decoded: Decoded, delimiter: str | None, *, is
     Raises:
         InputError: no record, a bad header, too many records or columns, or a quote that is never closed.
     """
+    decoded, titles = _without_title(decoded)
     text = decoded.text
     if delimiter is None:
         has_tab = "\t" in text.lstrip("\r\n").partition("\n")[0]
         delimiter = "\t" if is_tsv and has_tab else sniff_delimiter(text)
     try:
-        return _read(filename, decoded, delimiter, quoted=True)
+        raw = _read(filename, decoded, delimiter, quoted=True)
+        return replace(raw, problems=[*titles, *raw.problems])
     except _QuoteError as error:
         if not is_tsv or delimiter != "\t":
             raise
@@ -223,7 +230,22 @@ def read_delimited(filename: str, decoded: Decoded, delimiter: str | None, *, is
             "characters, as in tab-separated files without quoting.",
             "Nothing, if the cells look right below; else close the quote.",
         )
-        return replace(raw, problems=[problem, *raw.problems])
+        return replace(raw, problems=[*titles, problem, *raw.problems])
+
+
+def _without_title(decoded: Decoded) -> tuple[Decoded, list[Problem]]:
+    """The text without a title above its header: a line without a delimiter, an empty line, then one with several.
+
+    Empty lines stand in for the title, so that later lines keep their numbers.
+    """
+    lines = decoded.text.split("\n", 3)
+    if len(lines) < 4 or not lines[0].strip() or lines[1].strip() or any(d in lines[0] for d in DELIMITERS):
+        return decoded, []
+    if '"' in lines[0] or suggest_mapping(pd.DataFrame(columns=[lines[0].strip()])):
+        return decoded, []
+    if not any(d in lines[2] for d in DELIMITERS):
+        return decoded, []
+    return replace(decoded, text="\n".join(["", *lines[1:]])), [title_above(lines[0])]
 
 
 def sniff_delimiter(text: str) -> str:
@@ -293,10 +315,10 @@ def _records(filename: str, text: str, delimiter: str, quoted: bool) -> Iterator
 def _read(filename: str, decoded: Decoded, delimiter: str, *, quoted: bool) -> RawTable:
     rows: list[Sequence[str | None]] = []
     lines: list[int] = []
-    problems: list[Problem] = []
     with _large_fields(len(decoded.text)):
         records = _records(filename, decoded.text, delimiter, quoted)
         header_line, header = next(records)
+        header, problems = with_index_named(header)
         check_header(filename, header, header_line)
         for line, cells in records:
             lines.append(line)

@@ -1,12 +1,14 @@
 """A sheet of an xlsx workbook -> a table of verbatim text.
 
 Values only: a formula counts with the value that the spreadsheet program kept beside it, and is never worked out
-here; macros and links to other files are not opened. The first row that holds anything is the header.
+here; macros and links to other files are not opened. The first row that holds anything is the header, or the next one
+where the first is a title.
 """
 
 from __future__ import annotations
 
 import io
+import itertools
 import posixpath
 import re
 import warnings
@@ -28,6 +30,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from engine.core.errors import InputError, listed, shown
+from engine.data.mapping import suggest_mapping
 from engine.data.raw import (
     MAX_CELL,
     MAX_CELLS,
@@ -43,12 +46,16 @@ from engine.data.raw import (
     no_records,
     place,
     short,
+    title_above,
     unwritable,
+    with_index_named,
 )
 
 CELL_LIMIT = 32_767
 """Most characters that a spreadsheet program keeps in a cell; it cuts longer ones without a word."""
 
+_HEADING, _LOOKED_AT = 60, 50
+"""Longest name of a column below a title [characters]; rows that are looked at for an index without a name."""
 _LAST_ROW = 1_048_576
 _LAST_COLUMN = 16_384
 _MOST_MEMBERS = 10_000
@@ -347,7 +354,7 @@ def _rows(filename: str, sheet: Any) -> Iterator[tuple[int, list[_Cell]]]:
 
 
 def _read(filename: str, sheet: Any, names: list[str], without_value: set[str]) -> RawTable:
-    rows = _rows(filename, sheet)
+    above, rows = _without_title(_rows(filename, sheet))
     header_row, header_cells = next(rows, (0, []))
     others = [n for n in names if n != sheet.title]
     hint = f"Choose another sheet ({listed(others)})" if others else "Add a header and one record a response"
@@ -357,10 +364,14 @@ def _read(filename: str, sheet: Any, names: list[str], without_value: set[str]) 
     header = [""] * width
     for cell in header_cells:
         header[cell.column - first] = _text(cell) or ""
+    rows, begun = itertools.tee(rows)
+    if first == 2 and all(cells[0].column == 1 for _, cells in itertools.islice(begun, _LOOKED_AT)):
+        first, header = 1, ["", *header]
+    header, named_index = with_index_named(header)
     check_header(filename, header, header_row)
     table: list[list[str | None]] = []
     lines: list[int] = []
-    problems: list[Problem] = []
+    problems: list[Problem] = [*above, *named_index]
     missing = _by_row(without_value)
     for line, cells in rows:
         lines.append(line)
@@ -375,6 +386,20 @@ def _read(filename: str, sheet: Any, names: list[str], without_value: set[str]) 
     # a row of nothing but such formulas has no cell for openpyxl; it is named all the same
     problems += [_row_without_value(line) for line in sorted(missing) if line > header_row]
     return RawTable(frame_of(table, header), lines, "xlsx", "", "", problems, part=sheet.title, parts=names)
+
+
+def _without_title(
+    rows: Iterator[tuple[int, list[_Cell]]],
+) -> tuple[list[Problem], Iterator[tuple[int, list[_Cell]]]]:
+    """The rows from the header on: a lone cell above several short, different texts is a title."""
+    first, second = next(rows, None), next(rows, None)
+    held = [row for row in (first, second) if row]
+    if first and second and len(first[1]) == 1 and len(second[1]) > 1:
+        title, names = _text(first[1][0]) or "", [_text(cell) or "" for cell in second[1]]
+        short_texts = all(cell.kind in ("s", "inlineStr") for cell in second[1]) and max(map(len, names)) <= _HEADING
+        if short_texts and len(set(names)) == len(names) and not suggest_mapping(pd.DataFrame(columns=[title])):
+            return [title_above(title)], itertools.chain(held[1:], rows)
+    return [], itertools.chain(held, rows)
 
 
 def _columns(filename: str, header: list[_Cell]) -> tuple[int, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -88,6 +88,22 @@ def _prompts(judge: Any, asked: Iterable[Request]) -> list[dict[str, Any]]:
             "user": card.user,
         }
     return list(found.values())
+
+
+def answers_as(about: Mapping[str, Any], judge: Judge, asked: Sequence[Request]) -> bool:
+    """A manifest's judge would answer these requests as the one that is here does.
+
+    The fingerprint covers every prompt of a judge; one that these requests do not use may be another by now.
+
+    Args:
+        about: from `about_judge`, of this version or an older one.
+        judge: the one here.
+        asked: requests of the kinds that the study makes.
+    """
+    was, now = str(about.get("fingerprint", judge.fingerprint)), judge.fingerprint
+    held = {one["digest"] for one in about.get("prompts", [])}
+    used = {one["digest"] for one in _prompts(innermost(judge), asked)}
+    return was == now or (was.rpartition("-")[0] == now.rpartition("-")[0] and (not held or used <= held))
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -11,6 +12,7 @@ from dashboard.datasets import add_scores, change_task, dataset, spread
 from dashboard.glossary import TERMS, explained
 from engine.core.schema import Task
 from engine.core.settings import get_settings
+from engine.data.comparisons import read_comparisons, save_comparisons
 from engine.data.store import load_dataset
 from engine.runs import folder as runs
 from tests.dashboard.test_pages import go, html_of
@@ -59,6 +61,19 @@ def test_pairs_where_responses_are_needed_are_told_in_a_banner_that_leads_on(app
     at.button(key="mend_demo_demo-dialogue_0").click().run()
     assert at.session_state[state.DATA] == "demo-dialogue"
     assert "You see the demo" not in html_of(at)
+
+
+def test_responses_and_pairs_of_one_name_are_told_apart_by_what_the_browser_sends_back(app, saved, settings):
+    lines = "id,prompt,response_a,response_b,human\n" + "".join(
+        f"p{i},question {i},one {i},two {i},a\n" for i in range(4)
+    )
+    save_comparisons(replace(read_comparisons("pairs.csv", lines.encode()), name=saved.name), settings.comparisons)
+    app.query_params[state.DATA] = saved.dataset_id
+    at = go(app, "pages/data/page.py")
+    box = at.sidebar.selectbox(key=state.DATA)
+    assert len(set(box.options)) == len(box.options)
+    assert sum(saved.name in shown for shown in box.options) == 2
+    assert at.session_state[state.DATA] == saved.dataset_id
 
 
 def test_another_task_is_another_data_set_and_the_old_one_stays(saved, settings):

@@ -109,7 +109,8 @@ def measured(view: CapView) -> list[str]:
     )
     if config.get("quick"):
         lines.append(
-            "Quick form: few candidates and alphas, two attacks, no defense beside CAP. The full run refines it."
+            "Quick form: few candidates and alphas, texts of at most 32 tokens, two attacks, no defense beside CAP. "
+            "The full run refines it."
         )
     lines.append(f"Tutor {view.manifest.get('tutor', {}).get('spec') or config.get('tutor', '')}, ")
     lines[-1] += f"{findings.provenance(view.manifest, recorded=view.recorded)}."

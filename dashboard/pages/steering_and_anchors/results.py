@@ -24,7 +24,6 @@ from dashboard.pages.steering_and_anchors.setup import (
     cost,
     rows_figure,
     setup,
-    step_of,
     watched,
 )
 from dashboard.progress import POLL_S, progress, start_job, watched_job
@@ -532,7 +531,6 @@ def cap_page(judge: str, dataset: Dataset, frame: ui.Frame) -> None:
             )
         going = next((one for one in (job, more) if one and (one.active or one.state != "done")), None)
         if going:
-            st.fragment(step_of, run_every=POLL_S if going.active else None)(going)
             progress(going)
     if view is None or st.session_state.get(OPEN):
         with frame.top:

@@ -7,14 +7,13 @@ from datetime import datetime
 import streamlit as st
 
 from dashboard import findings, state, ui
-from dashboard.datasets import demo_mend, label_mend, map_mend
+from dashboard.datasets import demo_mend, label_mend, map_mend, task_mend
 from dashboard.minutes import measure
 from dashboard.pages.attack_lab.whole_set import DEFAULT_ATTACKS
 from dashboard.pages.steering_and_anchors.findings import CapView
 from dashboard.progress import BUSY, api_cost, start_job, watched_job
-from dashboard.run_view import RunView, load_or_none
 from engine import catalog
-from engine.core.schema import NONE, Protocol
+from engine.core.schema import NONE, Protocol, Task
 from engine.data.dataset import Dataset
 from engine.data.store import DEMO_DIALOGUE
 from engine.jobs.manager import Job
@@ -68,15 +67,6 @@ def _minutes_from(view: CapView, dataset: Dataset) -> str:
     return f" (about {findings.duration(took * share)})"
 
 
-def step_of(job: Job) -> None:
-    """The step that a going run is at, as its manifest says."""
-    if not job.active:
-        return
-    run = load_or_none(RunView, str(job.params.get("run_id", "")))
-    if run and run.manifest.get("step"):
-        ui.note(f"{run.manifest['step']}.")
-
-
 def setup(judge: str, dataset: Dataset, job: Job | None) -> None:
     """What the study needs of the data, the quick run, and all settings behind a fold."""
     busy = bool(job and job.active)
@@ -86,8 +76,8 @@ def setup(judge: str, dataset: Dataset, job: Job | None) -> None:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             pressed = st.button(
                 "Quick run", type="primary", icon=":material/bolt:", key="cap_quick", disabled=busy or not ready,
-                help="Up to 4 training contexts, 12 responses, two attacks, no defense and CAP: two minutes on two "
-                "cores. Every part of the page is there; intervals are wide.",
+                help="Up to 4 training contexts, 12 responses, two attacks, no defense and CAP, texts of 32 tokens: "
+                "two minutes on two cores. Every part of the page is there; intervals are wide.",
             )  # fmt: skip
             if ready:
                 measure(CAP, {"quick form": {**base, "quick": True}, "full run": {**base, "limit": _most(dataset)}})
@@ -105,7 +95,15 @@ def _needs(judge: str, dataset: Dataset) -> list[ui.Need]:
     scores = named or judge in catalog.judges_for(Protocol.POINTWISE) or bool(catalog.split_spec(judge).name)
     pairs = bool((dataset.responses["item_id"].value_counts() > 1).any())
     naive = ui.Mend("Use the naive judge", lambda: state.use_judge(state.DEFAULT_JUDGE))
+    checked = dataset.task == Task.VERIFICATION
+    answers = [
+        ui.Need(
+            "Responses that get a score", False, "now they are checked against a reference",
+            mends=(task_mend(dataset, Task.QUESTION), demo_mend(DEMO_DIALOGUE)),
+        )
+    ] if checked else []  # fmt: skip
     return [
+        *answers,
         ui.Need("A judge that gives scores", scores, mends=(naive,)),
         ui.Need(
             f"At least {LEAST_CONTEXTS} contexts", items >= LEAST_CONTEXTS, f"{items} there",

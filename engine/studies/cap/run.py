@@ -66,7 +66,18 @@ from engine.studies.cap.tutor import (
     stored_standards,
     sweep,
 )
-from engine.studies.running import about_data, about_judge, add_up, as_json, build_requests, ending, expense_of, within
+from engine.studies.running import (
+    about_data,
+    about_judge,
+    add_up,
+    answers_as,
+    as_json,
+    build_requests,
+    ending,
+    expense_of,
+    unsupported_reason,
+    within,
+)
 from engine.studies.suffix_targets import PromptCutter, inner_judge, spread_over_items
 
 # Suffixes learned on the judge (AdvSuffix, paper 001, section 5.1), as attacks of the run.
@@ -216,22 +227,32 @@ def _search(
 # Checks and cost, before anything is written or asked.
 
 
-def to_the_data(config: CapConfig, dataset: Dataset, settings: Settings) -> tuple[CapConfig, dict[str, str]]:
-    """The settings without what the data cannot give, and the reason for each part that is left out, by its name.
+def to_the_data(
+    config: CapConfig, dataset: Dataset, judge: Judge, settings: Settings
+) -> tuple[CapConfig, dict[str, str]]:
+    """The settings without what data or judge cannot give, and the reason for each part left out, by its name.
 
     The quick form gets as many candidates as few contexts need.
     """
+    contexts = divide(config, dataset)
     if config.quick:
-        least = least_candidates(len(divide(config, dataset).training))
+        least = least_candidates(len(contexts.training))
         config = config.model_copy(update={"candidates": max(config.candidates, least)})
-    if HUMAN not in config.defenses:
-        return config, {}
-    try:
-        sources_for([HUMAN], dataset, settings)
-    except InputError as error:
-        kept = tuple(name for name in config.defenses if name != HUMAN)
-        return config.model_copy(update={"defenses": kept}), {HUMAN: str(error)}
-    return config, {}
+    left_out: dict[str, str] = {}
+    anchored = [name for name in config.defenses if name in ANCHORED]
+    if anchored and (why := unsupported_reason(judge.labels, _with_anchors(contexts.responses[:1]))):
+        left_out |= dict.fromkeys(anchored, why)
+    elif HUMAN in anchored:
+        try:
+            sources_for([HUMAN], dataset, settings)
+        except InputError as error:
+            left_out[HUMAN] = str(error)
+    kept = tuple(name for name in config.defenses if name not in left_out)
+    return config.model_copy(update={"defenses": kept}), left_out
+
+
+def _with_anchors(requests: Sequence[Request]) -> list[Request]:
+    return [replace(r, anchor_low="low", anchor_high="high") for r in requests]
 
 
 def check_settings(config: CapConfig, dataset: Dataset, judge: Judge, tutor: Tutor) -> None:
@@ -239,7 +260,7 @@ def check_settings(config: CapConfig, dataset: Dataset, judge: Judge, tutor: Tut
 
     Raises:
         InputError: an attack that is not known, a layer the tutor does not have, a suffix to be learned on a judge that
-            is no white box, too few candidates, or a judge without a prompt that shows anchors.
+            is no white box, too few candidates, or a judge that has no prompt for these responses.
     """
     for name in config.attacks:
         make_attack(name)
@@ -251,8 +272,7 @@ def check_settings(config: CapConfig, dataset: Dataset, judge: Judge, tutor: Tut
         inner_judge(judge)
     contexts = divide(config, dataset)
     check_pool(config, contexts)
-    if any(name in ANCHORED for name in config.defenses):
-        judge.labels(replace(contexts.responses[0], anchor_low="low", anchor_high="high"))
+    judge.labels(contexts.responses[0])
 
 
 def plan_cap(config: CapConfig, dataset: Dataset, judge: Judge, tutor: Tutor, settings: Settings) -> dict[str, Any]:
@@ -271,7 +291,7 @@ def plan_cap(config: CapConfig, dataset: Dataset, judge: Judge, tutor: Tutor, se
     """
     if config.deflate:
         config = config.model_copy(update={"attacks": with_deflation(config.attacks)})
-    config, left_out = to_the_data(config, dataset, settings)
+    config, left_out = to_the_data(config, dataset, judge, settings)
     check_settings(config, dataset, judge, tutor)
     contexts = divide(config, dataset)
     texts, written, scored = _tutor_part(config, contexts, judge, tutor)
@@ -378,7 +398,7 @@ def run_cap(
     checkpoint = within(config.budget_seconds, checkpoint)
     if config.deflate:
         config = config.model_copy(update={"attacks": with_deflation(config.attacks)})
-    config, left_out = to_the_data(config, dataset, settings)
+    config, left_out = to_the_data(config, dataset, judge, settings)
     contexts = divide(config, dataset)
     _describe(run, dataset, judge, tutor, contexts, left_out)
     work = expected_work(config, contexts) + learning_work(config) + screening_work(config, contexts, dataset)
@@ -584,14 +604,15 @@ def alpha_job(config: AlphaConfig, settings: Settings, checkpoint: Checkpoint) -
     standards = stored_standards(run)
     items = list(dict.fromkeys(run.table("cap_sweep")["item_id"]))[: config.contexts]
     first = {r.item_id: r for r in divide(study, load_dataset(study.data, settings.datasets)).training}
+    contexts = [first[item] for item in items if item in first]
     judge, tutor = make_judge(study.judge, settings), load_tutor(study.tutor, settings)
-    for name, here in (("judge", judge.fingerprint), ("tutor", tutor.loaded.fingerprint)):
-        if manifest.get(name, {}).get("fingerprint", here) != here:
+    written_by = manifest.get("tutor", {}).get("fingerprint", tutor.loaded.fingerprint) == tutor.loaded.fingerprint
+    for name, same in (("judge", answers_as(manifest.get("judge", {}), judge, contexts[:1])), ("tutor", written_by)):
+        if not same:
             raise InputError(
                 f"The {name} of this run is another version than the one here, so a new text would not fit its curve. "
                 "Run the study again."
             )
-    contexts = [first[item] for item in items if item in first]
     total = 2 * len(contexts) * len(config.sides)
     wanted: dict[Side, list[float]] = {side: [config.alpha] for side in config.sides}
     swept = sweep(study, contexts, tutor, judge, standards, wanted, Progress(checkpoint, total))

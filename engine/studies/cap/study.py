@@ -119,9 +119,9 @@ LEAST_POOL = 24
 """Candidates of a pool, all training contexts together: fewer rarely hold enough texts of both standards."""
 QUICK: dict[str, Any] = {
     "contexts": 4, "candidates": 6, "reach": (0, 0.15, 0.45), "alphas": (), "suffix_words": (), "limit": 12,
-    "attacks": ("dsi", "bed"), "defenses": (NONE, CAP),
+    "attacks": ("dsi", "bed"), "defenses": (NONE, CAP), "new_tokens": 32,
 }  # fmt: skip
-"""Settings of the quick form, which only lower limits may change; the full form uses its texts again."""
+"""Settings of the quick form, which only lower limits may change; its texts are shorter than the full form's."""
 
 
 def least_candidates(training: int) -> int:

@@ -35,7 +35,7 @@ def plan_text(plan: dict[str, Any]) -> str:
         lines.append(plan["expense"]["sentence"])
     if not math.isnan(plan["seconds"]):
         lines.append(f"About {plan['seconds']:,.0f} s at most, by the pace of a few texts and verdicts just made.")
-    lines += [f"Left out: {part}. {why}" for part, why in plan["left_out"].items()]
+    lines += _left_out(plan)
     return "\n".join(lines)
 
 
@@ -84,6 +84,7 @@ def as_record(run: RunFolder) -> dict[str, Any]:
         **{k: cap[k] for k in ("best_layer", "layer", "separated", "alpha_high", "alpha_low")},
         **{k: cap[k] for k in ("standard_high", "standard_low")},
         "alphas": {side: _alpha_read(run.table("cap_sweep"), side, cap[f"alpha_{side}"]) for side in SIDES},
+        "left_out": manifest.get("left_out", {}),
         "perplexity": manifest.get("perplexity"),
         "learned": manifest.get("learned", []),
         "separability": layers[layers["space"] == "pca"].sort_values("layer")["value"].tolist(),
@@ -95,6 +96,10 @@ def as_record(run: RunFolder) -> dict[str, Any]:
         "anchor_effect": per_defense("anchor_effect"),
         "comparative": [_comparative(metrics, r["attack"]) for r in _rows(metrics, "comparative_shift")],
     }
+
+
+def _left_out(found: dict[str, Any]) -> list[str]:
+    return [f"Left out: {part}. {why}" for part, why in found.get("left_out", {}).items()]
 
 
 def _written_at(layers: pd.DataFrame, layer: int) -> dict[str, float] | None:
@@ -145,6 +150,7 @@ def report(record: dict[str, Any]) -> str:
         + "; ".join(_alpha(side, record["alphas"][side]) for side in ("low", "high"))
         + ".",
         *_without_degraded(record.get("separability_written")),
+        *_left_out(record),
         *_fitted_thresholds(record.get("perplexity")),
         *(
             f"Learned on the judge {'behind CAP' if one['defense'] == CAP else 'undefended'}: "

@@ -49,6 +49,12 @@ CHINESE = """问题,回答,模型,评分
 水是湿的吗？,是的,m1,5
 水是湿的吗？,不是,m2,2
 """
+COMPOUNDS = """Ticketnummer,Kundenanfrage,KI-Antwort,Sprachmodell,Kundenzufriedenheit
+T1,Wo ist mein Paket heute?,Es ist schon unterwegs zu Ihnen,A,4
+T1,Wo ist mein Paket heute?,Das wissen wir leider nicht,B,2
+T2,Wie stelle ich es ein?,Bitte den roten Knopf drücken,A,5
+T2,Wie stelle ich es ein?,Lesen Sie bitte das Handbuch,B,3
+"""
 VERIFIED = """question,model_answer,gold_answer,is_correct
 What is 2+2?,4,4,1
 What is 2+3?,6,5,0
@@ -95,6 +101,17 @@ SHAPES = [
         VERIFIED,
         {"context": "question", "response": "model_answer", "reference": "gold_answer", "quality": "is_correct"},
         Task.VERIFICATION,
+    ),
+    (
+        COMPOUNDS,
+        {"item_id": "Ticketnummer", "response": "KI-Antwort", "system": "Sprachmodell", "context": "Kundenanfrage",
+         "human_score": "Kundenzufriedenheit"},
+        Task.QUESTION,
+    ),
+    (
+        "Pregunta,Respuesta del modelo,Respuesta correcta\n¿Cuanto es 2+2?,Son 4,4\n¿Cuanto es 2+3?,Son 6,5\n",
+        {"response": "Respuesta del modelo", "reference": "Respuesta correcta"},
+        Task.QUESTION,
     ),
     (NAMELESS, {"context": "a", "response": "b"}, Task.DIALOGUE),
     (SUMMARIES, {"context": "article", "response": "summary", "human_score": "human_rating"}, Task.SUMMARY),
@@ -186,3 +203,19 @@ def test_any_table_gives_a_mapping_that_fits_it(data, names, n_rows):
     assert set(found.mapping.values()) <= set(names)
     if "response" in found.mapping:
         assert check_mapping(frame, found.mapping) == found.mapping
+
+
+def test_responses_beside_the_chosen_one_and_json_are_said():
+    frame = table(
+        "prompt,one,two\n" + "\n".join(f"What is {i}?,It is {i} I think so,No idea at all {i}" for i in range(4))
+    )
+    assert any("one" in line and "Only" in line for line in guess_columns(frame).notices)
+    frame = table(
+        'messages,output\n"[{""role"": ""user""}]",It is on the way to you\n"[{""role"": ""bot""}]",Not yet I fear'
+    )
+    assert any("holds JSON" in line for line in guess_columns(frame).notices)
+
+
+def test_a_column_of_a_few_short_sources_is_no_context():
+    rows = "\n".join(f"What is {i // 2} and why?,It is number {i} I would say,s{i % 2}" for i in range(6))
+    assert guess_columns(table(f"Q,A,source\n{rows}")).mapping["context"] == "Q"

@@ -122,6 +122,9 @@ def test_cells_outside_the_header_exclude_their_row():
     raw = read_table("a.xlsx", workbook(("s", [["a", "b"], [1, 2, 3], [1, 2]])))
     [problem] = raw.problems
     assert (problem.severity, problem.row) == ("excluded", 1)
+    index = read_table("a.xlsx", workbook(("s", [["Export of May"], [], [None, "a", "b"], [0, "x", 2], [1, "y", 3]])))
+    assert values(index) == {"index": ["0", "1"], "a": ["x", "y"], "b": ["2", "3"]}
+    assert [p.severity for p in index.problems] == ["warning", "warning"]
     with pytest.raises(InputError, match="column 2 of 3 has no name"):
         read_table("a.xlsx", workbook(("s", [["a", None, "b"], [1, 2, 3]])))
     with pytest.raises(InputError, match="no records"):

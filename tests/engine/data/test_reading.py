@@ -50,6 +50,15 @@ def test_lines_are_where_records_start():
     assert raw.lines == [2, 7]
 
 
+def test_an_index_without_a_name_gets_one_and_a_title_above_the_header_is_left_out():
+    raw = read_table("a.csv", b",text\n0,a\n")
+    assert list(raw.frame.columns) == ["index", "text"]
+    assert [p.severity for p in raw.problems] == ["warning"]
+    raw = read_table("a.csv", b"Export of May\n\nid;text\n1;a\n")
+    assert (list(raw.frame.columns), raw.lines, len(raw.problems)) == (["id", "text"], [4], 1)
+    assert list(read_table("a.csv", b"response\n\na, b\n").frame.columns) == ["response"]
+
+
 @pytest.mark.parametrize(
     ("filename", "content", "message"),
     [
@@ -60,7 +69,7 @@ def test_lines_are_where_records_start():
         pytest.param("a.csv", b"\xef\xbb\xbfid,text\n1,\xe9\n", r"at offset 13 \(line 2\)", id="bom, then latin-1"),
         pytest.param("a.csv", b"id,text\n1,a\x00b\n", "NUL byte on line 2", id="nul"),
         pytest.param("a.csv", b"id,text,id\n1,a,2\n", "'id' stands twice .* columns 1 and 3", id="same name"),
-        pytest.param("a.csv", b",text\n0,a\n", "column 1 of 2 has no name.*index=False", id="no name"),
+        pytest.param("a.csv", b"id,,text\n0,1,a\n", "column 2 of 3 has no name.*index=False", id="no name"),
         pytest.param("a.csv", b'id,text\n1,a\n2,"b\n3,c\n', "starts on line 3 is never closed", id="open quote"),
         pytest.param("a.csv", b'id,text\n1,"b"c\n2,d\n', "line 2 is followed by other text", id="stray quote"),
         pytest.param("a.xls", b"\xd0\xcf", r"does not end in \.csv or \.tsv or .*old xls file as xlsx", id="old xls"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
+import types
 
 import numpy as np
 import pandas as pd
@@ -20,7 +21,7 @@ from engine.data.mapping import suggest_mapping
 from engine.data.reading import read_table
 from engine.data.store import save_dataset
 from engine.defenses.cards import parse_defense
-from engine.judges.base import Verdict
+from engine.judges.base import Request, Verdict
 from engine.judges.registry import make_judge
 from engine.runs.folder import open_run
 from engine.stats.projection import pca
@@ -43,8 +44,10 @@ from engine.studies.cap.run import (
 from engine.studies.cap.study import STUDY, CapConfig
 from engine.studies.cap.summary import as_record, report
 from engine.studies.cap.tutor import DEGRADED, PLAIN, RECIPE, _written_only, load_tutor
+from engine.studies.running import answers_as
 from tests.dashboard.helpers import file_bytes
 
+CARD = {"name": "n", "protocol": Protocol.POINTWISE, "mode": "text", "labels": ("1", "2"), "system": "", "user": ""}
 STRENGTH = 0.7
 JUDGE = f"planted:injection?strength={STRENGTH}&noise=0"
 
@@ -390,10 +393,35 @@ def test_the_quick_form_has_enough_candidates_of_few_contexts(dataset, home):
     config = CapConfig(judge="x", data="y", quick=True)
     few = dataset.responses[dataset.responses["item_id"].isin(["q0", "q1", "q2", "q3"])]
     held = dataclasses.replace(dataset, responses=few)
-    fitted, left_out = to_the_data(config, held, home)
+    fitted, left_out = to_the_data(config, held, make_judge(JUDGE, home), home)
     assert fitted.candidates * len(divide(fitted, held).training) >= 24
     assert not left_out
     assert CapConfig.model_validate(config.model_dump()) == config
+
+
+def test_what_a_judge_has_no_prompt_for_is_left_out_by_name(dataset, home):
+    def labels(request):  # as a saved card mostly is: its own prompt shows no anchors
+        if request.anchored:
+            raise InputError("no anchored prompt")
+        return ("1", "5")
+
+    judge = types.SimpleNamespace(labels=labels)
+    config = CapConfig(judge="x", data="y", defenses=("none", "cot", "human-anchors", "wcap", "cap"))
+    fitted, left_out = to_the_data(config, dataset, judge, home)
+    assert fitted.defenses == ("none", "cot")
+    assert set(left_out) == {"human-anchors", "wcap", "cap"}
+
+
+def test_a_judge_with_a_prompt_more_still_answers_as_the_run_was_made():
+    asked = [Request("i", "r", Task.DIALOGUE, "context", "text")]
+    card = {"digest": "0123456789abcdef"}
+    judge = types.SimpleNamespace(
+        fingerprint="model-float32-new", card=lambda _: types.SimpleNamespace(**CARD, digest=card["digest"] * 4)
+    )
+    about = {"fingerprint": "model-float32-old", "prompts": [card]}
+    assert answers_as(about, judge, asked)
+    assert not answers_as(about | {"prompts": [{"digest": "another"}]}, judge, asked)
+    assert not answers_as(about | {"fingerprint": "other-float32-old"}, judge, asked)
 
 
 @pytest.mark.parametrize(
