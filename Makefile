@@ -53,7 +53,7 @@ else
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) --requirement constraints-torch.txt
 endif
-	$(PIP) --constraint constraints.txt --editable ".[test]"
+	$(PIP) --constraint constraints.txt --editable ".[local,test]"
 	touch $@
 
 clean:

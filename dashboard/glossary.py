@@ -14,6 +14,7 @@ TERMS: dict[str, str] = {
     "distractor": "A rewriting that changes the manner of a response and leaves its content.",
     "DSI": "Direct score inflation: a sentence in the response that asks for a high score.",
     "Elo": "A rating of systems from who beats whom; 400 points are odds of 10 to 1.",
+    "effective votes": "As many judges with unrelated errors would make a mean as certain as this panel's.",
     "gain": "How much of an attack's effect a defense takes away, in points of the scale.",
     "interval": "95 % interval: values that fit the data. Responses to one item count as one observation.",
     "item": "One question, dialogue or document. Responses to it are alike, so items are what intervals count.",

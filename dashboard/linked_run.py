@@ -13,6 +13,7 @@ import streamlit as st
 from dashboard import state
 from dashboard.datasets import dataset_titles, pair_sets
 from dashboard.run_view import RunView, View, first_readable, load, load_or_none, read
+from engine import catalog
 from engine.core.errors import EngineError
 from engine.core.settings import get_settings
 from engine.jobs.manager import Job, manager
@@ -26,10 +27,12 @@ GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
         "pages/start/page.py": ("Start", "home", ""),
         "pages/data/page.py": ("Data", "table", "data"),
         "pages/judge_card/page.py": ("Judge", "gavel", "judge-card"),
+        "pages/labelling/page.py": ("Label", "edit_note", "label"),
     },
     "Try": {
         "pages/attack_lab/page.py": ("Attack lab", "bolt", "attack-lab"),
         "pages/checkup/page.py": ("Check-up", "stethoscope", "check-up"),
+        "pages/judges_compared/page.py": ("Compare judges", "groups", "compare-judges"),
     },
     "Papers": {
         "pages/steering_and_anchors/page.py": ("Steering and anchors", "explore", "steering-and-anchors"),
@@ -72,7 +75,7 @@ class Place:
 def place_of(run: RunView) -> Place:
     """The page of its study, or the page Runs: with the reason where the study has a page."""
     study = run.study
-    place = _pages(run.judge, run.data).get(study.kind) if study else None
+    place = _pages(run.judge, run.data, run.run_id).get(study.kind) if study else None
     here = Place(RUNS_PAGE, also={SELECTED: run.run_id})
     if study is None or place is None:
         return here
@@ -81,14 +84,14 @@ def place_of(run: RunView) -> Place:
         why = "It has not written what its page shows; resume it first."
     elif study.shown_when_done and state_of(run.manifest) != "done":
         why = "It did not come to its end, and its page shows finished runs."
-    elif run.data not in {*dataset_titles(), *pair_sets()}:
+    elif study.kind != "panel" and run.data not in {*dataset_titles(), *pair_sets()}:
         why = "Its data are not on this machine, so its own page cannot show the texts. Upload the same file again."
     elif run.imported and run.judge.partition(":")[0] not in ("bundled", "planted", "recorded", ""):
         why = "It was imported and names a judge of its own; choose that judge yourself if you want its page."
     return replace(here, why=why) if why else place
 
 
-def _pages(judge: str, data: str) -> dict[str, Place]:
+def _pages(judge: str, data: str, run_id: str = "") -> dict[str, Place]:
     """Kinds of studies that have a page, and what shows a run of this judge on these data there."""
     both = {state.JUDGE: judge, state.DATA: data}
     return {
@@ -104,6 +107,7 @@ def _pages(judge: str, data: str) -> dict[str, Place]:
             {state.DATA: data, "audit_judge": judge} | ({} if judge == "recorded:data" else {state.JUDGE: judge}),
         ),
         "checkup": Place("pages/checkup/page.py", both),
+        "panel": Place("pages/judges_compared/page.py", {state.PANEL: run_id}),
     }
 
 
@@ -163,6 +167,8 @@ _STRONG_FIRST, _PUBLISHED = ("transport_audit", "protocols"), "recorded:"
 """Studies whose pages open on a strong judge, and the beginning of the spec of one."""
 _SHOWS = {"refswap": "bundled:shortcut-verifier"}
 """The judge on which a study's effect is plain to see, where that is not the naive one."""
+_PANEL_DATA = "demo-llmbar"
+"""Data of the recorded panel of strong judges."""
 
 
 def defaults(page: str) -> tuple[str, str]:
@@ -175,6 +181,8 @@ def defaults(page: str) -> tuple[str, str]:
         page: the page's file.
     """
     kinds = [kind for kind, place in _pages("", "").items() if place.page == page]
+    if "panel" in kinds:
+        return state.DEFAULT_JUDGE, _PANEL_DATA
     found = [one for one in recorded_runs() if one[0] in kinds]
     strong = [judge for kind, judge, _ in found if kind in _STRONG_FIRST and judge.startswith(_PUBLISHED)]
     plain = [_SHOWS[kind] for kind in kinds if kind in _SHOWS]
@@ -197,7 +205,8 @@ def _recorded_runs(assets: str) -> list[tuple[str, str, str]]:
         for manifest in list_runs(place):
             study, config = study_of_manifest(manifest), manifest.get("config", {})
             if study and manifest.get("state") == "done":
-                found.append((study.kind, str(config.get("judge") or ""), str(config.get("data") or "")))
+                data = str(config.get("data") or manifest.get("data", {}).get("dataset_id") or "")
+                found.append((study.kind, str(config.get("judge") or ""), data))
     return found
 
 
@@ -269,6 +278,28 @@ def runs_of(kind: str, judge: str, data: str) -> Iterator[str]:
             continue
         if manifest.get("state") == "done" or not study.shown_when_done:
             yield run_id
+
+
+_UNATTACKED = {True: ("transport_audit", "recorded"), False: ("attack_grid", "verify", "recorded", "protocols")}
+"""Studies that judge the data as they came: pairs, and single responses."""
+
+
+def verdict_runs(data: str, *, paired: bool) -> dict[str, str]:
+    """Ids of runs with verdicts on these data as they came, each with its judge in words; the newest of each judge.
+
+    Args:
+        data: id of the data.
+        paired: they are pairs.
+    """
+    found: dict[str, str] = {}
+    for run_id, manifest in _listed():
+        config, study = manifest.get("config", {}), study_of_manifest(manifest)
+        if study is None or study.kind not in _UNATTACKED[paired] or config.get("data") != data:
+            continue
+        title = catalog.describe_judge(str(config.get("judge") or "")).title
+        if manifest.get("state") == "done" and title not in found.values():
+            found[run_id] = title
+    return found
 
 
 def _listed() -> Iterator[tuple[str, dict[str, Any]]]:

@@ -99,6 +99,7 @@ SET_ATTACKS = "set_attacks"
 SET_DEFENSES = "set_defenses"
 SET_LIMIT = "set_limit"
 ARM = "arm"
+PANEL = "panel"
 
 TAB_ONE = "One response"
 TAB_SET = "Whole set"

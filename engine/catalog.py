@@ -25,6 +25,7 @@ from engine.attacks.distractors import DISTRACTORS, PLACEBO, PLACEBOS
 from engine.attacks.master_keys import KEY_TEXTS, key_name, key_text
 from engine.attacks.master_keys import shown as shown_key
 from engine.attacks.registry import describe_attack
+from engine.core.errors import INSTALL_LOCAL, MODELS, lacking
 from engine.core.schema import Protocol
 from engine.core.settings import get_settings
 from engine.defenses.cards import DEFENSES, DefenseCard
@@ -179,6 +180,13 @@ def describe_judge(spec: str) -> JudgeCard:
     return describe_judges([spec])[spec]
 
 
+def can_answer(spec: str, protocol: Protocol) -> bool:
+    """False for a judge that is known not to answer this protocol: a button that asks it would fail."""
+    saved = saved_judges().get(spec)
+    known = (saved or describe_judge(spec)).protocols
+    return not known or protocol in known
+
+
 @dataclass(frozen=True)
 class GalleryEntry:
     """A judge of the gallery, or a way to bring one.
@@ -207,7 +215,8 @@ def gallery() -> list[GalleryEntry]:
     settings = get_settings()
     listed = {card.spec: card for protocol in Protocol for card in registry.judges_for(protocol).values()}
     gguf = settings.gguf or settings.weights / base_record(settings.assets / "judge").gguf_name
-    bundled: Any = "here" if gguf.is_file() else "to download"
+    light = bool(lacking(MODELS))
+    bundled: Any = "recorded" if light else "here" if gguf.is_file() else "to download"
     shipped = (
         ("naive", "bundled:naive", "A high score for whoever asks: trained on people's ratings alone."),
         ("careful", "bundled:judge", "The same small model, also shown broken texts: mostly resists."),
@@ -215,12 +224,13 @@ def gallery() -> list[GalleryEntry]:
     )
     entries = [
         GalleryEntry(
-            key, listed[spec].title.partition(" (")[0], about, "95 MB with the base", "Apache-2.0", bundled, spec
+            key, listed[spec].title.partition(" (")[0], about,
+            f"live with {INSTALL_LOCAL}" if light else "95 MB with the base", "Apache-2.0", bundled, spec,
         )
         for key, spec, about in shipped
-    ]
+    ]  # fmt: skip
     recorded = any((settings.assets / "demo").glob("*/everyday"))
-    here = is_here(EVERYDAY.partition(":")[2], settings)
+    here = is_here(EVERYDAY.partition(":")[2], settings) and not light
     entries.append(
         GalleryEntry(
             "everyday", "Everyday model", "Qwen2.5-Coder-0.5B-Instruct, never trained to judge.",

@@ -1,7 +1,7 @@
 """The dashboard as an ASGI application behind its guard; `python -m dashboard.server.asgi` serves it.
 
-Run from the project's folder, where `.streamlit/config.toml` is. Under an ASGI server of one's own:
-`uvicorn dashboard.server.asgi:app`.
+Its settings are in `.streamlit/config.toml`: in the repository's folder, from which it must be started, and beside
+`app.py` in a wheel. Under an ASGI server of one's own: `uvicorn dashboard.server.asgi:app`.
 """
 
 from __future__ import annotations
@@ -23,11 +23,13 @@ from streamlit.runtime.pages_manager import PagesManager
 
 from dashboard.server.guard import Guard, check_exposure, is_loopback, login_configured, mark_guarded, signed_in
 from dashboard.state import DEFAULT_JUDGE
-from engine.core.errors import InputError
+from engine.core.errors import MODELS, InputError, lacking
 from engine.core.settings import get_settings
 from engine.jobs.manager import manager
 
 LOCAL = ("127.0.0.1", "localhost", "::1")
+ENTRY = Path(__file__).parents[1] / "app.py"
+config._main_script_path = str(ENTRY)  # before anything asks for a setting: a wheel's lie beside it
 MOST_FILES = 8192
 """Open files that the server asks the system for; each visitor's session takes three."""
 
@@ -64,13 +66,13 @@ async def _lifespan(_app: st.App) -> AsyncIterator[dict[str, Any] | None]:
     mark_guarded()
     # Else Streamlit takes the folder `pages` for its own old kind, and the first visitor's deep link for no page.
     PagesManager.uses_pages_directory = False
-    if get_settings().warm:
+    if get_settings().warm and not lacking(MODELS):
         manager().warm(DEFAULT_JUDGE)
     yield None
 
 
 app = st.App(
-    Path(__file__).parents[1] / "app.py",
+    ENTRY,
     lifespan=_lifespan,
     middleware=[
         Middleware(
@@ -98,6 +100,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     _end_with_the_terminal()
     wild = args.address in ("0.0.0.0", "::", "")
     named = [*args.allow_host, *([] if wild or is_loopback(args.address) else [args.address])]
+    sys.argv[0] = str(ENTRY)  # else a wheel's settings are looked for beside this module
     app.run(
         config={
             "server.port": args.port,

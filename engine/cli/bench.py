@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from collections.abc import Sequence
 from typing import Any
+
+from engine.core.errors import InputError
 
 BENCHES = {
     "judge": ("judge", "the figures of the bundled judge's model card"),
@@ -17,11 +20,13 @@ BENCHES = {
     "cap": ("cap", "seconds behind CAP, anchors written anew, against the undefended judge"),
     "transport": ("transport", "the exact transport path against POT, mass by mass"),
     "coverage": ("coverage", "how often the intervals hold the truth, simulated"),
+    "trust": ("trust", "corrected intervals on simulated judges: coverage and width"),
     "audit": ("audit", "transport audits of recorded verdicts: LLMBar's prompts and PandaLM"),
     "strong": ("strong", "strong judges' recorded verdicts: ship them, and the claims they can answer"),
     "recordings": ("recordings", "make the recorded runs of assets/demo anew, by name"),
     "pictures": ("pictures", "the README's screenshot and animation, in a real browser"),
     "page": ("page", "first page, sliders and a job in a real browser"),
+    "run": ("whole_run", "whole runs of score: verdicts a second, CPU, memory, growth"),
     "formats": ("formats", "reading large files: known formats, recordings, data sets"),
     "results": ("results", "write docs/results.md from the stored results"),
     "claims": ("claims", "the frozen claims of the four papers on the public data: claims.csv"),
@@ -31,7 +36,16 @@ BENCHES = {
 
 
 def add(commands: Any, argv: Sequence[str] = ()) -> None:
-    """Add `bench`; only the benchmark that `argv` names is imported."""
+    """Add `bench`; only the benchmark that `argv` names is imported.
+
+    Raises:
+        InputError: one is named, and this is an installed wheel, which has none.
+    """
+    if any(name in argv for name in BENCHES) and importlib.util.find_spec("engine.bench") is None:
+        raise InputError(
+            "Benchmarks and training are not part of an installed judgescope: they need the data, recipes and tests of "
+            "its repository. Clone it, run `make setup` there, and this command again with .venv/bin/judgescope."
+        )
     kinds = commands.add_parser("bench", help="measure again what the project claims").add_subparsers(
         required=True, metavar="WHAT"
     )

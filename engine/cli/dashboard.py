@@ -29,9 +29,13 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         InputError: the environment has a setting that cannot be used.
     """
     get_settings()
-    command = [sys.executable, "-m", "dashboard.server.asgi", "--port", str(args.port), "--address", args.address]
+    root = Path(__file__).resolve().parents[2]
+    checkout = (root / ".streamlit").is_dir()
+    if checkout:
+        os.chdir(root)
+    command = [sys.executable, *([] if checkout else ["-P"])]  # a folder `dashboard` where it was started is not ours
+    command += ["-m", "dashboard.server.asgi", "--port", str(args.port), "--address", args.address]
     for name in args.allow_host:
         command += ["--allow-host", name]
     sys.stdout.flush()
-    os.chdir(Path(__file__).resolve().parents[2])
     os.execv(sys.executable, command)

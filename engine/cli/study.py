@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+import math
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,9 @@ from engine.cli.options import Files, add_file_options, add_run_options, show_pr
 from engine.core.errors import INCONCLUSIVE, OK, THRESHOLD_FAILED, InputError
 from engine.core.settings import get_settings
 from engine.judges.card_files import judge_given
-from engine.runs.folder import RunFolder, open_run
-from engine.runs.library import TEXT_READ, outage, text_read
-from engine.studies.registry import read_study, settings_given
+from engine.runs.folder import RunFolder, new_run_id, open_run
+from engine.runs.library import TEXT_READ, numbered, outage, text_read
+from engine.studies.registry import read_study, settings_given, study_named, study_named_in
 from engine.studies.running import OutOfBudget, ending
 from engine.studies.study import Context, Study, Summary
 
@@ -26,7 +28,12 @@ def add(commands: Any) -> None:
     """Add the command."""
     study = commands.add_parser("study", help="run a study by its name, or from a TOML file")
     study.add_argument("name", help="a file in assets/studies such as grid, or the path of a TOML file")
-    study.add_argument("--judge", help="in place of the study's own")
+    study.add_argument(
+        "--judge",
+        action="append",
+        metavar="SPEC",
+        help="in place of the study's own; repeated, each in turn and a panel",
+    )
     study.add_argument("--data", help="a data file or a saved dataset, in place of the study's own")
     study.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="any other setting, as in TOML")
     study.add_argument("--attack", action="append", metavar="NAME", help="in place of the study's own")
@@ -54,9 +61,13 @@ def add(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
-    """Read the study, apply what the command line changes, run it."""
+    """Read the study, apply what the command line changes, run it, for each judge in turn where there are several."""
     name, study, config = config_of(args)
-    return run_and_print(study, config, context_of(args, _extra(study, args)), args, name)
+    context = context_of(args, _extra(study, args))
+    if len(args.judge or ()) > 1 and not study.several:
+        configs = {judge: config_of(with_judge(args, judge))[-1] for judge in args.judge}
+        return run_each(study, configs, context, args, name)
+    return run_and_print(study, config, context, args, name)
 
 
 def config_of(args: argparse.Namespace) -> tuple[str, Study, Any]:
@@ -65,8 +76,8 @@ def config_of(args: argparse.Namespace) -> tuple[str, Study, Any]:
     Raises:
         InputError: no such study, or a setting that it refuses.
     """
+    settings = get_settings()
     changes: dict[str, Any] = {
-        "judge": args.judge,
         "data": args.data,
         "attacks": args.attack,
         "defenses": args.defense,
@@ -79,10 +90,13 @@ def config_of(args: argparse.Namespace) -> tuple[str, Study, Any]:
         "run_id": args.run_id,
         **settings_given(args.set),
     }
-    settings = get_settings()
+    judges = args.judge or []
+    if judges:
+        several = study_named_in(args.name, settings.assets / "studies").several
+        changes |= {"judges": tuple(judges)} if several else {"judge": judges[0]}
     name, study, config = read_study(args.name, settings.assets / "studies", changes)
     if args.judge_card and hasattr(config, "judge"):
-        spec = judge_given(args.judge, args.judge_card, settings.cards, config.judge)
+        spec = judge_given(judges[0] if judges else None, args.judge_card, settings.cards, config.judge)
         config = config.model_copy(update={"judge": spec})
     return name, study, config
 
@@ -133,6 +147,104 @@ def run_and_print(study: Study, config: Any, context: Context, args: argparse.Na
     head |= {"fingerprint": manifest["judge"].get("fingerprint", "")}
     head |= {"read_as": api["read_as"]} if "read_as" in (api := manifest["judge"].get("api") or {}) else {}
     return {**head, **summary.record, "exit_code": code or summary.exit_code}
+
+
+def with_judge(args: argparse.Namespace, judge: str) -> argparse.Namespace:
+    """The options as if this judge alone had been named."""
+    return argparse.Namespace(**{**vars(args), "judge": [judge]})
+
+
+def run_each(
+    study: Study, configs: Mapping[str, Any], context: Context, args: argparse.Namespace, name: str
+) -> dict[str, Any]:
+    """A study for each of several judges, a run each in the same folder, then a panel of them; what the JSON holds.
+
+    The runs are called RUN_ID-JUDGE and RUN_ID-panel, so that the same command with the same run id goes on where it
+    stopped. `--budget-seconds` is divided among the judges.
+
+    Args:
+        study: which one.
+        configs: judge -> the study's settings with it.
+        context: as `run_and_print`.
+        args: options of the command.
+        name: as `run_and_print`.
+
+    Raises:
+        InputError: a judge stands twice or cannot be asked, which shows before any of them runs; or a stored run is
+            read in place of asking.
+    """
+    if len(configs) < len(args.judge):
+        raise InputError(f"--judge names a judge twice: {', '.join(args.judge)}. Name each judge once.")
+    if getattr(args, "redecide", None):
+        raise InputError("--redecide reads one stored run and asks no judge. Leave --judge out, or name one.")
+    base = args.run_id or new_run_id(study.names[0])
+    ids = _run_ids(base, list(configs))
+    share = args.budget_seconds / len(configs) if args.budget_seconds else None
+    ready = {j: c.model_copy(update={"run_id": ids[j], **({"budget_seconds": share} if share else {})})
+             for j, c in configs.items()}  # fmt: skip
+    planned = _planned(study, ready, context)
+    if args.dry_run:
+        return planned
+    print(f"The runs are called {base}-...; with --run-id {base} the same command goes on where it stopped.")
+    runs = [run_and_print(study, config, context, with_judge(args, judge), name) for judge, config in ready.items()]
+    code = max(int(run.pop("exit_code", OK)) for run in runs)
+    made: dict[str, Any] = {"judges": planned["judges"], "runs": runs, "panel": None}
+    first = next(iter(ready.values()))
+    panel = study_named("panel")
+    config = panel.config(
+        runs=tuple(ids.values()), data=_labelled(first, context), run_id=f"{base}-panel", level=first.level
+    )
+    try:
+        made["panel"] = run_and_print(panel, config, context, args, panel.names[0])
+        made["panel"].pop("exit_code")
+    except InputError as error:
+        print(f"No panel: {error}")
+    return {**made, "exit_code": code}
+
+
+def _labelled(config: Any, context: Context) -> str:
+    """Id of the data, which may have people's labels; empty for a study without data."""
+    data = str(getattr(config, "data", ""))
+    if not data:
+        return ""
+    return (
+        context.data.comparisons(data).set_id
+        if context.data.holds_pairs(data)
+        else context.data.dataset(data).dataset_id
+    )
+
+
+def _run_ids(base: str, judges: Sequence[str]) -> dict[str, str]:
+    """Judge -> the id of its run: the base and the judge in plain letters, numbered where two would be alike."""
+    found: dict[str, str] = {}
+    for judge in judges:
+        plain = re.sub(r"[^A-Za-z0-9.]+", "-", judge).strip("-.")[-40:].lstrip("-.") or "judge"
+        called = f"{base[: 79 - len(plain)]}-{plain}"
+        k = 1
+        while called in found.values():
+            k += 1
+            called = numbered(f"{base[: 79 - len(plain)]}-{plain}", k)
+        found[judge] = called
+    return found
+
+
+def _planned(study: Study, configs: Mapping[str, Any], context: Context) -> dict[str, Any]:
+    """The cost of every judge, printed with its sum; a study that cannot say is asked nothing."""
+    judges: list[dict[str, Any]] = []
+    says = type(study).plan is not Study.plan or type(study).cost is not Study.cost
+    for judge, config in configs.items():
+        plan, words = (
+            study.plan(study.prepare(config, context), context) if says else ({}, "no cost is known beforehand.")
+        )
+        print(f"{judge}: {words}")
+        judges.append({"judge": judge, **plan})
+    counted = [key for key in ("verdicts", "calls", "tokens", "seconds") if all(key in one for one in judges)]
+    total = {key: sum(one[key] for one in judges) for key in counted}
+    if "tokens" in total:
+        calls = f"{total['calls']:,} calls of " if "calls" in total else ""
+        time = f", about {total['seconds']:,.0f} s" if not math.isnan(total.get("seconds", math.nan)) else ""
+        print(f"Together: {calls}{total['tokens']:,} tokens{time}.")
+    return {"judges": judges, **total}
 
 
 def told(summary: Summary, folder: RunFolder, *, strict: bool = False) -> Summary:

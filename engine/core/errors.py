@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from importlib.util import find_spec
 
 
 class EngineError(Exception):
@@ -23,6 +24,10 @@ class NamedModelError(ModelError, InputError):
 
 class WeightsError(ModelError):
     """The bundled weights are missing, corrupt or not the ones the adapter was made for."""
+
+
+class LocalError(NamedModelError):
+    """Something asks for a model on this machine, and the extra `local` is not installed."""
 
 
 class RunError(EngineError):
@@ -60,6 +65,48 @@ def listed(values: Iterable[object], most: int = 12) -> str:
     names = [str(value) for value in values]
     parts = [name if len(name) <= 60 else f"{name[:60]}…" for name in names[:most]]
     return ", ".join(parts) + (f" and {len(names) - most:,} more" if len(names) > most else "")
+
+
+MODELS = {
+    "torch": "torch",
+    "transformers": "transformers",
+    "peft": "peft",
+    "gguf": "gguf",
+    "safetensors": "safetensors",
+}
+"""What a model on this machine takes: a module, and the package that holds it."""
+UMAP = {"umap": "umap-learn", "sklearn": "scikit-learn", "numba": "numba"}
+"""The same for maps by UMAP."""
+INSTALL_LOCAL = "pip install 'judgescope[local]'"
+
+
+def lacking(modules: Iterable[str]) -> list[str]:
+    """Those of the modules that are not installed; none is loaded."""
+
+    def absent(name: str) -> bool:
+        try:
+            return find_spec(name) is None
+        except (ImportError, ValueError):  # something forbids it
+            return True
+
+    return [name for name in modules if absent(name)]
+
+
+def require_local(what: str, packages: Mapping[str, str] = MODELS) -> None:
+    """Refuse what the extra `local` is needed for, where it is not installed.
+
+    Args:
+        what: the thing that was asked for, at the head of the message.
+        packages: module -> package.
+
+    Raises:
+        LocalError: a package is missing; the message ends with the command that installs all of them.
+    """
+    if missing := lacking(packages):
+        raise LocalError(
+            f"{what} needs {listed(packages[name] for name in missing)}, not installed here: this is the light "
+            f"installation, without models of its own. Type: {INSTALL_LOCAL}"
+        )
 
 
 OK, OUR_FAULT, USER_INPUT, INCONCLUSIVE, THRESHOLD_FAILED, STOPPED = 0, 1, 2, 3, 4, 130

@@ -131,6 +131,8 @@ def _coerce(frame: pd.DataFrame, column: Column, table: str) -> pd.Series:
 def _as_list(value: object) -> list[float] | None:
     if value is None or (isinstance(value, float) and np.isnan(value)):
         return None
+    if type(value) is list and all(type(v) is float for v in value):
+        return value
     if isinstance(value, (list, tuple, np.ndarray)):
         return [float(v) for v in value]
     raise InputError(f"{value!r} is not a list of numbers.")
@@ -316,5 +318,24 @@ VARIANTS = Table(
     ),
 )
 
-TABLES: dict[str, Table] = {t.name: t for t in (ITEMS, RESPONSES, COMPARISONS, VERDICTS, PAIRS, METRICS, VARIANTS)}
+LABELLED = Table(
+    "labelled",
+    (
+        Column("row_id", "str", "identifies the row"),
+        Column("item_id", "str", "the item it is about; rows of one item may depend on one another"),
+        Column("system", "str", "what generated it; of a pair, side a", required=False),
+        Column("system_b", "str", "of a pair, side b", required=False),
+        Column("group", "str", "question type or topic", required=False),
+        Column("verdict", "float", "the judge's: 1 pass or a, 0 fail or b, 0.5 a tie, or a score (NaN: unread)"),
+        Column("label", "float", "people's, likewise (NaN: nobody labelled it)", required=False),
+        Column("chance", "float", "with which it was chosen for labelling, in (0, 1] (NaN: the same for all)", False),
+        Column("probability", "float", "the judge's, of pass or of a, in [0, 1]", required=False),
+        Column("confidence", "float", "of the verdict, larger is surer", required=False),
+    ),
+    key="row_id",
+)
+
+TABLES: dict[str, Table] = {
+    t.name: t for t in (ITEMS, RESPONSES, COMPARISONS, VERDICTS, PAIRS, METRICS, VARIANTS, LABELLED)
+}
 """Tables that several studies or the data have; those of one study stand in its folder."""

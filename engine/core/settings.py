@@ -16,7 +16,9 @@ import platformdirs
 from engine.core.errors import InputError, shown
 from engine.core.files import make_folder, write_atomically
 
-_ROOT = Path(__file__).resolve().parents[2]
+_ENGINE = Path(__file__).resolve().parents[1]
+_ASSETS = _ENGINE / "assets" if (_ENGINE / "assets").is_dir() else _ENGINE.parent / "assets"
+"""Inside the package where a wheel was installed, beside it in the repository."""
 MOST_THREADS = 1024
 """Most CPU threads that `JUDGESCOPE_THREADS` may name."""
 
@@ -63,6 +65,11 @@ class Settings:
         return self.data_dir / "comparisons"
 
     @property
+    def labelled(self) -> Path:
+        """Uploaded verdicts with people's labels on a part, one folder each, named by content digest."""
+        return self.data_dir / "labelled"
+
+    @property
     def cards(self) -> Path:
         """Judge cards the user saved, one TOML file each."""
         return self.data_dir / "cards"
@@ -81,6 +88,11 @@ class Settings:
     def pools(self) -> Path:
         """Counterfactual references of the user's own, named by content digest."""
         return self.data_dir / "pools"
+
+    @property
+    def labels(self) -> Path:
+        """Labelling sessions, one folder each: the plan and people's answers."""
+        return self.data_dir / "labels"
 
     @property
     def runs(self) -> Path:
@@ -145,7 +157,7 @@ def get_settings() -> Settings:
     return Settings(
         data_dir=Path(home).expanduser() if home else Path(platformdirs.user_data_dir("judgescope", False)),
         cache_dir=Path(cache).expanduser() if cache else Path(platformdirs.user_cache_dir("judgescope", False)),
-        assets=_ROOT / "assets",
+        assets=_ASSETS,
         gguf=Path(gguf).expanduser() if gguf else None,
         device=env.get("JUDGESCOPE_DEVICE", "auto"),
         threads=_threads(env.get("JUDGESCOPE_THREADS", "")),
@@ -176,7 +188,7 @@ PREFIX = "JUDGESCOPE_API_"
 OPENAI_URL = "https://api.openai.com/v1"
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _RANGES: Mapping[str, tuple[float, float]] = {
-    "concurrency": (1, 64),
+    "concurrency": (1, 512),
     "timeout_seconds": (0.05, 3600),
     "retries": (0, 10),
     "most_wait_seconds": (0, 3600),

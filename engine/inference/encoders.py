@@ -18,7 +18,7 @@ import numpy as np
 from filelock import FileLock
 from numpy.typing import NDArray
 
-from engine.core.errors import InputError, ModelError, WeightsError
+from engine.core.errors import InputError, ModelError, WeightsError, require_local
 from engine.core.settings import Settings
 from engine.inference.batching import batches, pad_right, token_budget
 from engine.inference.chat import Message, chat_ids, plain_ids
@@ -147,7 +147,9 @@ def load_minilm(settings: Settings) -> LoadedModel:
 
     Raises:
         WeightsError: the download failed or a checksum differs.
+        LocalError: this installation has no models of its own.
     """
+    require_local(MINILM)
     folder = minilm_folder(settings)
     # the folder is ours, so the roots that bound a user's models do not apply to it
     return replace(load_model(f"path:{folder}", replace(settings, model_roots=())), spec=MINILM)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from engine.core.errors import InputError, ModelError, NamedModelError, listed, shown
+from engine.core.errors import InputError, ModelError, NamedModelError, lacking, listed, require_local, shown
 from engine.core.files import is_file, require_inside, user_path
 from engine.core.settings import Settings
 from engine.inference.chat import encode
@@ -316,8 +316,10 @@ def pick_device(wanted: str) -> str:
         return wanted
     if not re.fullmatch(r"auto|cuda(:\d+)?", wanted):
         raise InputError(f"JUDGESCOPE_DEVICE is {wanted!r}; allowed: auto, cpu, cuda, cuda:N.")
-    if wanted == "auto" and sys.platform == "linux" and not any(Path(node).exists() for node in _GPU_NODES):
+    driver = sys.platform != "linux" or any(Path(node).exists() for node in _GPU_NODES)
+    if wanted == "auto" and (not driver or lacking(["torch"])):
         return "cpu"  # without a driver torch would say the same, seconds later
+    require_local(f"JUDGESCOPE_DEVICE={wanted}")
     import torch
 
     if wanted == "auto":
@@ -335,7 +337,10 @@ def load_model(spec: str, settings: Settings) -> LoadedModel:
     Raises:
         InputError: the spec names no known kind, or a folder outside the configured roots.
         ModelError: the weights cannot be loaded; the message names the next step.
+        LocalError: this installation has no models of its own.
     """
+    _require_model(spec)
+    require_local(spec)
     import torch
     from transformers.utils import logging
 
@@ -347,20 +352,7 @@ def load_model(spec: str, settings: Settings) -> LoadedModel:
     if device != "cpu":  # it builds a plan for every new shape, and each batch of prompts has another one
         torch.backends.cuda.enable_cudnn_sdp(False)
     dtype = torch.float32 if device == "cpu" else torch.bfloat16
-    if kind == "bundled" and name in _BUNDLED:
-        named = _load_bundled(settings, _BUNDLED[name])
-    elif kind == "path" or (kind == "hf" and HUB_NAME.fullmatch(name)):
-        named = _named_model(spec, settings, dtype)
-    elif kind == "api":
-        raise InputError(
-            f"{spec} is behind a server, which gives text and token probabilities but no hidden states, gradients or "
-            "weights. For this role name a model that runs here: bundled:base, hf:ORG/NAME or path:FOLDER."
-        )
-    else:
-        raise InputError(
-            f"{shown(spec)} names no model. Allowed: {', '.join(f'bundled:{one}' for one in _BUNDLED)}, "
-            "hf:ORG/NAME[@REVISION], path:FOLDER, path:FILE.gguf."
-        )
+    named = _load_bundled(settings, _BUNDLED[name]) if kind == "bundled" else _named_model(spec, settings, dtype)
     model = named.model.to(device=device, dtype=dtype).eval()
     if named.kind == "causal" and kind != "bundled":
         _require_causal(model, spec)
@@ -377,6 +369,22 @@ def load_model(spec: str, settings: Settings) -> LoadedModel:
         max_tokens=window_of(model.config, named.tokenizer, named.kind),
         kind=named.kind,
         pooling=named.pooling,
+    )
+
+
+def _require_model(spec: str) -> None:
+    """Refuse a spec that names no model that could run here."""
+    kind, _, name = spec.partition(":")
+    if kind == "path" or (kind == "bundled" and name in _BUNDLED) or (kind == "hf" and HUB_NAME.fullmatch(name)):
+        return
+    if kind == "api":
+        raise InputError(
+            f"{spec} is behind a server, which gives text and token probabilities but no hidden states, gradients or "
+            "weights. For this role name a model that runs here: bundled:base, hf:ORG/NAME or path:FOLDER."
+        )
+    raise InputError(
+        f"{shown(spec)} names no model. Allowed: {', '.join(f'bundled:{one}' for one in _BUNDLED)}, "
+        "hf:ORG/NAME[@REVISION], path:FOLDER, path:FILE.gguf."
     )
 
 

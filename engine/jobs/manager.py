@@ -398,7 +398,7 @@ class JobManager:
 
 def _start(errors: IO[str]) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "engine.jobs.worker"],
+        [sys.executable, *(["-P"] if sys.flags.safe_path else []), "-m", "engine.jobs.worker"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=errors,

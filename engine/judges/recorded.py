@@ -133,6 +133,26 @@ class RecordedJudge:
         return Verdict(unread_reason=NO_ORDER if unordered else NOT_RECORDED)
 
 
+def open_recording(spec: str, *, roots: Sequence[Path] = ()) -> tuple[str, Recording]:
+    """The recording a spec names, with every judge that it holds; and the name of its file.
+
+    Args:
+        spec: `recorded:FILE?key=value&...`, as the module says.
+        roots: folders that the file must lie in; empty allows any.
+
+    Raises:
+        InputError: the file is outside the roots, unreadable, or fits no layout.
+    """
+    name, selection = read_spec(spec)
+    imported = recording_file(name)
+    path = imported or user_path(name)
+    if roots and not imported and not any(path.resolve().is_relative_to(root.resolve()) for root in roots):
+        raise InputError(
+            f"The recording {path.name!r} lies outside the folders that are open to judges. Move it there."
+        )
+    return path.name, read_recording(path, selection)
+
+
 def make_recorded(spec: str, *, roots: Sequence[Path] = (), threshold: float = 0.5) -> RecordedJudge:
     """The recorded judge a spec names.
 
@@ -144,20 +164,13 @@ def make_recorded(spec: str, *, roots: Sequence[Path] = (), threshold: float = 0
     Raises:
         InputError: the file is outside the roots, unreadable, fits no layout, or holds several judges.
     """
-    name, selection = read_spec(spec)
-    imported = recording_file(name)
-    path = imported or user_path(name)
-    if roots and not imported and not any(path.resolve().is_relative_to(root.resolve()) for root in roots):
-        raise InputError(
-            f"The recording {path.name!r} lies outside the folders that are open to judges. Move it there."
-        )
-    recording = read_recording(path, selection)
+    filename, recording = open_recording(spec, roots=roots)
     table = recording.verdicts
     judges = table["judge"].unique()
     if len(judges) > 1:
         raise InputError(
-            f"{path.name!r} holds verdicts of {len(judges)} judges: {listed(judges)}. Choose one by its "
-            f"column, for example {RECORDED}{path.name}?{in_spec(*recording.first_judge)}."
+            f"{filename!r} holds verdicts of {len(judges)} judges: {listed(judges)}. Choose one by its "
+            f"column, for example {RECORDED}{filename}?{in_spec(*recording.first_judge)}."
         )
     return RecordedJudge(spec, recording, 0.5 if _decided(recording) else threshold)
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from engine.core.cache import call_cache
-from engine.core.errors import InputError, shown
+from engine.core.errors import INSTALL_LOCAL, MODELS, InputError, lacking, shown
 from engine.core.schema import Protocol
 from engine.core.settings import Settings, api_key, api_settings, get_settings
 from engine.data.recordings import SavedRecording, list_recordings, shipped_recordings
@@ -77,14 +77,18 @@ def judges_for(protocol: Protocol) -> dict[str, JudgeCard]:
     The strong judges that ship as recordings are among everybody's; they answer for their own data alone.
     """
     recordings = list_recordings(get_settings().recordings)
-    own = (*map(own_card, own_models()), *(api_card(spec) for spec in known_models()))
+    light = bool(lacking(MODELS))
+    everybodys, own = ([_with_state(c, light=light) for c in cards] for cards in (_LISTED, map(own_card, own_models())))
     strong = map(_shipped_card, shipped_recordings())
-    listed = (*map(_with_state, _LISTED), *strong, *own, *map(_recorded_card, recordings))
+    listed = (*everybodys, *strong, *own, *map(api_card, known_models()), *map(_recorded_card, recordings))
     return {card.spec: card for card in listed if protocol in card.protocols}
 
 
-def _with_state(card: JudgeCard) -> JudgeCard:
-    """The everyday model says whether it answers live or its recorded runs are all there is."""
+def _with_state(card: JudgeCard, *, light: bool) -> JudgeCard:
+    """A judge whose recorded runs are all there is says so: the everyday model, and in the light installation each."""
+    if light and card.needs_weights:
+        live = f"Models are not installed here: pages show recorded runs. For live answers, type: {INSTALL_LOCAL}"
+        return replace(card, title=f"{card.title} (recorded)", about=f"{card.about} {live}")
     if card.spec != EVERYDAY or is_here(EVERYDAY.partition(":")[2], get_settings()):
         return card
     about = f"{card.about} Its weights are not here: pages show recorded runs; the page Judge fetches it."

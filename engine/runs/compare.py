@@ -89,10 +89,7 @@ def compare_runs(
         level: confidence level in (0, 1).
         seed: of bootstraps and random sign flips.
     """
-    a, b = (_asked(table) for table in verdicts)
-    if same is not None:
-        a, b = (_of_these(table, same) for table in (a, b))
-    calls = a.merge(b, on=KEY, suffixes=("_a", "_b"))
+    calls = matched_calls(verdicts, same)
     remarks: list[str] = []
     if same is not None:
         remarks.append("The runs are on different data; only responses with the same id and the same text are paired.")
@@ -104,9 +101,25 @@ def compare_runs(
     table = pd.DataFrame(rows, columns=COLUMNS)
     table["q_value"] = benjamini_hochberg(table["p_value"].astype(float)) if len(table) else table["p_value"]
     n, whole = len(calls), tuple(len(t.drop_duplicates("verdict_id")) for t in verdicts)
-    shown = calls.assign(a=_number(calls, "a"), b=_number(calls, "b"))
     kept = [*KEY, "a", "b", "outcome_a", "outcome_b", "unread_reason_a", "unread_reason_b"]
-    return Comparison(table, n, whole[0] - n, whole[1] - n, shown[kept], tuple(remarks))
+    return Comparison(table, n, whole[0] - n, whole[1] - n, calls[kept], tuple(remarks))
+
+
+def matched_calls(verdicts: tuple[pd.DataFrame, pd.DataFrame], same: Collection[str] | None = None) -> pd.DataFrame:
+    """The calls that two tables `verdicts` share, one row each.
+
+    Args:
+        verdicts: the first and the second table.
+        same: as `compare_runs`.
+
+    Returns:
+        `KEY`, the columns of both answers with `_a` and `_b`, and `a`, `b`: score, else p_a, else p_yes.
+    """
+    a, b = (_asked(table) for table in verdicts)
+    if same is not None:
+        a, b = (_of_these(table, same) for table in (a, b))
+    calls = a.merge(b, on=KEY, suffixes=("_a", "_b"))
+    return calls.assign(a=_number(calls, "a"), b=_number(calls, "b"))
 
 
 def _asked(verdicts: pd.DataFrame) -> pd.DataFrame:

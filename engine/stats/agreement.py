@@ -149,6 +149,7 @@ def cluster_kappa(
     human: Sequence[str],
     clusters: Sequence[Any] | npt.NDArray[Any],
     *,
+    weights: Sequence[float] | Counts | None = None,
     level: float = 0.95,
     seed: int = 0,
 ) -> Kappa:
@@ -161,6 +162,7 @@ def cluster_kappa(
         judged: the judge's label of each row, shape [n].
         human: the human label of each row, shape [n].
         clusters: the cluster of each row, shape [n].
+        weights: above 0, for rows that stand for more than themselves, shape [n]; None for one each.
         level: confidence level in (0, 1).
         seed: of the bootstrap.
 
@@ -177,11 +179,12 @@ def cluster_kappa(
     codes = np.unique(np.asarray(clusters), return_inverse=True)[1]
     g = int(codes.max()) + 1
     tables = np.zeros((g, len(names), len(names)))
-    for code, said, wanted in zip(codes, judged, human, strict=True):
-        tables[code, place[said], place[wanted]] += 1
+    heavy = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
+    for code, said, wanted, weight in zip(codes, judged, human, heavy, strict=True):
+        tables[code, place[said], place[wanted]] += weight
     total = tables.sum(axis=0)
     [value], [observed], [expected] = _kappa(total[None])
-    base_rate = float(total.sum(axis=0).max() / n)
+    base_rate = float(total.sum(axis=0).max() / total.sum())
     lower, upper, method = _bounds(tables, float(value), level, seed)
     interval = Interval(float(value), lower, upper, level, method, n, g)
     return Kappa(interval, float(observed), float(expected), base_rate)
@@ -205,6 +208,93 @@ def _bounds(tables: Counts, value: float, level: float, seed: int) -> tuple[floa
     if np.isnan(value) or np.nanmax(drawn) - np.nanmin(drawn) < 1e-12:
         return _NAN, _NAN, NO_VARIATION
     return *percentiles(drawn, level, g - 1), BOOTSTRAP
+
+
+# Agreement of any number of raters, where not each rates each unit.
+
+
+def krippendorff_alpha(
+    ratings: npt.ArrayLike,
+    clusters: Sequence[Any] | npt.NDArray[Any],
+    *,
+    scale: Literal["nominal", "interval"] = "nominal",
+    weights: Sequence[float] | Counts | None = None,
+    level: float = 0.95,
+    seed: int = 0,
+) -> Interval:
+    """Krippendorff's alpha (2011, Computing Krippendorff's Alpha-Reliability) with a cluster bootstrap interval.
+
+    1 - observed / expected disagreement: 1 where raters agree, 0 where they agree as chance would have it.
+
+    Args:
+        ratings: units by raters, shape [n, r], codes or numbers; NaN where a rater has none. Units with fewer than two
+            ratings are left out.
+        clusters: the cluster of each unit, shape [n].
+        scale: nominal (two values differ or not) or interval (squared difference).
+        weights: of units, above 0, shape [n]; None for one each.
+        level: confidence level in (0, 1).
+        seed: of the bootstrap.
+
+    Raises:
+        InputError: the lengths differ.
+    """
+    table, groups = np.asarray(ratings, dtype=np.float64), np.asarray(clusters)
+    heavy = np.ones(len(table)) if weights is None else np.asarray(weights, dtype=np.float64)
+    if table.ndim != 2 or not len(table) == len(groups) == len(heavy):
+        raise InputError(
+            f"Ratings must be units by raters with a cluster each; got shapes {table.shape}, {groups.shape}."
+        )
+    keep = (~np.isnan(table)).sum(axis=1) > 1
+    table, groups, heavy = table[keep], groups[keep], heavy[keep]
+    n = len(table)
+    if not n:
+        return Interval(_NAN, _NAN, _NAN, level, NO_DATA, 0, 0)
+    codes = np.unique(groups, return_inverse=True)[1]
+    g = int(codes.max()) + 1
+    parts = _nominal_parts(table) if scale == "nominal" else _interval_parts(table)
+    sums = np.zeros((g, parts.shape[1]))
+    np.add.at(sums, codes, parts * heavy[:, None])
+    of = _alpha_nominal if scale == "nominal" else _alpha_interval
+    value = float(of(sums.sum(axis=0)[None])[0])
+    if g < 2:
+        return Interval(value, _NAN, _NAN, level, ONE_CLUSTER, n, g)
+    drawn = of(draw_counts(g, seed, RESAMPLES) @ sums)
+    if np.isnan(value) or np.nanmax(drawn) - np.nanmin(drawn) < 1e-12:
+        return Interval(value, _NAN, _NAN, level, NO_VARIATION, n, g)
+    return Interval(value, *percentiles(drawn, level, g - 1), level, BOOTSTRAP, n, g)
+
+
+def _nominal_parts(table: Floats) -> Floats:
+    """Each unit's agreeing pairs and count of each value, shape (n, 1 + values)."""
+    values = np.unique(table[~np.isnan(table)])
+    counts = np.stack([(table == value).sum(axis=1) for value in values], axis=1).astype(np.float64)
+    raters = counts.sum(axis=1)
+    agreed = (counts * (counts - 1)).sum(axis=1) / (raters - 1)
+    return np.column_stack([agreed, counts])
+
+
+def _alpha_nominal(sums: Counts) -> Counts:
+    agreed, counts = sums[:, 0], sums[:, 1:]
+    n = counts.sum(axis=1)
+    by_chance = (n**2 - (counts**2).sum(axis=1)) / (n - 1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(by_chance > 1e-12, 1 - (n - agreed) / by_chance, np.nan)
+
+
+def _interval_parts(table: Floats) -> Floats:
+    """Each unit's squared differences, and number, sum and sum of squares of its ratings, shape (n, 4)."""
+    table = table - np.nanmean(table)
+    raters = (~np.isnan(table)).sum(axis=1)
+    total, square = np.nansum(table, axis=1), np.nansum(table**2, axis=1)
+    apart = 2 * (raters * square - total**2) / (raters - 1)
+    return np.column_stack([apart, raters, total, square])
+
+
+def _alpha_interval(sums: Counts) -> Counts:
+    apart, n, total, square = sums.T
+    by_chance = 2 * (n * square - total**2) / (n - 1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(by_chance > 1e-12, 1 - apart / by_chance, np.nan)
 
 
 # From the two orders of a comparison to one verdict on the pair.

@@ -200,7 +200,7 @@ def cluster_ratio(
     if g < FEW_CLUSTERS:
         half = _t_half_width(residuals, leverage, whole, level)
         return Interval(ratio, ratio - half, ratio + half, level, T_CLUSTERS, n, g)
-    df = _degrees_of_freedom(leverage)
+    df = degrees_of_freedom(leverage)
     lower, upper = _bootstrap(y_totals, x_totals, df, level, seed)
     return Interval(ratio, lower, upper, level, BOOTSTRAP, n, g)
 
@@ -249,7 +249,7 @@ def standard_error(values: npt.ArrayLike, clusters: Sequence[Any] | npt.NDArray[
     if _cancels(residuals, v):
         residuals = np.zeros_like(residuals)
     error = _cr2_error(residuals, leverage, float(len(v)))
-    return StandardError(mean, error, _degrees_of_freedom(leverage), len(v), len(sizes))
+    return StandardError(mean, error, degrees_of_freedom(leverage), len(v), len(sizes))
 
 
 def wilson(k: float, n: int, level: float = 0.95) -> Interval:
@@ -357,7 +357,7 @@ def rate_bounds(sums: Floats, sizes: Floats, squares: float, level: float = 0.95
     within = (mixed * within + _PRIOR) / (mixed + _PRIOR)
     effect = 1 + (size - 1) * within
     tail = 0.5 + level / 2
-    wider = 1 - float(ndtri(tail) / stdtrit(_degrees_of_freedom(leverage), tail)) ** 2
+    wider = 1 - float(ndtri(tail) / stdtrit(degrees_of_freedom(leverage), tail)) ** 2
     effective = n / effect * p * (1 - p) / spread * (1 - wider * (effect - 1) / effect)
     events, others = p * effective, (1 - p) * effective
     lower = float(betaincinv(events + 0.25, others + 0.75, 1 - tail))
@@ -384,7 +384,7 @@ def _totals(codes: npt.NDArray[np.intp], values: Floats) -> Floats:
 
 
 def _t_half_width(residuals: Floats, leverage: Floats, whole: float, level: float) -> float:
-    df = _degrees_of_freedom(leverage)
+    df = degrees_of_freedom(leverage)
     return float(stdtrit(df, 0.5 + level / 2)) * _cr2_error(residuals, leverage, whole)
 
 
@@ -392,7 +392,7 @@ def _cr2_error(residuals: Floats, leverage: Floats, whole: float) -> float:
     return float(np.sqrt((residuals**2 / (1 - leverage)).sum())) / whole
 
 
-def _degrees_of_freedom(leverage: Floats) -> float:
+def degrees_of_freedom(leverage: Floats) -> float:
     """Bell and McCaffrey's degrees of freedom: G - 1 for equal leverages, fewer otherwise.
 
     The CR2 variance is the quadratic form e'Be of independent errors e with B = sum_g p_g p_g', where p_g is

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from engine.core.errors import InputError
+from engine.core.errors import UMAP, InputError, require_local
 
 Floats = npt.NDArray[np.float64]
 
@@ -75,12 +75,14 @@ def umap_map(x: npt.ArrayLike, *, seed: int, neighbours: int = 15) -> Floats:
 
     Raises:
         InputError: as `pca`, or fewer than two neighbours.
+        LocalError: umap-learn is not installed.
     """
     rows = _checked(x)
     if neighbours < 2:
         raise InputError(f"UMAP needs neighbours >= 2; got {neighbours}.")
     if len(rows) < 4:
         return pca(rows).points
+    require_local("A map by UMAP", UMAP)
     umap = _umap()
     few = min(neighbours, len(rows) - 1)
     # the spectral start needs more rows than it finds eigenvectors, and fails on rows that are all alike

@@ -31,6 +31,8 @@ BUILT_IN = (
     "verify",
     "recorded",
     "claims",
+    "trust",
+    "panel",
 )
 """Folders under `engine/studies`; the module `study` of each holds its `STUDY`."""
 _STUDIES: dict[str, Study] = {}
@@ -127,6 +129,22 @@ def read_study(name: str, folder: Path, changes: dict[str, Any]) -> tuple[str, S
     Raises:
         InputError: no such study or file, or a setting is wrong; the message names it.
     """
+    named, study, settings, where = _study_file(name, folder)
+    settings |= {key: value for key, value in changes.items() if value is not None}
+    return named, study, settings_of(study.config, settings, where)
+
+
+def study_named_in(name: str, folder: Path) -> Study:
+    """The study that a name or a file stands for, its settings left unread.
+
+    Raises:
+        InputError: no such study or file.
+    """
+    return _study_file(name, folder)[1]
+
+
+def _study_file(name: str, folder: Path) -> tuple[str, Study, dict[str, Any], str]:
+    """The study's name in a file, the study, the file's settings, and the file's name."""
     path = Path(name) if name.endswith(".toml") else folder / f"{name}.toml"
     known = ", ".join(sorted(p.stem for p in folder.glob("*.toml") if _study_of(p)))
     if not is_file(path) or (path.parent == folder and path.stem != name.removesuffix(".toml")):
@@ -140,8 +158,7 @@ def read_study(name: str, folder: Path, changes: dict[str, Any]) -> tuple[str, S
     if study is None:
         allowed = ", ".join(n for s in all_studies() for n in s.names)
         raise InputError(f"{path.name} has study = {shown(named)}; allowed: {allowed}.")
-    settings |= {key: value for key, value in changes.items() if value is not None}
-    return named, study, settings_of(study.config, settings, path.name)
+    return named, study, settings, path.name
 
 
 def settings_given(pairs: Sequence[str]) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from engine.runs.folder import RunFolder, create_run
 if TYPE_CHECKING:
     from engine.data.comparisons import Comparisons
     from engine.data.dataset import Dataset
+    from engine.data.labelled import Labelled
     from engine.judges.cards import Card
     from engine.studies.figure import FigureSpec
     from engine.studies.running import Plan
@@ -41,6 +42,10 @@ class Opener(Protocol):
 
     def holds_pairs(self, name: str) -> bool:
         """It is a set of pairs and not one of responses."""
+        ...
+
+    def labelled(self, name: str) -> Labelled:
+        """Verdicts with people's labels on a part of them."""
         ...
 
 
@@ -81,6 +86,16 @@ class SavedData:
         from engine.data.comparisons import is_pairs
 
         return is_pairs(name, self._settings.comparisons)
+
+    def labelled(self, name: str) -> Labelled:
+        """Saved verdicts with labels by their id.
+
+        Raises:
+            InputError: there are none.
+        """
+        from engine.data.labelled import load_labelled
+
+        return load_labelled(name, self._settings.labelled)
 
 
 @dataclass(frozen=True)
@@ -182,8 +197,9 @@ class Study:
         table_shown: the table without which its page has nothing to show.
         shown_when_done: true where its page shows a run only once it is done.
         resumable: a run that broke off can go on, and the unread calls of a finished one can be asked again.
-        inputs: kind of `--data`: `responses` or `comparisons`.
+        inputs: kind of `--data`: `responses`, `comparisons` or `labelled`.
         options: options of the command line that only this study reads.
+        several: true where its settings name several judges, so that `--judge` repeated is one run of it.
     """
 
     kind: ClassVar[str]
@@ -199,6 +215,7 @@ class Study:
     resumable: ClassVar[bool] = True
     inputs: ClassVar[str] = "responses"
     options: ClassVar[frozenset[str]] = frozenset()
+    several: ClassVar[bool] = False
 
     def prepare(self, config: Any, context: Context) -> Any:
         """The settings with their data opened and named by id.

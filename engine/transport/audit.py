@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from engine.core.errors import InputError
 from engine.transport.path import cosine_costs, transport_path
-from engine.transport.readout import TransportPath
+from engine.transport.readout import NothingToAuditError, TransportPath
 
 # Difference embeddings, the denoising of positives, and the geometric baselines (paper 002, 3.2 and A.4).
 
@@ -183,17 +183,17 @@ def audit(
         how: the filter; the paper's 0.7 and 0.7 by default.
 
     Raises:
-        InputError: no positive is left, or there is nothing to audit.
+        NothingToAuditError: no positive is left, or there is nothing to audit.
     """
     how = how or Denoising()
     if not len(unlabelled):
-        raise InputError("There is no unlabelled pair with a verdict to audit.")
+        raise NothingToAuditError("There is no unlabelled pair with a verdict to audit.")
     if not len(positives):
-        raise InputError("There is no positive: no pair with a human preference could be embedded.")
+        raise NothingToAuditError("There is no positive: no pair with a human preference could be embedded.")
     stays = denoise(embeddings, positives, types, alpha1=how.alpha1, alpha2=how.alpha2, pool_below=how.pool_below)
     if not stays.any():
         n, kinds = len(positives), len(set(types))
-        raise InputError(
+        raise NothingToAuditError(
             f"Denoising keeps none of {n} positive{'s' * (n != 1)} in {kinds} question type{'s' * (kinds != 1)}, since "
             "it rounds down within each type. Label more pairs, pool small types (pool_below), or raise alpha1 and "
             "alpha2."

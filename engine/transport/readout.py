@@ -19,6 +19,10 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 
+class NothingToAuditError(InputError):
+    """Too few pairs have both a person's choice and a verdict."""
+
+
 @dataclass(frozen=True)
 class TransportPath:
     """The optimal plans of every mass, as the events of one run of successive shortest paths.

@@ -12,6 +12,7 @@ from engine.data.comparisons import DEMO_LLMBAR, read_comparisons, save_comparis
 from engine.jobs.manager import JobManager
 from engine.jobs.worker import job_of
 from engine.judges.base import no_checkpoint
+from engine.judges.registry import make_judge
 from engine.studies.transport_audit.run import run_transport_audit
 from engine.studies.transport_audit.study import IN_DATA, STUDY, AuditConfig
 from tests.dashboard.helpers import MARKUP
@@ -222,6 +223,30 @@ def test_pairs_that_nobody_decided_show_what_needs_no_label(app, settings):
     assert "agreement, flips and types are left out; 40 verdicts" in text
     assert len(at.get("plotly_chart")) == 1
     assert not [s for s in at.slider if s.label == "Mass m"]
+
+
+def test_a_judge_that_answers_in_one_order_alone_shows_its_orders_and_no_map(app, settings):
+    made = pairs()
+    found = read_comparisons("mine.csv", nobody(made))
+    save_comparisons(found, settings.comparisons)
+    judge = "planted:position?strength=1"
+    config = AuditConfig(judge=judge, data=found.set_id, encoders=("words",), quick=True)
+    folder = STUDY.begin(config, settings.runs)
+    run_transport_audit(config, found, make_judge(judge, settings), folder, settings, no_checkpoint)
+    app.session_state["audit_judge"] = judge
+    at = open_page(app, data=found.set_id, judge=judge)
+    assert "swapping the order leaves 0 of 40 choices as they are" in html_of(at)
+    assert len(at.get("plotly_chart")) == 1
+
+
+def test_a_judge_of_single_responses_is_told_before_the_run(app, settings):
+    found = read_comparisons("mine.csv", nobody(pairs()).replace(b",verdict", b",was"))
+    save_comparisons(found, settings.comparisons)
+    at = open_page(app, data=found.set_id, judge="planted:verbosity")
+    assert "Missing: A judge that compares two responses" in html_of(at)
+    assert at.get_by_key("quick_audit").disabled
+    next(b for b in at.button if b.label == "Use the naive judge").click().run()
+    assert not at.get_by_key("quick_audit").disabled
 
 
 def test_a_run_that_cannot_be_read_is_said(app, audited, settings):

@@ -11,7 +11,7 @@ from dashboard import state, ui
 from dashboard.progress import newest_job
 from dashboard.server.guard import is_loopback
 from engine import catalog
-from engine.core.errors import EngineError, InputError
+from engine.core.errors import INSTALL_LOCAL, MODELS, EngineError, InputError, lacking
 from engine.core.settings import api_settings, get_settings, use_local_server
 from engine.jobs.manager import Job, manager
 
@@ -37,7 +37,10 @@ def gallery() -> None:
     panels: dict[str, Callable[[], None]] = {"everyday": _everyday, "hub": _hub, "folder": _folder, "server": _servers}
     if panel := panels.get(state.text(OPEN)):
         with st.container(border=True, key="gallery_panel"):
-            panel()
+            if panel is not _servers and lacking(MODELS):
+                ui.show_error(f"Type: {INSTALL_LOCAL}", "Models on this machine need libraries that are not installed.")
+            else:
+                panel()
 
 
 def _card(entry: catalog.GalleryEntry, *, chosen: bool) -> None:

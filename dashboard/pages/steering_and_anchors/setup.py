@@ -112,7 +112,7 @@ def _needs(judge: str, dataset: Dataset) -> list[ui.Need]:
         ui.Need(
             "Scores by people", rated > 0, f"{rated} of {len(dataset.responses)}",
             without="no anchors rated by people, no agreement with people",
-            mends=(label_mend(dataset), map_mend("Human score")),
+            mends=(label_mend(dataset.dataset_id), map_mend("Human score")),
         ),
         ui.Need(
             "Two responses to a context", pairs,

@@ -23,7 +23,7 @@ if chosen:
         actions(pairs, judge, quick=bool(run and run.config.get("quick")))
     with frame.banner:
         if run is None or not run.labelled:
-            needed(pairs)
+            needed(pairs, judge)
         watch(pairs, judge)
     if run:
         results(frame, run, pairs)

@@ -17,7 +17,6 @@ from dashboard.ui import show_verbatim
 from engine.core.schema import NONE
 from engine.data.comparisons import Comparisons
 from engine.plots.text import interval_text, plural
-from engine.studies.figure import judge_name
 from engine.studies.transport_audit.drawings import COLOURS, MAPS
 from engine.studies.transport_audit.figures import (
     ALL_TYPES,
@@ -164,7 +163,7 @@ def method(run: AuditRun, audit: Audit | None) -> list[str]:
 
 ATTACK, TYPE, MASS = "audit_attack", "audit_type", "mass"
 _CLEAN = "No attack"
-_WIDTHS = {"pair": 60, "type": 110, "verdict": 60, "audited": 60, "entry mass": 80}
+_WIDTHS = {"pair": 100, "type": 90, "verdict": 60, "audited": 60, "entry mass": 80}
 """Of the columns of the pairs [px]; the file has more of them."""
 
 
@@ -183,14 +182,23 @@ def results(frame: ui.Frame, run: AuditRun, pairs: Comparisons) -> None:
 
 
 def _unlabelled(frame: ui.Frame, run: AuditRun) -> None:
-    """A run on pairs that nobody decided: what needs no human preference."""
-    rows = run.rows
-    frame.headline(
-        f"Nobody decided these pairs, so agreement, flips and types are left out; {plural(len(rows), 'verdict')} of "
-        f"{_judge(run)} can be seen."
-    )
+    """A run that nobody can check, for want of people's choices or of verdicts: what needs neither."""
+    both = run.kept_choices
+    seen = (
+        f"swapping the order leaves {both[0]} of {plural(both[1], 'choice')} as they are"
+        if both else f"{plural(len(run.rows), 'verdict')} can be seen"
+    )  # fmt: skip
+    people = int(run.manifest.get("data", {}).get("n_labelled", 0)) > 1
+    start = (
+        "Too few pairs have both a person's choice and a verdict for an audit"
+        if people else "Nobody decided these pairs, so agreement, flips and types are left out"
+    )  # fmt: skip
+    frame.headline(f"{start}; {seen}.")
+    shown = (["orders"] if both else []) + (["map"] if len(run.rows) else [])
     with frame.hero:
-        ui.show_entry(run.source, "map", key="audit_map_alone")
+        for place, name in zip(st.columns(max(1, len(shown)), gap="large"), shown, strict=False):
+            with place:
+                ui.show_entry(run.source, name, key=f"audit_{name}_alone")
     found = run.metrics.set_index(["metric", "attack"])
     frame.facts(
         {
@@ -344,11 +352,6 @@ def _side(overall: pd.DataFrame, name: str) -> int:
     """1 or -1 where the whole interval is above or below zero."""
     lower, upper = (float(overall.loc[name, end]) for end in ("lower", "upper"))
     return int(lower > 0) - int(upper < 0)
-
-
-def _judge(run: AuditRun) -> str:
-    spec = str(run.manifest.get("judge", {}).get("spec", ""))
-    return "the recorded judge" if spec.startswith("recorded:") else judge_name(spec)
 
 
 def _number(overall: pd.DataFrame, name: str) -> str:

@@ -152,18 +152,28 @@ def _take(pairs: Comparisons, *, saved: bool = False) -> None:
     st.rerun()
 
 
-def needed(pairs: Comparisons) -> None:
-    """What an audit needs of the pairs, before it runs."""
+def compares(judge: str) -> bool:
+    """False for a judge that is known to score single responses alone."""
+    return judge == IN_DATA or catalog.can_answer(judge, Protocol.PAIRWISE)
+
+
+def needed(pairs: Comparisons, judge: str) -> None:
+    """What an audit needs of the pairs and the judge, before it runs."""
     human = pairs.comparisons["human"]
     people = int(human.isin(["a", "b"]).sum())
     named = int((pairs.items["group"] != ONE_TYPE).sum())
     ui.needs(
         [
+            ui.Need(
+                "A judge that compares two responses", compares(judge),
+                mends=(ui.Mend("Use the naive judge", lambda: state.use_judge(state.DEFAULT_JUDGE)),
+                       ui.Mend("Use the careful judge", lambda: state.use_judge(state.CAREFUL_JUDGE))),
+            ),
             ui.Need("Two responses to each question", True, plural(len(pairs.comparisons), "pair")),
             ui.Need(
                 "A person's choice on some pairs", people > 1, plural(people, "pair"),
                 "verdicts, orders that disagree, attacks and the map; no agreement, no flips",
-                (datasets.demo_mend(DEMO_PAIRS),),
+                (datasets.label_mend(pairs.set_id), datasets.demo_mend(DEMO_PAIRS)),
             ),
             ui.Need("Question types", named > 0, plural(pairs.items["group"].nunique(), "type"), "one type for all"),
         ],
@@ -202,7 +212,7 @@ def actions(pairs: Comparisons, judge: str, *, quick: bool) -> None:
         quick: a quick audit is shown, so that one click makes it a full one.
     """
     job = watched_job(STUDY.names[0], judge=judge, data=pairs.set_id)
-    busy = bool(job and job.active)
+    busy = bool(job and job.active) or not compares(judge)
     usual = "bundled:judge" if judge.startswith("bundled:") else "words"  # no model that is not there anyway
     params: dict[str, object] = {"judge": judge, "data": pairs.set_id, "encoders": [_encoder(pairs, usual)]}
     name, about = ("Refine", "The full audit of all pairs.") if quick else ("Quick audit", QUICK_HELP)

@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from engine.core.cache import CallCache, reply_key
-from engine.core.errors import InputError
+from engine.core.errors import InputError, LocalError
 from engine.core.schema import Task
 from engine.core.settings import Settings
 from engine.defenses.anchors import anchor_prompt, new_tokens_of
@@ -501,7 +501,7 @@ def _points(kept: pd.DataFrame, activations: np.ndarray) -> pd.DataFrame:
 def _with_map(kept: pd.DataFrame, x: np.ndarray, seed: int) -> pd.DataFrame:
     try:
         points = umap_map(x, seed=seed, neighbours=min(15, len(x) - 1))
-    except ImportError:  # a machine that only computes may lack umap-learn; the page then shows PCA alone
+    except LocalError:  # the page then shows PCA alone
         points = np.full((len(x), 2), np.nan)
     return kept.assign(umap_x=points[:, 0], umap_y=points[:, 1])
 

@@ -15,8 +15,11 @@ import numpy.typing as npt
 import pandas as pd
 import plotly.graph_objects as go
 
+from engine.core.schema import NONE
 from engine.plots.text import count, interval_text, label, level_text, plural
 from engine.plots.theme import MEANING, PALETTE, ROLES, SMALL_SIZE, Mode, frame, say, whiskers, with_note
+from engine.stats.agreement import combine_orders
+from engine.stats.intervals import cluster_rate
 
 CONTROL_TITLES: dict[str, str] = {
     "cons_adj": "transport (entry mass)",
@@ -51,6 +54,7 @@ class Rows:
 
 
 CONSISTENCY = Rows("agreement with people", 0.5, (0.0, 1.0))
+ORDERS = Rows("share of the pairs", 0.0, (0.0, 1.0))
 AUC = Rows("AUC: chance that an agreeing verdict scores higher", 0.5, (0.0, 1.0))
 
 
@@ -69,6 +73,50 @@ def prepare_controls(metrics: pd.DataFrame, names: Sequence[str]) -> pd.DataFram
     rows = overall.loc[have].reset_index()
     rows["name"] = [CONTROL_TITLES.get(name, name) for name in have]
     return rows[["name", "metric", "value", "lower", "upper", "level", "method", "n", "n_clusters"]]
+
+
+ORDER_ROWS = {
+    "same": "the same response in both orders",
+    "first": "whichever is shown first",
+    "second": "whichever is shown second",
+    "tie": "a tie in one order or both",
+    "unread": "no answer that can be read",
+}
+"""Name of each way in which a judge answers a pair in its two orders."""
+_CHOICES = {("a", "a"): "same", ("b", "b"): "same", ("a", "b"): "first", ("b", "a"): "second"}
+
+
+def choices(verdicts: pd.DataFrame) -> pd.DataFrame:
+    """The table `pairs` of the clean verdicts, and in `choice` a key of `ORDER_ROWS`."""
+    both = combine_orders(verdicts[verdicts["attack"] == NONE])
+    named = [
+        "unread" if pd.isna(apart) else _CHOICES.get((str(ab), str(ba)), "tie")
+        for ab, ba, apart in both[["outcome_ab", "outcome_ba", "disagree"]].itertuples(index=False, name=None)
+    ]
+    return both.assign(choice=named)
+
+
+def prepare_orders(verdicts: pd.DataFrame, *, level: float, seed: int) -> pd.DataFrame:
+    """Share of all pairs by what the judge chooses when their order is swapped; columns as in `prepare_controls`.
+
+    The shares add up to 1, and a way that never happens and need not be told (unread) has no row.
+
+    Args:
+        verdicts: table `verdicts`, both orders.
+        level: of the intervals.
+        seed: of the intervals.
+    """
+    both = choices(verdicts)
+    rows: list[dict[str, Any]] = []
+    for key, name in ORDER_ROWS.items():
+        chosen = (both["choice"] == key).to_numpy(dtype=np.float64)
+        if key == "unread" and not chosen.any():
+            continue
+        rate = cluster_rate(chosen, both["item_id"].to_numpy(), level=level, seed=seed)
+        ends = {"value": rate.value, "lower": rate.lower, "upper": rate.upper, "level": rate.level}
+        rows.append({"name": name, "metric": f"orders_{key}", **ends, "method": rate.method, "n": rate.n,
+                     "n_clusters": rate.n_clusters})  # fmt: skip
+    return pd.DataFrame(rows)
 
 
 def plot_controls(prepared: pd.DataFrame, rows: Rows, *, mode: Mode = "light", title: str, note: str = "") -> go.Figure:
@@ -193,7 +241,9 @@ def _dumbbell(row: Mapping[Hashable, Any], y: int, before: str, after: str, mode
 def _colour(metric: str, mode: Mode) -> str:
     if metric in ("cons_adj", "auc_entry_mass"):
         return MEANING[mode]["defended"]
-    return MEANING[mode]["clean" if metric == "cons_orig" else "unread"]
+    if metric in ("orders_first", "orders_second"):
+        return MEANING[mode]["attacked"]
+    return MEANING[mode]["clean" if metric in ("cons_orig", "orders_same") else "unread"]
 
 
 def _point(row: Mapping[Hashable, Any], y: int, colour: str, text: str, mode: Mode) -> go.Scatter:

@@ -392,7 +392,7 @@ def plot_sensitivity(
     n = f"n = {plural(int(prepared['n'].max()), 'pair')}" if len(prepared) else ""
     notes = (how, n)
     alt = "Agreement with people after the audit against the mass, with random flips beside it."
-    framed = with_note(frame(fig, mode, title=HERO, notes=notes, alt=alt, body=230, legend=True), note)
+    framed = with_note(frame(fig, mode, title=HERO, notes=notes, alt=alt, body=230, legend=True, above=24), note)
     return framed.update_layout(margin={"l": LEFT, "r": RIGHT})
 
 
@@ -539,8 +539,18 @@ def _ranking(source: Source, at: Values) -> FigureData:
 
 
 def _draw_controls(prepared: pd.DataFrame, *, rows: str, title: str, mode: Mode) -> go.Figure:
-    drawn = drawings.CONSISTENCY if rows == "consistency" else drawings.AUC
+    drawn = {"consistency": drawings.CONSISTENCY, "auc": drawings.AUC, "orders": drawings.ORDERS}[rows]
     return drawings.plot_controls(prepared, drawn, mode=mode, title=title)
+
+
+def _orders(source: Source, _: Values) -> FigureData:
+    prepared = drawings.prepare_orders(source.table("verdicts"), level=source.level, seed=source.seed)
+    unread = prepared.loc[prepared["metric"] == "orders_unread", "value"].sum() * prepared["n"].max()
+    facts = (f"{plural(round(unread), 'pair')} unread",)
+    return FigureData(prepared, {"title": ORDERS, "rows": "orders"}, facts, _note(source))
+
+
+ORDERS = "What does the judge choose when the order is swapped?"
 
 
 def _types(source: Source, at: Values) -> FigureData:
@@ -608,6 +618,11 @@ def _one_attack(source: Source) -> str:
     return _unlabelled(source) or ("" if len(attacks(source)) > 1 else "it audited no attack.")
 
 
+def _one_order(source: Source) -> str:
+    missing = has_table("verdicts", "it holds no verdicts yet.")(source)
+    return missing or ("" if source.table("verdicts")["order"].nunique() > 1 else "its verdicts are of one order.")
+
+
 ENTRIES = (
     FigureSpec(
         STUDY, "controls", "Does transport beat simpler ways to flip?", _controls, _draw_controls, AT, _unlabelled,
@@ -633,6 +648,7 @@ ENTRIES = (
         STUDY, "sensitivity", HERO, _sensitivity,
         plot_sensitivity, AT, _unlabelled,
     ),
+    FigureSpec(STUDY, "orders", ORDERS, _orders, _draw_controls, (), _one_order),
     FigureSpec(
         STUDY, "ranking", "Which score finds wrong verdicts?", _ranking, _draw_controls, (ATTACK,), _unlabelled,
     ),

@@ -19,7 +19,7 @@ from engine.core.errors import InputError
 from engine.core.schema import METRICS, NONE
 from engine.stats.auc import LOGIT, SEPARATED, auc_bounds, auc_parts, separation_bounds
 from engine.stats.intervals import NO_DATA, NO_VARIATION, ONE_CLUSTER, ItemBootstrap, Mean
-from engine.transport.readout import TransportPath, kept
+from engine.transport.readout import NothingToAuditError, TransportPath, kept
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -84,7 +84,7 @@ class Split:
         if wanted is not None:
             return wanted
         if np.isnan(self.estimate):
-            raise InputError(NO_ESTIMATE)
+            raise NothingToAuditError(NO_ESTIMATE)
         return float(np.clip(self.estimate, 1 / self.path.n_unlabelled, 1.0))
 
 

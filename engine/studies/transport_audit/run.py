@@ -53,7 +53,7 @@ from engine.studies.transport_audit.splits import (
     texts_of,
     unlabelled_rows,
 )
-from engine.studies.transport_audit.study import IN_DATA, AuditConfig
+from engine.studies.transport_audit.study import AUDIT, IN_DATA, AuditConfig
 from engine.studies.transport_audit.summary import UNLABELLED, manifest_summary
 from engine.studies.transport_audit.verdicts import (
     STRICT,
@@ -66,6 +66,7 @@ from engine.studies.transport_audit.verdicts import (
 from engine.transport.audit import Denoising, audit
 from engine.transport.encoders import knows_only_its_texts, make_encoder
 from engine.transport.planted import planted_cone
+from engine.transport.readout import NothingToAuditError
 
 
 @dataclass
@@ -105,8 +106,7 @@ def run_transport_audit(
         judge = keeping(judge, run) if judge else None
         work = _judged(config, data, judge, settings, progress)
         _describe(run, work, judge)
-        audited = _audited if len(work.pool.human) > 1 else _unlabelled
-        metrics = audited(work, run, settings, progress)
+        metrics = _measured(work, run, settings, progress, strict=judge is None)
     run.update_manifest(state="done", finished=now())
     return metrics
 
@@ -152,8 +152,8 @@ def _judged(
         if not knows_only_its_texts(spec):
             require_texts(data, f"The encoder {spec}")
     clean = judge_pairs(judge, requests, progress) if judge else judged_in_data(data, requests)
-    if not clean.side:
-        raise InputError(f"The judge decided none of {len(requests)} pairs: {dict(clean.left_out)}.")
+    if judge is None and not clean.side:
+        raise InputError(f"The verdicts decide none of {len(requests)} pairs: {dict(clean.left_out)}.")
     groups = _types(config, data, {r.item_id for r in requests.values()}, settings)
     pool = Pool(
         item={pair: r.item_id for pair, r in requests.items()},
@@ -164,7 +164,7 @@ def _judged(
     )
     work = Work(config, data, requests, pool, Counter({"human tie": len(tied)} if tied else {}), [clean])
     work.excluded.update(clean.left_out)
-    for attack in config.attacks:
+    for attack in config.attacks if clean.side else ():
         progress.step()
         rewriter = make_rewriter(config.rewriter if AUDIT_ATTACKS[attack].rewrites else "rules", settings)
         assert judge is not None
@@ -186,6 +186,28 @@ def _types(config: AuditConfig, data: Comparisons, asked: Collection[str], setti
     if config.classify.startswith(API):
         return classify_by_api(questions, config.classify, settings, no_checkpoint)
     return classify(questions, load_model(config.classify, settings), call_cache(settings.calls), no_checkpoint)
+
+
+def _measured(work: Work, run: RunFolder, settings: Settings, progress: _Progress, *, strict: bool) -> pd.DataFrame:
+    """The audit; without people's choices, or without verdicts beside them, what needs neither.
+
+    Args:
+        work: what has been judged.
+        run: where the tables go.
+        settings: where models and caches are.
+        progress: as it goes.
+        strict: raise where the choices are there and too few verdicts are.
+    """
+    if len(work.pool.human) < 2:
+        return _unlabelled(work, run, settings, progress, WITHOUT_LABELS)
+    if work.pool.clean or strict:
+        try:
+            return _audited(work, run, settings, progress)
+        except NothingToAuditError as error:
+            if strict:
+                raise
+            return _unlabelled(work, run, settings, progress, f"{error} {WITHOUT_VERDICTS}")
+    return _unlabelled(work, run, settings, progress, WITHOUT_VERDICTS)
 
 
 def _audited(work: Work, run: RunFolder, settings: Settings, progress: _Progress) -> pd.DataFrame:
@@ -232,15 +254,22 @@ WITHOUT_LABELS = (
 )
 
 
-def _unlabelled(work: Work, run: RunFolder, settings: Settings, progress: _Progress) -> pd.DataFrame:
+WITHOUT_VERDICTS = (
+    "Too few pairs have both a person's choice and a verdict, so agreement, transport, flips and question types are "
+    "left out. What it chooses in each order, and the map of the pairs that it decided, need none."
+)
+
+
+def _unlabelled(work: Work, run: RunFolder, settings: Settings, progress: _Progress, why_not: str) -> pd.DataFrame:
     """What needs no human preference: verdicts, orders that disagree, verdicts an attack turns, and the map."""
-    config, clean = work.config, work.arms[0]
+    config, clean, why = work.config, work.arms[0], Counter(work.excluded)
     progress.step()
-    vectors = Vectors(make_encoder(config.encoders[0], settings, work.data))
-    vectors.add(texts_of(work.pool, work.arms[:1], work.ids), progress)
-    why = Counter(work.excluded)
-    directed = direct(work.pool, vectors, clean.side, clean.texts, why)
-    run.write_table("audit", unlabelled_rows(work.pool, clean, directed))
+    placed = AUDIT.empty()
+    if clean.side:
+        vectors = Vectors(make_encoder(config.encoders[0], settings, work.data))
+        vectors.add(texts_of(work.pool, work.arms[:1], work.ids), progress)
+        placed = unlabelled_rows(work.pool, clean, direct(work.pool, vectors, clean.side, clean.texts, why))
+    run.write_table("audit", placed)
     verdicts = pd.concat([a.verdicts for a in work.arms])
     run.write_table("verdicts", verdicts)
     if work.variants:
@@ -250,7 +279,7 @@ def _unlabelled(work: Work, run: RunFolder, settings: Settings, progress: _Progr
     run.update_manifest(
         excluded={reason: n for reason, n in why.items() if n},
         excluded_under_attack={a.attack: dict(a.left_out) for a in work.arms[1:]},
-        summary={UNLABELLED: WITHOUT_LABELS, "n_unlabelled": len(clean.side), "encoder": config.encoders[0]},
+        summary={UNLABELLED: why_not, "n_unlabelled": len(clean.side), "encoder": config.encoders[0]},
     )
     return metrics
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from engine.core.errors import InputError
+from engine.core.errors import UMAP, InputError, lacking
 from engine.core.schema import METRICS, NONE
 from engine.runs.folder import RunFolder
 from engine.stats.projection import pca, umap_map
@@ -32,7 +32,7 @@ from engine.studies.transport_audit.verdicts import STRICT, Judged
 from engine.transport.audit import Audited, Denoising, audit, differences, resampled_entries
 from engine.transport.encoders import Checkpoint, Encoded, Encoder, Text
 from engine.transport.path import cosine_costs, weighted_use
-from engine.transport.readout import kept
+from engine.transport.readout import NothingToAuditError, kept
 
 Floats = npt.NDArray[np.float64]
 
@@ -265,12 +265,12 @@ def with_maps(
         tables: from `audit_rows`, one for each part.
         shown: the parts of one split; all lie on one map, since axes of their own would put strangers side by side.
         bootstraps: of the positives of each part; 0 gives none.
-        umap: also a UMAP, beside the principal components.
+        umap: also a UMAP, beside the principal components; left out where umap-learn is not installed.
         seed: of the map and the bootstraps.
     """
     points = np.concatenate([z for done in shown for z in (done.z_positive, done.z_unlabelled)])
     places = pd.DataFrame(pca(points).points, columns=["pca_x", "pca_y"])
-    if umap:
+    if umap and not lacking(UMAP):
         places[["umap_x", "umap_y"]] = umap_map(points, seed=seed)
     out, start = [], 0
     for rows, done in zip(tables, shown, strict=True):
@@ -366,13 +366,13 @@ def divisions(config: AuditConfig, pool: Pool, human: Directed, arms: Sequence[A
     """Every split of every arm, written into the run; the one shown has its map and bootstraps.
 
     Raises:
-        InputError: an arm has nothing to audit, or no mass.
+        NothingToAuditError: an arm has nothing to audit, or no mass.
     """
     audits, events, seconds = [], [], []
     for arm in arms:
         made = [*unlabelled_audit(config, pool, human, arm), *seeded(config, pool, human, arm, config.p_ratio)]
         if not made:
-            raise InputError(_nothing(config, pool))
+            raise NothingToAuditError(_nothing(config, pool))
         shown = [done for done in made if done.number == made[0].number]
         rows = [audit_rows(pool, arm, done) for done in made]
         mapped = with_maps(rows[: len(shown)], shown, bootstraps=config.bootstraps, umap=config.umap, seed=config.seed)
@@ -402,13 +402,13 @@ def unlabelled_audit(config: AuditConfig, pool: Pool, human: Directed, arm: Arm)
     """The audit of the pairs that nobody labelled, in all its parts; empty where there are none.
 
     Raises:
-        InputError: no mass is set, and no positive has a verdict to estimate it from.
+        NothingToAuditError: no mass is set, and no positive has a verdict to estimate it from.
     """
     positives, unlabelled, number = real_split(pool, arm.judged)
     if not arm.directed.some(unlabelled)[0]:
         return []
     if config.mass is None and not _judged(pool, positives):
-        raise InputError(NO_ESTIMATE)
+        raise NothingToAuditError(NO_ESTIMATE)
     return _divided(config, pool, human, arm, (positives, unlabelled), number)
 
 
@@ -458,7 +458,7 @@ def encoder_frames(config: AuditConfig, pool: Pool, human: Directed, arm: Arm) -
     """The splits of one more encoder; the unlabelled audit alone where nothing can be checked."""
     made = seeded(config, pool, human, arm, config.p_ratio) or unlabelled_audit(config, pool, human, arm)
     if not made:
-        raise InputError(_nothing(config, pool))
+        raise NothingToAuditError(_nothing(config, pool))
     return _frames(pool, arm, made)
 
 

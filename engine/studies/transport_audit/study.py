@@ -160,7 +160,6 @@ class TransportAudit(Study):
     config = AuditConfig
     tables = (AUDIT, TRANSPORT)
     marks = frozenset({"p_ratio"})
-    table_shown = "audit"
     shown_when_done = True
     inputs = "comparisons"
     options = frozenset({"embeddings", "encoder"})

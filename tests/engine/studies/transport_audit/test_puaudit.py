@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from engine.core.settings import get_settings
 from engine.data.comparisons import Comparisons, read_comparisons, save_comparisons
 from engine.judges.base import Cost, Verdict, no_checkpoint
 from engine.judges.labelled import Answer
+from engine.studies.transport_audit.drawings import prepare_orders
 from engine.studies.transport_audit.metrics import consistency, read_audit
 from engine.studies.transport_audit.run import TYPES, UNREAD, classify, run_transport_audit
 from engine.studies.transport_audit.splits import item_weights
@@ -115,6 +117,42 @@ def test_no_item_is_on_both_sides_and_what_is_stored_gives_the_same_numbers_agai
         assert len(rows) == 80
     again = consistency(read_audit(audit, transport)).set_index(["metric", "group"])["value"]
     assert again["cons_adj", np.nan] == pytest.approx(value["cons_adj", NONE, np.nan])
+
+
+class FirstWins(LongerWins):
+    """Prefers whatever is shown first, so that no pair is decided."""
+
+    spec = "test:first"
+    fingerprint = "first"
+
+    def judge(self, requests, checkpoint=no_checkpoint):
+        return [self._one(r.order is Order.AB, r.order is Order.BA) for r in requests]
+
+    def _one(self, a, b):
+        return Verdict(p_a=float(a), p_tie=0.0, outcome=Outcome.A if a else Outcome.B, coverage=1.0)
+
+
+@pytest.mark.parametrize("labelled", [0.0, 1.0])
+def test_a_judge_that_decides_nothing_is_shown_by_its_orders(tmp_path, labelled):
+    folder, value, _ = run(planted_pairs(8, labelled=labelled), tmp_path, FirstWins(), attacks=("length",))
+    assert value["decided", NONE, np.nan] == 0
+    assert value["orders_disagree", NONE, np.nan] == 1
+    assert folder.manifest()["state"] == "done"
+    assert "left out" in folder.manifest()["summary"]["left_out_without_labels"]
+    shares = prepare_orders(folder.table("verdicts"), level=0.95, seed=0).set_index("metric")["value"]
+    assert shares.sum() == pytest.approx(1)
+    assert shares["orders_first"] == 1
+    assert not len(folder.table("audit"))
+
+
+def test_choices_that_are_too_few_for_an_audit_leave_the_map_and_the_orders(tmp_path):
+    found = planted_pairs(8)
+    few = found.comparisons["human"].where(found.comparisons.index < 2)
+    folder, value, _ = run(replace(found, comparisons=found.comparisons.assign(human=few)), tmp_path, splits=2)
+    assert value["decided", NONE, np.nan] == 1
+    assert folder.table("audit")["pca_x"].notna().all()
+    shares = prepare_orders(folder.table("verdicts"), level=0.95, seed=0).set_index("metric")["value"]
+    assert shares["orders_same"] == 1
 
 
 def test_unlabelled_pairs_get_the_audit_itself(tmp_path):
@@ -257,8 +295,8 @@ def test_a_quick_audit_holds_the_settings_it_ran_with():
 
 
 def test_what_cannot_be_audited_says_why(tmp_path):
-    with pytest.raises(InputError, match="keeps none"):
-        run(planted_pairs(4), tmp_path, splits=1)
+    folder, _, _ = run(planted_pairs(4), tmp_path, splits=1)
+    assert "keeps none" in STUDY.summary(AuditConfig(data="x"), folder).text
     for wrong in ({"mass": 0.0}, {"mass": 1.1}, {"attacks": ("shout",)}, {"emotion": "bored"}, {"encoders": ()}):
         with pytest.raises(ValidationError):
             AuditConfig(data="x", **wrong)

@@ -1,0 +1,1 @@
+"""Can this number be trusted: a judge against its people, corrected, selective."""

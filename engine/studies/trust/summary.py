@@ -1,0 +1,139 @@
+"""A finished run of the study `trust` in words and as a JSON object."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from engine.core.errors import INCONCLUSIVE, OK
+from engine.runs.folder import RunFolder
+from engine.stats.intervals import with_ends
+from engine.studies.study import Summary
+from engine.studies.trust.tables import CORRECTED, LABELS_ONLY, RAW, ROGAN
+
+TITLES = {
+    RAW: "Raw (judge alone)",
+    CORRECTED: "Corrected (PPI++)",
+    LABELS_ONLY: "Labels alone",
+    ROGAN: "Corrected (Rogan-Gladen)",
+}
+"""The numbers in words."""
+
+
+def summary_of(folder: RunFolder) -> Summary:
+    """Raw, corrected and labels-only number, the judge's quality, labels needed, and which verdicts may be kept."""
+    table, metrics, manifest = folder.table("trust"), folder.table("metrics"), folder.manifest()
+    whole = table[table["scope"] == "all"]
+    data = manifest["data"]
+    n, labels = data["n_responses"], data["n_labels"]
+    lines = [f"{n:,} rows, {labels:,} with a label" + (f", {data['n_unread']:,} unread." if data["n_unread"] else ".")]
+    lines += [_line(row) for row in whole.to_dict("records")]
+    truth = data.get("truth")
+    if truth:
+        lines.append(f"{'True (all labels)':<26} {truth['value']:.3f}  n {truth['n']:,}")
+    lines += _saved(whole)
+    lines += _quality(metrics)
+    asked, words = _needed(folder.table("trust_needed"), float(manifest["config"]["half"]))
+    chosen, kept = _selected(folder.table("trust_selection"), manifest)
+    lines += [words, kept]
+    for scope in ("system", "group", "difference"):
+        part = table[(table["scope"] == scope) & (table["estimate"] != ROGAN)]
+        lines += [f"By {scope}:" if scope != "difference" else "Between systems:"] * bool(len(part))
+        lines += [f"  {row['name']}: {_line(row)}" for row in part.to_dict("records")]
+    record: dict[str, Any] = {str(row["estimate"]): _record(row) for row in whole.to_dict("records")}
+    record |= {
+        "truth": truth,
+        "systems": _by_name(table, "system"),
+        "groups": _by_name(table, "group"),
+        "differences": _by_name(table, "difference"),
+        "quality": _quality_record(metrics),
+        "labels_needed": asked,
+        "selective": chosen,
+    }
+    known = np.isfinite(whole.loc[whole["estimate"] == CORRECTED, "lower"]).all()
+    return Summary("\n".join(lines), record, OK if known else INCONCLUSIVE)
+
+
+def _line(row: dict[Any, Any]) -> str:
+    name = TITLES[row["estimate"]]
+    if row["value"] != row["value"]:
+        return f"{name:<26} {row['method']}"
+    return (
+        f"{name:<26} {with_ends(row['value'], row['lower'], row['upper'])}  n {row['n']:,}, {row['n_labels']:,} labels"
+    )
+
+
+def _record(row: dict[Any, Any]) -> dict[str, Any]:
+    held = ("value", "lower", "upper", "method", "n", "n_labels", "n_items", "labels_saved")
+    return {name: row[name] for name in held}
+
+
+def _by_name(table: pd.DataFrame, scope: str) -> dict[str, dict[str, Any]]:
+    out: dict[str, dict[str, Any]] = {}
+    for row in table[table["scope"] == scope].to_dict("records"):
+        out.setdefault(str(row["name"]), {})[str(row["estimate"])] = _record(row)
+    return out
+
+
+def _saved(whole: pd.DataFrame) -> list[str]:
+    row = whole[whole["estimate"] == CORRECTED].iloc[0]
+    saved = float(row["labels_saved"])
+    if not np.isfinite(saved):
+        return []
+    labels = int(row["n_labels"])
+    return [f"The judge saves {saved:,.0f} labels: {labels:,} with it are worth {labels + saved:,.0f} without."]
+
+
+def _quality(metrics: pd.DataFrame) -> list[str]:
+    whole = metrics[metrics["group"].fillna("") == ""]
+    titles = {
+        "tpr": "TPR", "tnr": "TNR", "agreement": "agreement", "kappa": "kappa", "alpha": "Krippendorff's alpha",
+    }  # fmt: skip
+    said = [
+        f"{titles[r.metric]} {with_ends(r.value, r.lower, r.upper)}" for r in whole.itertuples() if r.metric in titles
+    ]
+    errors = metrics[metrics["metric"] == "calibration_error"]
+    said += [f"calibration error {r.group} {with_ends(r.value, r.lower, r.upper)}" for r in errors.itertuples()]
+    return ["Judge against people: " + "; ".join(said) + "."] if said else []
+
+
+def _quality_record(metrics: pd.DataFrame) -> dict[str, Any]:
+    """Metric -> its numbers, those of a group or method below its name."""
+    out: dict[str, Any] = {}
+    for row in metrics.to_dict("records"):
+        held = {name: row[name] for name in ("value", "lower", "upper", "method", "n")}
+        group = row["group"] if isinstance(row["group"], str) and row["group"] else ""
+        out.setdefault(str(row["metric"]), {})[group or "all"] = held
+    return out
+
+
+def _needed(table: pd.DataFrame, half: float) -> tuple[dict[str, Any], str]:
+    row = table.iloc[int((table["half"] - half).abs().argmin())]
+    record = {name: row[name] for name in ("half", "before", "labels_only", "with_judge", "reason")}
+    if not np.isfinite(row["with_judge"]):
+        reason = row["reason"] if isinstance(row["reason"], str) else "too few labels to tell"
+        return record, f"Labels for ±{half:g}: not with these rows ({reason})."
+    worst = f"; {row['before']:,.0f} in the worst case" if np.isfinite(row["before"]) else ""
+    return record, (
+        f"Labels for ±{half:g}: {row['with_judge']:,.0f} with the judge, {row['labels_only']:,.0f} without it{worst}."
+    )
+
+
+def _selected(table: pd.DataFrame, manifest: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    config, reason = manifest["config"], str((manifest.get("selective") or {}).get("reason", ""))
+    bound, sure = float(config["bound"]), 1 - float(config["delta"])
+    chosen = table[table["chosen"] == 1]
+    record: dict[str, Any] = {"bound": bound, "delta": config["delta"], "reason": reason}
+    if chosen.empty:
+        return record | {"threshold": None, "kept": 0.0, "error": None, "upper": None}, (
+            f"No verdict may be kept at an error of at most {bound:g}: {reason}."
+        )
+    row = chosen.iloc[0]
+    record |= {name: row[name] for name in ("threshold", "kept", "n_kept", "n_labels", "errors", "error", "upper")}
+    return record, (
+        f"Keep the {row['kept']:.0%} of verdicts with a confidence of at least {row['threshold']:.3f}: error "
+        f"{row['error']:.3f}, at most {bound:g} with {sure:.0%} confidence "
+        f"({row['errors']} of {row['n_labels']} labelled items wrong). People read the others."
+    )
