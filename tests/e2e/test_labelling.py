@@ -21,8 +21,8 @@ def test_five_rows_are_labelled_by_keyboard_and_exported(page, server):
     open_page(page, server.url, "label", data="demo-dialogue")
     page.get_by_label("Your name").fill("Ann")
     page.get_by_label("Your name").press("Enter")
-    page.get_by_label(re.compile("Rows to label")).fill("5")
-    page.get_by_label(re.compile("Rows to label")).press("Enter")
+    page.get_by_role("spinbutton", name=re.compile("Rows to label")).fill("5")
+    page.get_by_role("spinbutton", name=re.compile("Rows to label")).press("Enter")
     page.get_by_role("button", name="Start labelling").click()
     progress(page, "0 of 5 done")
     for done, key in enumerate(("y", "n", "y"), start=1):
