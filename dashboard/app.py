@@ -21,7 +21,7 @@ page = st.navigation(
         ]
         for group, pages in linked_run.GROUPS.items()
     },
-    expanded=True,  # fifteen pages: none hides behind "view more"
+    expanded=True,  # none hides behind "view more"
 )
 linked_run.arrive(page.title)
 rail(page.title)

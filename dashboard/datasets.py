@@ -16,7 +16,15 @@ from dashboard import state, ui
 from engine.core.errors import EngineError
 from engine.core.schema import Task
 from engine.core.settings import get_settings
-from engine.data.comparisons import DEMO_PAIRS, DEMO_SETS, Comparisons, list_comparisons, load_comparisons
+from engine.data.comparisons import (
+    DEMO_PAIRS,
+    DEMO_SETS,
+    Comparisons,
+    list_comparisons,
+    load_comparisons,
+    pairs_digest,
+    save_comparisons,
+)
 from engine.data.dataset import Dataset, content_digest, summarize
 from engine.data.raw import Problem
 from engine.data.store import DEMO_DIALOGUE, DEMO_NAMES, list_datasets, load_dataset, save_dataset
@@ -181,8 +189,6 @@ TASKS = {
     Task.VERIFICATION: "Answer checked against a reference",
 }
 """What the responses were asked to be."""
-LABELLED = 10
-"""Responses that a person scores before a page with human anchors can use them."""
 
 
 def map_mend(field: str) -> ui.Mend:
@@ -200,9 +206,15 @@ def demo_mend(demo: str, label: str = "Use the demo") -> ui.Mend:
     return ui.Mend(label, lambda: _use(demo))
 
 
-def label_mend(held: Dataset) -> ui.Mend:
-    """A button that lets the user score ten responses here."""
-    return ui.Mend(f"Score {min(LABELLED, len(held.responses))} responses now", lambda: _labelling(held.dataset_id))
+def label_mend(data_id: str) -> ui.Mend:
+    """A button to the page Label, where people score these data."""
+    return ui.Mend("Label responses", lambda: _label(data_id))
+
+
+def _label(data_id: str) -> None:
+    state.choose_data(data_id)
+    state.after_rerun({"label_kind": "rating"})
+    st.switch_page("pages/labelling/page.py")
 
 
 def change_task(held: Dataset, task: Task) -> str:
@@ -232,30 +244,6 @@ def task_box(dataset_id: str) -> None:
         _use(change_task(held, chosen))
 
 
-@st.dialog("Score some responses", width="medium")
-def _labelling(dataset_id: str) -> None:
-    """One response after the other; the last one saves them as human scores of a data set of its own."""
-    held, key = dataset(dataset_id), f"labels_{dataset_id}"
-    given: dict[str, float] = st.session_state.setdefault(key, {})
-    wanted = spread(held, LABELLED)
-    open_ones = [r for r in wanted if r not in given]
-    if open_ones:
-        row = held.responses.set_index("response_id").loc[open_ones[0]]
-        context = held.items.set_index("item_id").loc[row["item_id"], "context"]
-        ui.note(f"{len(given) + 1} of {len(wanted)}: how good is this response?")
-        if isinstance(context, str) and context:
-            ui.show_verbatim(context, label="The context")
-        ui.show_verbatim(str(row["text"]), label="The response")
-        score = st.segmented_control("Score, 1 is worst", [1, 2, 3, 4, 5], key=f"{key}_{open_ones[0]}")
-        if score is not None:
-            given[open_ones[0]] = float(score)
-            st.rerun(scope="fragment")
-        return
-    made = add_scores(held, given)
-    st.session_state.pop(key, None)
-    _use(made)
-
-
 def add_scores(held: Dataset, given: Mapping[str, float]) -> str:
     """Save the data with scores of a person, by response id, beside those that were there; returns the id."""
     responses = held.responses.copy()
@@ -268,12 +256,13 @@ def add_scores(held: Dataset, given: Mapping[str, float]) -> str:
     return made.dataset_id
 
 
-def spread(held: Dataset, most: int) -> list[str]:
-    """Ids of responses that are spread evenly over the file, at most so many, unlabelled ones first."""
-    rows = held.responses[held.responses["human_score"].isna()]
-    ids = (rows if len(rows) >= most else held.responses)["response_id"].tolist()
-    step = max(1, len(ids) // most)
-    return [str(one) for one in ids[::step][:most]]
+def add_choices(held: Comparisons, given: Mapping[str, str]) -> str:
+    """Save the pairs with a person's choices (a, b or tie), by comparison id, beside those there; returns the id."""
+    own = held.comparisons["comparison_id"].map(dict(given))
+    comparisons = held.comparisons.assign(human=own.fillna(held.comparisons["human"]).astype("str"))
+    set_id = pairs_digest([held.items, held.responses, comparisons])
+    save_comparisons(replace(held, comparisons=comparisons, set_id=set_id), get_settings().comparisons)
+    return set_id
 
 
 def pair_sets() -> dict[str, str]:

@@ -13,6 +13,7 @@ import streamlit as st
 from dashboard import state
 from dashboard.datasets import dataset_titles, pair_sets
 from dashboard.run_view import RunView, View, first_readable, load, load_or_none, read
+from engine import catalog
 from engine.core.errors import EngineError
 from engine.core.settings import get_settings
 from engine.jobs.manager import Job, manager
@@ -26,6 +27,7 @@ GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
         "pages/start/page.py": ("Start", "home", ""),
         "pages/data/page.py": ("Data", "table", "data"),
         "pages/judge_card/page.py": ("Judge", "gavel", "judge-card"),
+        "pages/labelling/page.py": ("Label", "edit_note", "label"),
     },
     "Try": {
         "pages/attack_lab/page.py": ("Attack lab", "bolt", "attack-lab"),
@@ -280,6 +282,28 @@ def runs_of(kind: str, judge: str, data: str) -> Iterator[str]:
             continue
         if manifest.get("state") == "done" or not study.shown_when_done:
             yield run_id
+
+
+_UNATTACKED = {True: ("transport_audit", "recorded"), False: ("attack_grid", "verify", "recorded", "protocols")}
+"""Studies that judge the data as they came: pairs, and single responses."""
+
+
+def verdict_runs(data: str, *, paired: bool) -> dict[str, str]:
+    """Ids of runs with verdicts on these data as they came, each with its judge in words; the newest of each judge.
+
+    Args:
+        data: id of the data.
+        paired: they are pairs.
+    """
+    found: dict[str, str] = {}
+    for run_id, manifest in _listed():
+        config, study = manifest.get("config", {}), study_of_manifest(manifest)
+        if study is None or study.kind not in _UNATTACKED[paired] or config.get("data") != data:
+            continue
+        title = catalog.describe_judge(str(config.get("judge") or "")).title
+        if manifest.get("state") == "done" and title not in found.values():
+            found[run_id] = title
+    return found
 
 
 def _listed() -> Iterator[tuple[str, dict[str, Any]]]:

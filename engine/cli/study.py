@@ -187,8 +187,8 @@ def run_each(
         return planned
     print(f"The runs are called {base}-...; with --run-id {base} the same command goes on where it stopped.")
     runs = [run_and_print(study, config, context, with_judge(args, judge), name) for judge, config in ready.items()]
-    made = {"judges": planned["judges"], "runs": runs, "panel": None}
-    code = max(int(run.get("exit_code", OK)) for run in runs)
+    code = max(int(run.pop("exit_code", OK)) for run in runs)
+    made: dict[str, Any] = {"judges": planned["judges"], "runs": runs, "panel": None}
     first = next(iter(ready.values()))
     panel = study_named("panel")
     config = panel.config(
@@ -196,6 +196,7 @@ def run_each(
     )
     try:
         made["panel"] = run_and_print(panel, config, context, args, panel.names[0])
+        made["panel"].pop("exit_code")
     except InputError as error:
         print(f"No panel: {error}")
     return {**made, "exit_code": code}

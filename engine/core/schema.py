@@ -131,6 +131,8 @@ def _coerce(frame: pd.DataFrame, column: Column, table: str) -> pd.Series:
 def _as_list(value: object) -> list[float] | None:
     if value is None or (isinstance(value, float) and np.isnan(value)):
         return None
+    if type(value) is list and all(type(v) is float for v in value):
+        return value
     if isinstance(value, (list, tuple, np.ndarray)):
         return [float(v) for v in value]
     raise InputError(f"{value!r} is not a list of numbers.")

@@ -107,6 +107,7 @@ POPULATION = Table(
         Column("id", "str", "response or comparison"),
         Column("item", "str", "the item it answers: the cluster of every interval"),
         Column("system", "str", "what generated it", required=False),
+        Column("system_b", "str", "what generated the second response of a pair", required=False),
         Column("group", "str", "question type or topic", required=False),
         Column("verdict", "str", "the judge's verdict, as a label or a score", required=False),
         Column("probability", "float", "the judge's probability of pass, or of a, a tie counting half", required=False),

@@ -75,8 +75,8 @@ def open_session(plan_id: str, root: Path) -> Session:
         about = json.loads((folder / _PLAN).read_text(encoding="utf-8"))
         scale = about.pop("scale")
         rows = PLANNED.conform(pd.read_parquet(folder / _ROWS))
-        lists = {name: tuple(about.pop(name)) for name in ("by", "runs")}
-        plan = Plan(**about, **lists, scale=Scale(Kind(scale["kind"]), scale["low"], scale["high"]), rows=rows)
+        about |= {name: tuple(about[name]) for name in ("by", "runs")}
+        plan = Plan(**about, scale=Scale(Kind(scale["kind"]), scale["low"], scale["high"]), rows=rows)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(
             f"The labelling session {plan_id} is damaged ({error}). Its answers lie in {_ANSWERS}."
@@ -349,17 +349,10 @@ def final_answers(session: Session, held: Answers | None = None) -> dict[str, An
 
 
 COLUMNS = (
-    "id",
-    "item",
-    "system",
-    "group",
-    "verdict",
-    "probability",
-    "label",
-    "annotator",
-    "skipped_reason",
+    "id", "item", "system", "system_b", "group", "verdict", "probability", "label", "annotator", "skipped_reason",
     "inclusion",
-)
+)  # fmt: skip
+_OPTIONAL = ("system_b", "group", "probability")
 
 
 def export_table(session: Session, annotator: str = "") -> pd.DataFrame:
@@ -370,7 +363,8 @@ def export_table(session: Session, annotator: str = "") -> pd.DataFrame:
         annotator: whose; by default the final ones of `final_answers`.
 
     Returns:
-        Columns `COLUMNS`, `group` where the data have some, `probability` where it is known and about these labels.
+        Columns `COLUMNS`, of which `system_b`, `group` and `probability` are left out where they hold nothing. The
+        probability is that of pass, or of a; a rating has none.
         `inclusion` is that of `Plan.inclusion` for the rows that have a label.
     """
     plan, held = session.plan, session.answers()
@@ -379,7 +373,7 @@ def export_table(session: Session, annotator: str = "") -> pd.DataFrame:
     for column, part in (("label", "label"), ("annotator", "annotator"), ("skipped_reason", "skipped")):
         table[column] = [getattr(answers[row], part) or None if row in answers else None for row in table["id"]]
     table["inclusion"] = plan.inclusion([row for row, one in answers.items() if one.label])
-    left_out = {name for name in ("group", "probability") if table[name].isna().all()}
+    left_out = {name for name in _OPTIONAL if table[name].isna().all()}
     if plan.scale.kind == Kind.RATING:
         left_out.add("probability")  # of a score above the middle, which no rating is
     return table[[name for name in COLUMNS if name not in left_out]]

@@ -277,11 +277,17 @@ class JudgeWrapper:
 
 
 def verdict_table(judge: Judge, requests: Sequence[Request], verdicts: Sequence[Verdict]) -> pd.DataFrame:
-    """One row of the `verdicts` table per request.
+    """One row of the `verdicts` table per request."""
+    rows = verdict_rows(judge, requests, verdicts)
+    return VERDICTS.conform(pd.DataFrame(rows)) if rows else VERDICTS.empty()
+
+
+def verdict_rows(judge: Judge, requests: Sequence[Request], verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
+    """The rows of `verdict_table` before they are checked and joined to a table.
 
     The id is made of what identifies the call within a run, so that a resumed run gives the same ids.
     """
-    rows = [
+    return [
         {
             "verdict_id": verdict_id(r),
             "judge": judge.spec,
@@ -311,7 +317,6 @@ def verdict_table(judge: Judge, requests: Sequence[Request], verdicts: Sequence[
         }
         for r, v in zip(requests, verdicts, strict=True)
     ]
-    return VERDICTS.conform(pd.DataFrame(rows)) if rows else VERDICTS.empty()
 
 
 def verdict_id(r: Request) -> str:
@@ -328,9 +333,12 @@ def innermost(judge: Judge) -> Any:
     return inner
 
 
+NO_MODEL = "no model"
+
+
 def device_of(judge: Judge) -> str:
-    """The device of the judge's model; `no model` for a judge without one."""
-    return str(getattr(innermost(judge), "device", "no model"))
+    """The device of the judge's model; `NO_MODEL` for a judge without one."""
+    return str(getattr(innermost(judge), "device", NO_MODEL))
 
 
 def remark_of(judge: Judge, request: Request) -> str:

@@ -336,7 +336,7 @@ class PlantedJudge:
         for start in range(0, len(requests), batch):
             time.sleep(delay)
             given = [answers.get(r.protocol, self._rate)(r) for r in requests[start : start + batch]]
-            verdicts += [replace(verdict, seconds=delay) for verdict in given]
+            verdicts += [replace(verdict, seconds=delay) for verdict in given] if delay else given
             checkpoint(len(verdicts), len(requests))
         return verdicts
 

@@ -13,10 +13,11 @@ import pandas as pd
 
 from engine.attacks.base import Attack
 from engine.core.errors import Cancelled, EngineError, InputError, OutOfCalls, RunError
-from engine.core.schema import Outcome, Task
+from engine.core.schema import VERDICTS, Outcome, Task
 from engine.data.dataset import Dataset, content_digest
 from engine.data.raw import cells_of
 from engine.judges.base import (
+    NO_MODEL,
     Checkpoint,
     Cost,
     Expense,
@@ -29,9 +30,20 @@ from engine.judges.base import (
     innermost,
     no_checkpoint,
     verdict_id,
+    verdict_rows,
 )
 from engine.runs.folder import RETRY, RunFolder, now, versions
 from engine.runs.library import answers_read
+
+SECONDS_BETWEEN_WRITES = 2.0
+WRITING_SHARE = 0.1
+"""Most time that writing partial results may take, as a share of the time between two writes."""
+MANY_CALLS = 2048
+"""Judge calls between two looks at the results where a call takes well below a millisecond."""
+WAVES = 4
+"""Times that a server's calls in flight are replaced within one part."""
+SOON = 0.3
+"""Below so many seconds the next part of a run without a model is twice as long."""
 
 
 def about_data(dataset: Dataset, n_items: int, n_responses: int) -> dict[str, Any]:
@@ -370,6 +382,90 @@ def keeping(judge: Judge, run: RunFolder) -> Judge:
         return judge
     fits = about.get("fingerprint") == judge.fingerprint and about.get("version") == versions()["judgescope"]
     return KeptJudge(judge, run.table("verdicts")) if fits else judge
+
+
+class VerdictLog:
+    """The verdicts of a run while it goes: gathered as they come, checked, joined and written now and then.
+
+    Writing takes at most a tenth of the time, so the cost of a verdict does not grow with the verdicts before it.
+    """
+
+    def __init__(
+        self, run: RunFolder, judge: Judge | None, write: Callable[[pd.DataFrame], object] | None = None
+    ) -> None:
+        """An empty log.
+
+        Args:
+            run: where the verdicts are written.
+            judge: as `keeping` gave it; in a retry the verdicts that it has not come to stay in the table.
+            write: writes the table and what is computed from it; by default the table alone.
+        """
+        self._run, self._judge = run, judge
+        self._write = write or (lambda verdicts: run.write_table("verdicts", verdicts))
+        self._tables: list[pd.DataFrame] = []
+        self._rows: list[dict[str, Any]] = []
+        self._due = time.monotonic() + SECONDS_BETWEEN_WRITES
+
+    def add(self, judge: Judge, requests: Sequence[Request], verdicts: Sequence[Verdict]) -> None:
+        """Keep the answers of one judge."""
+        self._rows += verdict_rows(judge, requests, verdicts)
+
+    def add_table(self, verdicts: pd.DataFrame) -> None:
+        """Keep answers that are a table already."""
+        self._settle()
+        self._tables.append(verdicts)
+
+    def table(self) -> pd.DataFrame:
+        """All verdicts so far, in the order they came."""
+        self._settle()
+        if len(self._tables) > 1:
+            self._tables = [pd.concat(self._tables, ignore_index=True)]
+        return self._tables[0] if self._tables else VERDICTS.empty()
+
+    def with_earlier(self) -> pd.DataFrame:
+        """All verdicts so far, and behind them those of a retry that it has not come to."""
+        return left_over(self.table(), self._judge, self._run)
+
+    def write_when_due(self) -> None:
+        """Write, where the last time is long enough ago."""
+        began = time.monotonic()
+        if began < self._due:
+            return
+        self._write(self.with_earlier())
+        ended = time.monotonic()
+        self._due = ended + max(SECONDS_BETWEEN_WRITES, (ended - began) / WRITING_SHARE)
+
+    def _settle(self) -> None:
+        if self._rows:
+            self._tables.append(VERDICTS.conform(pd.DataFrame(self._rows)))
+            self._rows = []
+
+
+def in_chunks(
+    requests: Sequence[Request], judge: Judge, few: int, arms: int = 1
+) -> Iterator[tuple[int, Sequence[Request]]]:
+    """Start and requests of each part that is asked between two looks at the results.
+
+    A model's parts have one size, so that its batches, and with them the last digits of its numbers, are the same in
+    each run. Where no model is asked they grow while one takes well below a second.
+
+    Args:
+        requests: all of them.
+        judge: who is asked; a GPU takes `MANY_CALLS` at once.
+        few: judge calls of a part elsewhere, and of the first one; more for a server that takes many at a time.
+        arms: calls for each request.
+    """
+    device = device_of(judge)
+    in_flight = int(getattr(innermost(judge), "concurrency", 1))
+    calls = MANY_CALLS if device.startswith("cuda") else max(few, WAVES * in_flight)
+    start = 0
+    while start < len(requests):
+        size = max(1, calls // arms)
+        began = time.monotonic()
+        yield start, requests[start : start + size]
+        start += size
+        if device == NO_MODEL and time.monotonic() - began < SOON:
+            calls = min(2 * calls, MANY_CALLS)
 
 
 def left_over(done: pd.DataFrame, judge: Judge | None, run: RunFolder) -> pd.DataFrame:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from dashboard import findings, linked_run, state
-from dashboard.datasets import add_scores, change_task, dataset, spread
+from dashboard.datasets import add_scores, change_task, dataset
 from dashboard.glossary import TERMS, explained
 from engine.core.schema import Task
 from engine.core.settings import get_settings
@@ -85,19 +85,11 @@ def test_another_task_is_another_data_set_and_the_old_one_stays(saved, settings)
 
 
 def test_scores_given_here_are_human_scores_of_a_data_set_of_its_own(saved, settings):
-    given = {one: float(1 + i % 5) for i, one in enumerate(spread(saved, 4))}
+    given = {one: float(1 + i % 5) for i, one in enumerate(saved.responses["response_id"][:4])}
     made = load_dataset(add_scores(saved, given), settings.datasets)
     scores = made.responses.set_index("response_id")["human_score"].dropna()
     assert scores.to_dict() == given
     assert dataset(saved.dataset_id).responses["human_score"].isna().all()
-
-
-def test_responses_to_label_are_spread_over_the_file_and_differ(saved):
-    ids = saved.responses["response_id"].tolist()
-    picked = spread(saved, 4)
-    assert len(set(picked)) == 4
-    assert set(picked) <= set(ids)
-    assert ids.index(picked[-1]) >= len(ids) // 2
 
 
 def test_a_term_is_explained_once_and_no_text_becomes_markup():

@@ -120,13 +120,14 @@ def _defense() -> str:
     listed = [name for name in catalog.DEFENSES if name != NONE]
     own = [name for name in st.session_state[state.DEFENSE] if name not in listed]  # with settings set by hand
     chosen = st.pills(
-        "Defenses, the first nearest to the response",
+        "Defenses, in the order in which they are pressed",
         [*listed, *own],
         selection_mode="multi",
         key=state.DEFENSE,
         format_func=lambda d: catalog.describe_defense(d).title,
         persist_state="session",
         wrap=True,
+        help="Several stand around the response one after the other, the first one nearest to it.",
     )
     name = "+".join(chosen) or NONE
     ui.note("" if name == NONE else catalog.describe_defense(name).about)

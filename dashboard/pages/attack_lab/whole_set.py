@@ -10,6 +10,7 @@ import streamlit as st
 
 from dashboard import findings, state, ui
 from dashboard.linked_run import latest, shown
+from dashboard.minutes import how_long
 from dashboard.pages.attack_lab.effects import GridRun, distribution, dumbbells, forest, grid, moves
 from dashboard.progress import BUSY, api_cost, pace, progress, start_job, watched_job
 from dashboard.ui import show_verbatim
@@ -43,20 +44,22 @@ def setup(judge: str, dataset: Dataset, *, busy: bool, seen: bool) -> None:
             defenses = _defenses()
     calls = limit * (1 + len(attacks)) * len(defenses)
     missing = _missing(attacks, defenses, own_text)
+    params = {
+        "judge": judge,
+        "data": dataset.dataset_id,
+        "attacks": attacks,
+        "defenses": defenses,
+        "own_text": own_text,
+        "limit": limit,
+    }
     with row:
         run = st.button("Run", type="primary", icon=":material/play_arrow:", key="run", disabled=busy or bool(missing))
         ui.note(missing or _cost(judge, dataset.dataset_id, limit, attacks, defenses, calls, busy=busy))
+        if not missing and not busy:
+            how_long(GridRun.kind, params)
     with price:
         ui.note(api_cost(judge, dataset, calls))
     if run:
-        params = {
-            "judge": judge,
-            "data": dataset.dataset_id,
-            "attacks": attacks,
-            "defenses": defenses,
-            "own_text": own_text,
-            "limit": limit,
-        }
         start_job("score", params, "The run could not be started.", state.watch_job)
 
 

@@ -150,7 +150,7 @@ def needed(data_id: str) -> list[ui.Need]:
         ),
         ui.Need(
             "people's scores", rated > 0, f"{rated:,} of {n:,}", "agreement with people is left out",
-            (datasets.map_mend("human score"), datasets.label_mend(held)),
+            (datasets.map_mend("human score"), datasets.label_mend(data_id)),
         ),
         ui.Need(
             "reference answers", checked > 0, f"{checked:,} of {items:,} items",

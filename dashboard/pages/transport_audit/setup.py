@@ -173,7 +173,7 @@ def needed(pairs: Comparisons, judge: str) -> None:
             ui.Need(
                 "A person's choice on some pairs", people > 1, plural(people, "pair"),
                 "verdicts, orders that disagree, attacks and the map; no agreement, no flips",
-                (datasets.demo_mend(DEMO_PAIRS),),
+                (datasets.label_mend(pairs.set_id), datasets.demo_mend(DEMO_PAIRS)),
             ),
             ui.Need("Question types", named > 0, plural(pairs.items["group"].nunique(), "type"), "one type for all"),
         ],

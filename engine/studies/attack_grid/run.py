@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -21,7 +20,7 @@ from engine.data.store import load_dataset
 from engine.defenses.base import judge_together
 from engine.defenses.cards import defense_name
 from engine.defenses.registry import defend
-from engine.judges.base import Checkpoint, Judge, Request, Verdict, device_of, remark_of, verdict_id, verdict_table
+from engine.judges.base import Checkpoint, Judge, Request, Verdict, device_of, remark_of, verdict_id
 from engine.judges.registry import make_judge
 from engine.runs.folder import RunFolder, now
 from engine.stats.shifts import defense_gains, shift_metrics
@@ -30,12 +29,13 @@ from engine.studies.attack_grid.study import ScoreConfig
 from engine.studies.running import (
     KeptJudge,
     Plan,
+    VerdictLog,
     about_data,
     about_judge,
     build_requests,
     ending,
+    in_chunks,
     keeping,
-    left_over,
     make_plan,
     with_attack,
     within,
@@ -44,7 +44,6 @@ from engine.studies.running import (
 CALLS_PER_CHUNK = 24
 """Judge calls between two looks at the results: all arms of a few responses, asked together so that their prompts
 share what they have in common."""
-SECONDS_BETWEEN_WRITES = 2.0
 MAX_VERDICTS = 2_000_000
 """Most verdicts of one run: its table is held in memory."""
 
@@ -68,20 +67,16 @@ def run_score(
     if isinstance(known, KeptJudge):
         judges = {name: KeptJudge(defended, run.table("verdicts")) for name, defended in judges.items()}
     per_response = len(attacks) * len(judges)
-    step = max(1, CALLS_PER_CHUNK // per_response)
-    tables: list[pd.DataFrame] = []
-    written = time.monotonic()
-    with ending(run, lambda: _finish(run, tables, config, "stopped", known)):
-        for start in range(0, len(requests), step):
-            chunk = [with_attack(r, a) for r in requests[start : start + step] for a in attacks]
+    log = VerdictLog(run, known)
+    with ending(run, lambda: _finish(run, log.with_earlier(), config, "stopped")):
+        for start, part in in_chunks(requests, judge, CALLS_PER_CHUNK, per_response):
+            chunk = [with_attack(r, a) for r in part for a in attacks]
             progress = _offset(checkpoint, start * per_response, len(requests) * per_response)
             answers = _answers(judges, chunk, progress)
             for (name, defended), verdicts in zip(judges.items(), answers, strict=True):
-                tables.append(verdict_table(defended, [_named(r, name) for r in chunk], verdicts))
-            if time.monotonic() - written > SECONDS_BETWEEN_WRITES:
-                run.write_table("verdicts", left_over(pd.concat(tables), known, run))
-                written = time.monotonic()
-    return _finish(run, tables, config, "done")
+                log.add(defended, [_named(r, name) for r in chunk], verdicts)
+            log.write_when_due()
+    return _finish(run, log.table(), config, "done")
 
 
 def plan_score(config: ScoreConfig, dataset: Dataset, judge: Judge) -> Plan:
@@ -136,7 +131,7 @@ def _offset(checkpoint: Checkpoint, before: int, total: int) -> Checkpoint:
 
 
 def _named(request: Request, defense: str) -> Request:
-    return replace(request, defense=defense)
+    return request if request.defense == defense else replace(request, defense=defense)
 
 
 def _describe(run: RunFolder, dataset: Dataset, judge: Judge, requests: Sequence[Request]) -> None:
@@ -160,12 +155,9 @@ def _answers(judges: dict[str, Judge], chunk: Sequence[Request], progress: Check
     ]
 
 
-def _finish(
-    run: RunFolder, tables: list[pd.DataFrame], config: ScoreConfig, state: str, known: Judge | None = None
-) -> pd.DataFrame:
+def _finish(run: RunFolder, verdicts: pd.DataFrame, config: ScoreConfig, state: str) -> pd.DataFrame:
     metrics = pd.DataFrame()
-    if tables:
-        verdicts = left_over(pd.concat(tables, ignore_index=True), known, run)
+    if len(verdicts):
         shifts = shift_metrics(verdicts, level=config.level, seed=config.seed)
         gains = defense_gains(verdicts, level=config.level, seed=config.seed)
         metrics = pd.concat([t for t in (shifts, gains) if len(t)], ignore_index=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -12,8 +11,7 @@ import pandas as pd
 from engine.attacks.cards import parse_attack
 from engine.attacks.master_keys import checked_keys
 from engine.core.errors import INCONCLUSIVE, OK, THRESHOLD_FAILED, InputError
-from engine.core.schema import VERDICTS
-from engine.judges.base import Checkpoint, Judge, Request, verdict_table
+from engine.judges.base import Checkpoint, Judge, Request
 from engine.judges.cards import Card
 from engine.runs.folder import RunFolder, now
 from engine.stats.intervals import with_ends
@@ -39,11 +37,11 @@ from engine.studies.checkup.study import CHECKUP, CheckupConfig
 from engine.studies.running import (
     KeptJudge,
     Plan,
+    VerdictLog,
     about_data,
     about_judge,
     ending,
     keeping,
-    left_over,
     make_plan,
     within,
 )
@@ -51,9 +49,6 @@ from engine.studies.study import Summary
 
 CALLS_PER_CHUNK = 96
 """Judge calls between two looks at the results, at least: every probe of a few items, asked together."""
-SECONDS_BETWEEN_WRITES = 5.0
-WRITING_SHARE = 0.1
-"""Partial results may take at most this share of the time."""
 
 
 def run_checkup(
@@ -83,7 +78,8 @@ def run_checkup(
             def progress(part: int, _: int, before: int = done) -> None:
                 checkpoint(before + part, len(requests))
 
-            session.keep(verdict_table(judge, chunk, answering.judge(chunk, progress)))
+            session.log.add(judge, chunk, answering.judge(chunk, progress))
+            session.log.write_when_due()
             done += len(chunk)
     return session.finish("done")
 
@@ -136,29 +132,17 @@ class _Session:
     def __init__(
         self, config: CheckupConfig, probes: Sequence[Probe], subject: Subject, run: RunFolder, known: Judge
     ) -> None:
-        self._config, self._probes, self._subject, self._run, self._known = config, probes, subject, run, known
-        self._tables: list[pd.DataFrame] = []
-        self._next = time.monotonic() + SECONDS_BETWEEN_WRITES
-
-    def keep(self, table: pd.DataFrame) -> None:
-        """Add a chunk's verdicts; they and the probes' numbers are written every few seconds."""
-        self._tables.append(table)
-        began = time.monotonic()
-        if began > self._next:
-            self._write()
-            took = time.monotonic() - began
-            self._next = time.monotonic() + max(SECONDS_BETWEEN_WRITES, took / WRITING_SHARE)
+        self._config, self._probes, self._subject, self._run = config, probes, subject, run
+        self.log = VerdictLog(run, known, self._write)
 
     def finish(self, state: str) -> list[Decision]:
         """Write everything and mark the run."""
-        decisions = self._write()
+        decisions = self._write(self.log.with_earlier())
         records = [as_record(d) for d in decisions]
         self._run.update_manifest(state=state, finished=now(), summary=summary(decisions), probes=records)
         return decisions
 
-    def _write(self) -> list[Decision]:
-        done = pd.concat(self._tables, ignore_index=True) if self._tables else VERDICTS.empty()
-        verdicts = left_over(done, self._known, self._run)
+    def _write(self, verdicts: pd.DataFrame) -> list[Decision]:
         table = measured(self._probes, self._subject, verdicts, self._config.level, self._config.seed)
         self._run.write_table("verdicts", verdicts)
         self._run.write_table("checkup", table)

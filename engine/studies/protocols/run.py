@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,11 +14,11 @@ from engine.attacks.base import word_diff
 from engine.attacks.distractors import style_of
 from engine.attacks.rewriting import Rewrite
 from engine.core.errors import InputError
-from engine.core.schema import METRICS, NONE, VERDICTS, Order, Protocol
+from engine.core.schema import METRICS, NONE, Order, Protocol
 from engine.core.settings import Settings
 from engine.data.dataset import Dataset
 from engine.data.store import load_dataset
-from engine.judges.base import Checkpoint, Judge, Request, Verdict, device_of, innermost, verdict_table
+from engine.judges.base import Checkpoint, Judge, Request, Verdict, innermost
 from engine.judges.kinds import both_orders
 from engine.judges.registry import make_judge
 from engine.runs.folder import RunFolder, now, open_run
@@ -30,19 +29,19 @@ from engine.studies.protocols.study import ProtocolsConfig
 from engine.studies.rewrites import make_rewriter, parse_arm
 from engine.studies.running import (
     Plan,
+    VerdictLog,
     about_data,
     about_judge,
     build_requests,
     ending,
+    in_chunks,
     keeping,
-    left_over,
     make_plan,
     unsupported_reason,
     within,
 )
 
-CHUNK, CHUNK_ON_GPU = 48, 384
-SECONDS_BETWEEN_WRITES = 2.0
+CHUNK = 48
 CRITERIA: dict[str, dict[Protocol, str]] = {
     "overall": {},
     "overall, 1-7": {Protocol.POINTWISE: "overall 1-7"},
@@ -100,20 +99,16 @@ class _Session:
     def __init__(self, judge: Judge, run: RunFolder, variants: pd.DataFrame, checkpoint: Checkpoint) -> None:
         self.run, self.variants, self.skipped = run, variants, dict[str, str]()
         self._judge, self._checkpoint = judge, checkpoint
-        self._tables: list[pd.DataFrame] = []
-        self._done, self.expected, self._written = 0, 0, time.monotonic()
+        self.log = VerdictLog(run, judge)
+        self._done, self.expected = 0, 0
 
     def ask(self, requests: Sequence[Request]) -> None:
         """Judge all of them; what is finished stays when the checkpoint raises."""
-        size = CHUNK_ON_GPU if device_of(self._judge).startswith("cuda") else CHUNK
-        for start in range(0, len(requests), size):
-            chunk = requests[start : start + size]
+        for _, chunk in in_chunks(requests, self._judge, CHUNK):
             verdicts = self._judge.judge(chunk, self._progress)
-            self._tables.append(verdict_table(self._judge, chunk, verdicts))
+            self.log.add(self._judge, chunk, verdicts)
             self._done += len(chunk)
-            if time.monotonic() - self._written > SECONDS_BETWEEN_WRITES:
-                self.run.write_table("verdicts", self.with_earlier(self.verdicts()))
-                self._written = time.monotonic()
+            self.log.write_when_due()
 
     def supports(self, protocol: Protocol, requests: Sequence[Request]) -> bool:
         """True where the judge can be asked; the reason why not is kept."""
@@ -122,17 +117,9 @@ class _Session:
             self.skipped[protocol.value] = reason
         return not reason
 
-    def verdicts(self) -> pd.DataFrame:
-        """All rows so far."""
-        return pd.concat(self._tables, ignore_index=True) if self._tables else VERDICTS.empty()
-
-    def with_earlier(self, verdicts: pd.DataFrame) -> pd.DataFrame:
-        """The rows so far, and behind them those of a retry that it has not come to."""
-        return left_over(verdicts, self._judge, self.run)
-
     def arena(self) -> Arena:
         """The verdicts so far as arrays."""
-        return build_arena(self.verdicts(), self.variants, label_values(self.run.manifest()["judge"]))
+        return build_arena(self.log.table(), self.variants, label_values(self.run.manifest()["judge"]))
 
     def _progress(self, done: int, _: int) -> None:
         self._checkpoint(self._done + done, max(self.expected, self._done + done))
@@ -166,7 +153,7 @@ def _ask_rankings(config: ProtocolsConfig, asker: Asker, session: _Session) -> N
         return
     first = [r for r in requests if r.item_id == requests[0].item_id]
     session.ask(first)
-    unread = session.verdicts().tail(len(first))["unread_reason"]
+    unread = session.log.table().tail(len(first))["unread_reason"]
     if unread.notna().all():
         reason = Counter(unread).most_common(1)[0][0]
         session.skipped[Protocol.RANKING.value] = f"no ranking of the first item could be read: {reason}"
@@ -220,10 +207,10 @@ def _values(judge: Judge, request: Request) -> list[float]:
 
 
 def _finish(session: _Session, config: ProtocolsConfig, state: str) -> pd.DataFrame:
-    verdicts = session.verdicts()
     metrics = METRICS.empty()
-    if len(verdicts):
-        session.run.write_table("verdicts", session.with_earlier(verdicts) if state == "stopped" else verdicts)
+    if len(session.log.table()):
+        verdicts = session.log.with_earlier() if state == "stopped" else session.log.table()
+        session.run.write_table("verdicts", verdicts)
         metrics = metrics_of(session.arena(), config.view, config.boards, config.lowest, config.elo_k)
         session.run.write_table("metrics", metrics)
     session.run.update_manifest(state=state, finished=now(), skipped=session.skipped)

@@ -6,7 +6,6 @@ counterfactual references of every arm. All probabilities are stored, so that th
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from engine.attacks.master_keys import MasterKeyAttack, checked_keys
 from engine.core.errors import InputError
 from engine.core.files import read_file
-from engine.core.schema import METRICS, NONE, VERDICTS, Outcome, Protocol, Task
+from engine.core.schema import METRICS, NONE, Outcome, Protocol, Task
 from engine.core.settings import Settings
 from engine.data.dataset import Dataset
 from engine.data.mapping import needed_right
@@ -48,12 +47,12 @@ from engine.studies.refswap.scores import dev_items
 from engine.studies.refswap.study import OWN_REFERENCES, REFERENCES, SAMPLES, RefSwapConfig
 from engine.studies.running import (
     Plan,
+    VerdictLog,
     about_data,
     about_judge,
     build_requests,
     ending,
     keeping,
-    left_over,
     make_plan,
     with_attack,
     within,
@@ -61,7 +60,6 @@ from engine.studies.running import (
 
 ITEMS_PER_CHUNK = 6
 """Items between two looks at the results; their prompts are asked together, so that they share beginnings."""
-SECONDS_BETWEEN_WRITES = 3.0
 KEY = "-key"
 """Ends the response id of a key sample."""
 
@@ -118,27 +116,24 @@ def run_refswap(
     judge = keeping(judge, run)
     run.write_table("references", material.references)
     total = sum(map(len, material.requests.values()))
-    done, written = 0, time.monotonic()
-    tables: list[pd.DataFrame] = []
-
-    def so_far() -> pd.DataFrame:
-        return left_over(pd.concat(tables, ignore_index=True), judge, run) if tables else VERDICTS.empty()
+    done = 0
+    log = VerdictLog(run, judge, lambda verdicts: _write(run, verdicts, material, config))
 
     def stopped() -> None:
-        _write(run, so_far(), material, config)
+        if len(log.table()):
+            _write(run, log.with_earlier(), material, config)
         run.update_manifest(state="stopped", finished=now())
 
     with ending(run, stopped):
         for chunk in _chunks(list(material.requests)):
             requests = [r for item in chunk for r in material.requests[item]]
-            tables.append(_ask(judge, requests, material.swaps, _offset(checkpoint, done, total)))
-            require_probabilities(judge, tables[-1])
+            answers = _ask(judge, requests, material.swaps, _offset(checkpoint, done, total))
+            require_probabilities(judge, answers)
+            log.add_table(answers)
             done += len(requests)
-            if time.monotonic() - written > SECONDS_BETWEEN_WRITES:
-                _write(run, so_far(), material, config)
-                written = time.monotonic()
+            log.write_when_due()
         checkpoint(total, total)
-    metrics = _write(run, so_far(), material, config)
+    metrics = _write(run, log.with_earlier(), material, config)
     run.update_manifest(state="done", finished=now())
     return metrics
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +17,10 @@ from engine.data.dataset import Dataset
 from engine.data.label_plan import POPULATION, Kind, Scale
 from engine.data.labels import Session, export_table
 from engine.runs.folder import RunFolder
-from engine.stats.agreement import Kappa, cluster_kappa, combine_orders
+from engine.stats.agreement import Kappa, cluster_kappa, combine_orders, krippendorff_alpha
 from engine.stats.arena import label_values
-from engine.stats.intervals import Interval, cluster_ratio
+from engine.stats.corrected import Estimate, compare_estimates, labels_only
+from engine.stats.intervals import Interval
 
 Floats = npt.NDArray[np.float64]
 MOST_JUDGES = 2
@@ -78,11 +80,10 @@ def _pairs(data: Comparisons) -> pd.DataFrame:
     groups = data.items.set_index("item_id")["group"]
     systems = data.responses.set_index("response_id")["system"]
     held = data.comparisons
-    sides = [held[side].map(systems) for side in ("response_a", "response_b")]
-    both = [f"{a} / {b}" if isinstance(a, str) and isinstance(b, str) else None for a, b in zip(*sides, strict=True)]
     return pd.DataFrame(
         {
-            "id": held["comparison_id"], "item": held["item_id"], "system": both, "group": held["item_id"].map(groups),
+            "id": held["comparison_id"], "item": held["item_id"], "group": held["item_id"].map(groups),
+            "system": held["response_a"].map(systems), "system_b": held["response_b"].map(systems),
             "a": held["response_a"], "b": held["response_b"],
         }
     )  # fmt: skip
@@ -144,18 +145,36 @@ def _differ(one: pd.Series, two: pd.Series) -> pd.Series:
     return pd.Series(np.where(words[0].isna() | words[1].isna(), np.nan, apart.astype(float)))
 
 
-def people_agree(session: Session) -> Kappa | None:
-    """Cohen's kappa of the two people on the rows that both labelled; None before there are two."""
-    held = session.answers()
+@dataclass(frozen=True)
+class Agreement:
+    """Two people on the rows that both labelled.
+
+    Attributes:
+        kappa: Cohen's, with the share of rows on which they agree.
+        alpha: Krippendorff's: of ratings by squared difference, of other labels by difference alone.
+    """
+
+    kappa: Kappa
+    alpha: Interval
+
+
+def people_agree(session: Session) -> Agreement | None:
+    """Agreement of two people, clustered by item; None before there are two."""
+    held, scale = session.answers(), session.plan.scale
     if len(held.annotators) < 2:
         return None
     one, two = (held.of(who) for who in held.annotators)
     both = [row for row in session.plan.order if row in one and row in two and one[row].label and two[row].label]
     items = session.plan.rows.set_index("id").loc[both, "item"].tolist()
-    return cluster_kappa([one[row].label for row in both], [two[row].label for row in both], items)
+    labels = [[answers[row].label for row in both] for answers in (one, two)]
+    numbers = np.array([[scale.value(label) for label in side] for side in labels]).T.reshape(len(both), 2)
+    distance: Literal["nominal", "interval"] = "interval" if scale.kind == Kind.RATING else "nominal"
+    return Agreement(
+        cluster_kappa(labels[0], labels[1], items), krippendorff_alpha(numbers, np.array(items), scale=distance)
+    )
 
 
-def worth_so_far(session: Session, annotator: str = "") -> dict[str, Interval]:
+def worth_so_far(session: Session, annotator: str = "") -> dict[str, Estimate]:
     """What the labels say of all rows of the data by now: the mean label, each row by its inclusion probability.
 
     Args:
@@ -163,12 +182,23 @@ def worth_so_far(session: Session, annotator: str = "") -> dict[str, Interval]:
         annotator: whose; by default the final ones.
 
     Returns:
-        `labels_only`. Empty as long as a stratum has no label, since then nothing is known of its rows.
+        `labels_only`; where the plan has a judge's verdicts also `raw` and `corrected`, of the rows with a verdict.
+        Empty as long as a stratum has no label, since then nothing is known of its rows.
     """
     scale, table = session.plan.scale, export_table(session, annotator)
     label = np.array([scale.value(one) if isinstance(one, str) else np.nan for one in table["label"]])
     labelled = pd.Series(~np.isnan(label)).groupby(session.plan.rows["stratum"].to_numpy()).sum()
     if (labelled == 0).any():
         return {}
-    weight = 1 / table["inclusion"].to_numpy(dtype=float)
-    return {"labels_only": cluster_ratio(label * weight, weight, table["item"].to_numpy())}
+    item, chance = table["item"].to_numpy(), table["inclusion"].to_numpy(dtype=float)
+    found = {"labels_only": labels_only(np.zeros(len(label)), label, item, chance)}
+    verdict = np.array([_number(scale, one) for one in table["verdict"]])
+    if np.isnan(verdict).all():
+        return found
+    return compare_estimates(verdict, label, item, chance) | found
+
+
+def _number(scale: Scale, verdict: object) -> float:
+    if not isinstance(verdict, str):
+        return float("nan")
+    return float(verdict) if scale.kind == Kind.RATING else scale.value(verdict)

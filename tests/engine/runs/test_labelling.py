@@ -6,12 +6,15 @@ import numpy as np
 import pytest
 
 from engine.core.errors import InputError
+from engine.core.files import safe_csv
 from engine.data.comparisons import DEMO_LLMBAR, DEMO_PAIRS, load_comparisons
 from engine.data.label_plan import DISAGREEMENT, UNCERTAINTY, Kind, Scale, make_plan
-from engine.data.labels import save_plan
+from engine.data.labelled import read_labelled
+from engine.data.labels import export_table, save_plan
 from engine.data.store import DEMO_DIALOGUE, DEMO_VERIFICATION, load_dataset
 from engine.runs.folder import open_run
-from engine.runs.labelled import people_agree, population, worth_so_far
+from engine.runs.labelling import people_agree, population, worth_so_far
+from engine.stats.corrected import compare_estimates
 
 
 def run(settings, place: str, name: str):
@@ -79,8 +82,30 @@ def test_a_full_set_of_labels_gives_its_own_mean_and_two_people_their_kappa(sett
     assert people_agree(held) is None
     for i, row in enumerate(held.plan.order):
         held.answer("Ben", row, "pass" if i % 4 == 0 else says[row])
-    kappa = people_agree(held)
+    agreement = people_agree(held)
+    kappa = agreement.kappa
     bens = np.mean([held.answers().of("Ben")[row].label == "pass" for row in says])
     observed = np.mean([held.answers().of("Ben")[row].label == label for row, label in says.items()])
     chance = share * bens + (1 - share) * (1 - bens)
     assert kappa.interval.value == pytest.approx((observed - chance) / (1 - chance))
+    assert agreement.alpha.value == pytest.approx(kappa.interval.value, abs=0.05)
+
+
+def test_an_exported_file_is_what_the_study_trust_reads_and_gives_the_same_numbers(settings):
+    data = load_dataset(DEMO_DIALOGUE, settings.datasets)
+    rows = population(data, Scale(), [run(settings, "dialogue", "naive")])
+    held = save_plan(make_plan(rows, data="d", scale=Scale(), n=24, by=(UNCERTAINTY,)), settings.labels)
+    for i, row in enumerate(held.plan.order[:20]):
+        held.answer("Ann", row, "pass" if i % 3 else "fail")
+    here = worth_so_far(held)
+    read = read_labelled("labels.csv", safe_csv(export_table(held)))
+    assert read.kind == "pass"
+    columns = [read.rows[name] for name in ("verdict", "label", "item_id", "chance")]
+    there = compare_estimates(*columns)
+    for name in ("raw", "corrected", "labels_only"):
+        ends = [(e.value, e.lower, e.upper) for e in (here[name], there[name])]
+        assert ends[0] == pytest.approx(ends[1])
+    assert here["raw"].value == pytest.approx((rows["verdict"] == "pass").mean())
+    chance = held.plan.inclusion(held.plan.order[:20])
+    label = held.plan.rows["id"].map({row: float(bool(i % 3)) for i, row in enumerate(held.plan.order[:20])})
+    assert here["labels_only"].value == pytest.approx((label / chance).sum() / len(rows))
