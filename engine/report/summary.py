@@ -54,6 +54,12 @@ EFFECTS: dict[str, Effect] = {
         100.0,
         "%",
     ),
+    "orders_disagree": Effect(
+        "swapping the order turns its choice on {by} of the pairs",
+        ("Ask in both orders, and take a choice that turns as a tie.", ""),
+        100.0,
+        "%",
+    ),
 }
 """Metrics by name, the one that a summary speaks of first."""
 
