@@ -49,6 +49,9 @@ def test_upload_map_attack_and_see_a_planted_judge_move(page, server):
     page.get_by_role("link", name="Attack lab").click()
     expect(finding(page).first).to_contain_text("lifts this response", timeout=SETTLED)
     expect(page).to_have_url(re.compile(r"data=[0-9a-f]{16}"))
+    expect(page.get_by_text(re.compile(r"Human-rated anchors \(scores by people missing\)"))).to_be_visible()
+    page.locator(".st-key-defense").get_by_text("Delimiters", exact=True).click()
+    expect(finding(page).first).to_contain_text("Behind delimiters it moves by", timeout=SETTLED)
 
 
 @pytest.mark.slow
