@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -186,7 +187,7 @@ def quality_table(rows: Rows, recalibrated: list[Recalibrated]) -> pd.DataFrame:
         kappa = cluster_kappa(
             _words(said, rows), _words(wanted, rows), items, weights=rows.weights, level=rows.level, seed=rows.seed
         )
-        scale = "interval" if rows.kind == "scale" and not rows.binary else "nominal"
+        scale: Literal["nominal", "interval"] = "nominal" if rows.binary or rows.kind != "scale" else "interval"
         alpha = krippendorff_alpha(
             np.column_stack([said, wanted]), items, scale=scale, weights=rows.weights, level=rows.level, seed=rows.seed
         )  # fmt: skip

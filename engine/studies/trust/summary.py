@@ -91,11 +91,10 @@ def _quality(metrics: pd.DataFrame) -> list[str]:
     titles = {
         "tpr": "TPR", "tnr": "TNR", "agreement": "agreement", "kappa": "kappa", "alpha": "Krippendorff's alpha",
     }  # fmt: skip
-    said = [
-        f"{titles[r.metric]} {with_ends(r.value, r.lower, r.upper)}" for r in whole.itertuples() if r.metric in titles
-    ]
-    errors = metrics[metrics["metric"] == "calibration_error"]
-    said += [f"calibration error {r.group} {with_ends(r.value, r.lower, r.upper)}" for r in errors.itertuples()]
+    known = whole[whole["metric"].isin(list(titles))].to_dict("records")
+    said = [f"{titles[r['metric']]} {with_ends(r['value'], r['lower'], r['upper'])}" for r in known]
+    errors = metrics[metrics["metric"] == "calibration_error"].to_dict("records")
+    said += [f"calibration error {r['group']} {with_ends(r['value'], r['lower'], r['upper'])}" for r in errors]
     return ["Judge against people: " + "; ".join(said) + "."] if said else []
 
 
