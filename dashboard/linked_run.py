@@ -33,6 +33,7 @@ GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
         "pages/attack_lab/page.py": ("Attack lab", "bolt", "attack-lab"),
         "pages/checkup/page.py": ("Check-up", "stethoscope", "check-up"),
         "pages/judges_compared/page.py": ("Compare judges", "groups", "compare-judges"),
+        "pages/trust/page.py": ("Trust", "verified", "trust"),
     },
     "Papers": {
         "pages/steering_and_anchors/page.py": ("Steering and anchors", "explore", "steering-and-anchors"),
@@ -53,6 +54,8 @@ TITLES = {file: title for file, (title, *_) in PAGES.items()}
 RUNS_PAGE = "pages/runs/page.py"
 _PIN, _HANDLED, _MISSING, _SINCE = "run_pinned", "run_handled", "run_missing", "run_since"
 _LATELY = 20
+_OWN_DATA = ("panel", "trust")
+"""Studies whose runs hold all that their page shows."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,7 @@ def place_of(run: RunView) -> Place:
         why = "It has not written what its page shows; resume it first."
     elif study.shown_when_done and state_of(run.manifest) != "done":
         why = "It did not come to its end, and its page shows finished runs."
-    elif study.kind != "panel" and run.data not in {*dataset_titles(), *pair_sets()}:
+    elif study.kind not in _OWN_DATA and run.data not in {*dataset_titles(), *pair_sets()}:
         why = "Its data are not on this machine, so its own page cannot show the texts. Upload the same file again."
     elif run.imported and run.judge.partition(":")[0] not in ("bundled", "planted", "recorded", ""):
         why = "It was imported and names a judge of its own; choose that judge yourself if you want its page."
@@ -108,6 +111,7 @@ def _pages(judge: str, data: str, run_id: str = "") -> dict[str, Place]:
         ),
         "checkup": Place("pages/checkup/page.py", both),
         "panel": Place("pages/judges_compared/page.py", {state.PANEL: run_id}),
+        "trust": Place("pages/trust/page.py", {state.TRUST: run_id}),
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import platform
 import sys
 from dataclasses import fields
@@ -143,17 +144,20 @@ def _weights(settings: Settings, *, fetch: bool) -> Check:
 
 
 def _loops(*, compile_now: bool) -> Check:
-    """The compiled loops of the transport audit and of writing on a CPU."""
+    """The compiled loops of the transport audit, of writing on a CPU, and of UMAP where it is installed."""
     name, remedy = "compiled loops (numba)", "Install numba; without it both give the same results, more slowly."
     if lacking(["numba"]):
         return Check(name, False, False, "numba is not installed", remedy)
     if compile_now:
         from engine.inference import packed
+        from engine.stats.projection import umap_map
         from engine.transport.path import transport_path
 
         if not lacking(MODELS):
             packed.compile_ahead()
         transport_path([[1.0, 2.0, 3.0], [2.0, 1.0, 4.0]])
+        with contextlib.suppress(ImportError):
+            umap_map([[float(i * k % 7) for k in range(4)] for i in range(12)], seed=0, neighbours=4)
     return Check(name, True, False, "ready" if compile_now else "compiled on first use", "")
 
 

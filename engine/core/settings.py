@@ -188,7 +188,7 @@ PREFIX = "JUDGESCOPE_API_"
 OPENAI_URL = "https://api.openai.com/v1"
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _RANGES: Mapping[str, tuple[float, float]] = {
-    "concurrency": (1, 64),
+    "concurrency": (1, 512),
     "timeout_seconds": (0.05, 3600),
     "retries": (0, 10),
     "most_wait_seconds": (0, 3600),

@@ -11,6 +11,7 @@ from __future__ import annotations
 import email.utils
 import json
 import math
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -30,6 +31,8 @@ FRAME_TOKENS = 8
 BYTES_PER_TOKEN = 4
 TOKEN_RULE = f"UTF-8 bytes of the messages / {BYTES_PER_TOKEN}, rounded up, + {FRAME_TOKENS} for the chat format"
 """Rule for counting prompt tokens before a call, since the server's tokenizer is not known."""
+REASONING_TOKENS = 4096
+"""Room for the reasoning of a model that cannot leave it out [tokens]."""
 _SLACK = 1e-3
 _AT_LIMIT = frozenset({"length", "max_tokens", "max_output_tokens", "max_length", "model_length"})
 """Servers' words for the end of an answer at its longest length, or at the end of the model's window."""
@@ -53,16 +56,24 @@ class Way:
         top: alternatives asked for at the first token of the answer; 0 asks for text.
         limit: the server's name for the longest answer.
         temperature, seed: true where it takes these fields.
+        plain: true where the chat template is asked to leave out reasoning (`enable_thinking`: Qwen3, GLM, DeepSeek).
+        room: tokens for reasoning before a text answer.
+        effort: sent as `reasoning_effort`; empty sends none.
     """
 
     top: int = 20
     limit: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     temperature: bool = True
     seed: bool = True
+    plain: bool = False
+    room: int = 0
+    effort: str = ""
 
     def after(self, complaint: str) -> Way | None:
         """The next way to try when the server refuses a field; None where its complaint is about none of them."""
         text = complaint.lower()
+        if self.plain and ("chat_template" in text or "enable_thinking" in text):
+            return replace(self, plain=False)
         if "logprob" in text and self.top:
             return replace(self, top=TOP_FEW if "top_logprobs" in text and self.top > TOP_FEW else 0)
         if "max_completion_tokens" in text or "max_tokens" in text:
@@ -72,6 +83,13 @@ class Way:
         if "seed" in text and self.seed:
             return replace(self, seed=False)
         return None
+
+    @property
+    def reasoning(self) -> str:
+        """Part of the key of an answer; empty where nothing is said of reasoning, as before it could be."""
+        said = [f"effort-{self.effort}"] if self.effort else []
+        said += ["plain"] if self.plain else []
+        return "-".join(["", *said, *([f"room-{self.room}"] if self.room and not self.top else [])])
 
     def packed(self) -> str:
         """As text for the call cache."""
@@ -128,6 +146,10 @@ class Question:
             made |= {"logprobs": True, "top_logprobs": way.top}
         elif way.seed and self.temperature > 0:
             made["seed"] = self.sample
+        if way.plain:
+            made["chat_template_kwargs"] = {"enable_thinking": False}
+        if way.effort:
+            made["reasoning_effort"] = way.effort
         return made
 
 
@@ -141,6 +163,8 @@ class ApiReply:
         prompt_tokens, answer_tokens: as the server counts them; -1 where it does not say.
         cut: true where the answer ended at the longest length; None where the server does not say how it ended.
         withheld: why the server holds the answer back (a content filter, a refusal); empty otherwise.
+        reasons: true where the model reasons before it answers: at the beginning of the message, in a field apart, or
+            unseen, by the server's count.
         model: the server's name for the model that answered.
         seconds: time of this answer [s].
     """
@@ -153,6 +177,7 @@ class ApiReply:
     withheld: str = ""
     model: str = ""
     seconds: float = 0.0
+    reasons: bool = False
 
 
 def read_reply(content: bytes) -> ApiReply:
@@ -176,15 +201,28 @@ def read_reply(content: bytes) -> ApiReply:
     withheld = "a content filter of the server held the answer back" if finish == "content_filter" else ""
     if message.get("refusal"):
         withheld = "the server gave a refusal in place of an answer"
+    top = _top(choice.get("logprobs"))
     return ApiReply(
         text=text,
-        top=_top(choice.get("logprobs")),
+        top=top,
         prompt_tokens=_count(usage, "prompt_tokens"),
         answer_tokens=_count(usage, "completion_tokens"),
         cut=str(finish).lower() in _AT_LIMIT if finish else None,
         withheld=withheld,
         model=str(body.get("model") or ""),
+        reasons=_reasons(message, usage, [text, *([max(top, key=lambda one: one[1])[0]] if top else [])]),
     )
+
+
+_THOUGHT = re.compile(r"\s*(?:<(?:\w+:)?think(?:ing)?>|◁think▷|\[think\]|<\|channel\|>)", re.IGNORECASE)
+"""Beginning of an answer that reasons first, as Qwen3, DeepSeek-R1, Seed-OSS, Kimi, Magistral and gpt-oss write it."""
+
+
+def _reasons(message: Mapping[str, Any], usage: Mapping[str, Any], beginnings: Sequence[str]) -> bool:
+    apart = message.get("reasoning_content") or message.get("reasoning")
+    details = usage.get("completion_tokens_details")
+    unseen = _count(details, "reasoning_tokens") if isinstance(details, Mapping) else 0
+    return bool(apart) or unseen > 0 or any(_THOUGHT.match(text) for text in beginnings)
 
 
 def complaint_of(content: bytes) -> str:
@@ -410,6 +448,8 @@ class ApiClient:
             OutOfCalls: the cap is reached.
             Stopped: `stop` was set.
         """
+        if way.room and not question.labels:
+            question = replace(question, max_tokens=question.max_tokens + way.room)
         reason, tries, own_turn = "", self.settings.retries + 1, 0.0
         for tried in range(1, tries + 1):
             self._pace(stop, own_turn)

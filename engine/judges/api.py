@@ -28,6 +28,7 @@ from engine.core.cache import CallCache, call_key, reply_key
 from engine.core.errors import ModelError
 from engine.core.schema import Protocol
 from engine.inference.served import (
+    REASONING_TOKENS,
     TOKEN_RULE,
     ApiClient,
     ApiReply,
@@ -207,14 +208,14 @@ class ApiAsker:
 
     Args:
         client: the server.
-        model: its name there.
         identity: digest of server and model, part of every key.
-        mode: the spec's word on answers; a way found under one mode says nothing of another.
+        asked: the spec; a way found under one mode of answers says nothing of another.
         cache: where answers are kept; None keeps none.
     """
 
-    def __init__(self, client: ApiClient, model: str, identity: str, mode: str, cache: CallCache | None) -> None:
-        self._client, self._model, self._identity, self._mode, self._cache = client, model, identity, mode, cache
+    def __init__(self, client: ApiClient, asked: ApiSpec, identity: str, cache: CallCache | None) -> None:
+        self._client, self._asked_for, self._identity, self._cache = client, asked, identity, cache
+        self._model, self._mode = asked.model, "-".join([asked.answers, *asked.reasoning])
         self._ways: dict[Group, Way] = {}
         self._first: dict[str, Got] = {}
 
@@ -325,11 +326,24 @@ class ApiAsker:
         return [known[key] for key in keys]
 
     def _negotiate(self, call: ApiCall, stop: threading.Event) -> tuple[Got, Way]:
-        """One call, asked in other ways for as long as the server refuses a field of it."""
+        """One call, asked in other ways for as long as the server refuses a field of it, or reasons before it answers.
+
+        A model that reasons first is asked not to; where that changes nothing its text is read, with room to reason.
+        """
         way = self._way_of(call)
+        quiet = self._asked_for.thinking == "auto"
         while True:
             try:
-                got = self._read(call, self._client.ask(self._model, call.question, way, stop))
+                reply = self._client.ask(self._model, call.question, way, stop)
+                if reply.reasons and quiet:
+                    quiet, way = False, replace(way, plain=True)
+                    continue
+                if reply.reasons and call.forms:
+                    return Got(None, "", failed=NOT_OFFERED), replace(way, top=0)
+                if reply.reasons and not way.room:
+                    way = replace(way, room=REASONING_TOKENS)
+                    continue
+                got = self._read(call, reply, way)
             except FieldError as error:
                 other = way.after(str(error))
                 if other is None:
@@ -344,13 +358,14 @@ class ApiAsker:
 
     def _asked(self, call: ApiCall, stop: threading.Event) -> Got:
         try:
-            return self._read(call, self._client.ask(self._model, call.question, self._way_of(call), stop))
+            way = self._way_of(call)
+            return self._read(call, self._client.ask(self._model, call.question, way, stop), way)
         except CallError as error:
             return Got(None, "", failed=str(error))
 
-    def _read(self, call: ApiCall, reply: ApiReply) -> Got:
+    def _read(self, call: ApiCall, reply: ApiReply, way: Way) -> Got:
         """Content of an answer, as far as the call wants to know."""
-        full = reply.answer_tokens >= call.question.max_tokens
+        full = reply.answer_tokens >= call.question.max_tokens + way.room
         cut = not call.forms and (full if reply.cut is None else reply.cut)
         got = Got(None, reply.text, reply.prompt_tokens, reply.answer_tokens, reply.seconds, cut=cut)
         if reply.withheld:
@@ -360,6 +375,8 @@ class ApiAsker:
             return got._replace(failed="" if reply.text.strip() else empty)
         if reply.top is None:
             return got._replace(failed=NOT_OFFERED)
+        if reply.reasons:
+            return got._replace(failed="the model reasoned first, so its first token is no answer")
         row, reason = label_row(reply.top, call.forms)
         return got._replace(row=row, failed=reason)
 
@@ -373,7 +390,16 @@ class ApiAsker:
         self._cache.put_replies([(key, (packed, max(0, got.answer_tokens)))], replace=True)
 
     def _way_of(self, call: ApiCall) -> Way:
-        return self.way(call.group) or Way(top=self._client.settings.top_logprobs if call.forms else 0)
+        return self.way(call.group) or Way(
+            top=self._client.settings.top_logprobs if call.forms else 0,
+            plain=self._asked_for.thinking == "off",
+            room=REASONING_TOKENS if self._asked_for.thinking == "on" else 0,
+            effort=self._asked_for.effort,
+        )
+
+    def room(self, call: ApiCall) -> int:
+        """Tokens for reasoning that a call may take beside its answer."""
+        return 0 if call.forms else self._way_of(call).room
 
     def _way_key(self, group: Group) -> str:
         return call_key(f"{self._identity}-way-{self._mode}-{group}-{self._client.settings.top_logprobs}", (), ())
@@ -382,9 +408,9 @@ class ApiAsker:
         q = call.question
         prompt = list(json.dumps([q.system, q.user]).encode("ascii"))
         if call.forms:
-            return call_key(f"{self._identity}-top-{way.top}", prompt, call.forms)
+            return call_key(f"{self._identity}-top-{way.top}{way.reasoning}", prompt, call.forms)
         drawn = f"{q.temperature:g}-{q.sample}" if way.temperature else f"own-{q.sample}"
-        return reply_key(f"{self._identity}-{drawn}", prompt, q.max_tokens)
+        return reply_key(f"{self._identity}-{drawn}{way.reasoning}", prompt, q.max_tokens)
 
 
 class _Asked(NamedTuple):
@@ -426,8 +452,8 @@ class ApiJudge:
         self._book = CardBook(card for card in cards if card.protocol in self._readers)
         self._min_coverage = min_coverage
         identity = hashlib.sha256(json.dumps([client.settings.host, asked.model]).encode()).hexdigest()[:16]
-        self._asker = ApiAsker(client, asked.model, f"api-{identity}", asked.answers, cache)
-        parameters = [asked.answers, asked.samples, asked.temperature, client.settings.top_logprobs]
+        self._asker = ApiAsker(client, asked, f"api-{identity}", cache)
+        parameters = [asked.answers, asked.samples, asked.temperature, client.settings.top_logprobs, *asked.reasoning]
         prompts = json.dumps([identity, parameters, sorted(c.digest for c in self._book.cards)])
         self.fingerprint = f"api-{identity}-{hashlib.sha256(prompts.encode()).hexdigest()[:8]}"
 
@@ -435,6 +461,11 @@ class ApiJudge:
     def protocols(self) -> frozenset[Protocol]:
         """The protocols it has cards for."""
         return self._book.protocols
+
+    @property
+    def concurrency(self) -> int:
+        """Calls in flight at a time."""
+        return self._client.settings.concurrency
 
     @property
     def spent(self) -> Spent:
@@ -446,7 +477,9 @@ class ApiJudge:
         """Way of reading label cards: `probabilities`, `text`, or `auto` where that is not known yet."""
         way = self._asker.way("labels")
         found = "auto" if way is None else "probabilities" if way.top else "text"
-        return found if self._asked.answers == "auto" else self._asked.answers
+        if self._asked.may_be_probabilities:
+            return found
+        return "text" if self._asked.thinking == "on" else self._asked.answers
 
     def expense(self, paid: Paid) -> Expense:
         """Cost of so many calls, and the cap they meet."""
@@ -516,6 +549,7 @@ class ApiJudge:
         left = {id(call) for call in todo}
         waiting = sum(any(id(call) in left for call in one.calls) for one in made)
         prompt, answer = estimate([call.question for call in todo])
+        answer += sum(self._asker.room(call) for call in todo)
         return Cost(len(todo), prompt, len(requests) - waiting, Paid(len(todo), prompt, answer))
 
     def _find_ways(self, going: Sequence[tuple[Request, Card]], tick: Callable[[], None]) -> None:
@@ -536,7 +570,7 @@ class ApiJudge:
         """
         way = self._asker.way("labels")
         offered = way.top > 0 if way else not most or self._asked.samples == 1
-        labels = self._asked.answers == "probabilities" or (self._asked.answers == "auto" and offered)
+        labels = self._asked.answers == "probabilities" or (self._asked.may_be_probabilities and offered)
         return _Asked(card, self._question_calls(request, card, labels=labels))
 
     def _question_calls(self, request: Request, card: Card, *, labels: bool) -> tuple[ApiCall, ...]:

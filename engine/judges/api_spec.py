@@ -15,11 +15,14 @@ from urllib.parse import parse_qsl
 from engine.core.errors import InputError, shown
 from engine.core.files import write_atomically
 from engine.core.settings import Settings, api_settings, get_settings, offered_models
-from engine.inference.served import BYTES_PER_TOKEN, FRAME_TOKENS, TOKEN_RULE
+from engine.inference.served import BYTES_PER_TOKEN, FRAME_TOKENS, REASONING_TOKENS, TOKEN_RULE
 from engine.judges.base import Expense
 
 PREFIX = "api:"
 Answers = Literal["auto", "probabilities", "text"]
+Thinking = Literal["auto", "on", "off"]
+THINKING: tuple[Thinking, ...] = ("auto", "on", "off")
+EFFORTS = ("", "none", "minimal", "low", "medium", "high")
 ANSWERS: tuple[Answers, ...] = ("auto", "probabilities", "text")
 MAX_SAMPLES = 50
 MAX_MODELS = 50
@@ -30,6 +33,8 @@ _DIALS: Mapping[str, str] = {
     "answers": "auto, probabilities or text",
     "samples": f"a whole number from 1 to {MAX_SAMPLES}",
     "temperature": "a number from 0 to 2",
+    "thinking": "auto, on or off: reasoning before the answer",
+    "effort": "none, minimal, low, medium or high: the server's reasoning_effort",
 }
 
 
@@ -42,12 +47,27 @@ class ApiSpec:
         answers: read token probabilities, read text, or (`auto`) probabilities where the server offers them.
         samples: answers to each prompt where text is read.
         temperature: of text answers; 0 by default for one answer, 1 for several.
+        thinking: `off` asks the chat template to leave reasoning out, `on` has it written and reads the text after it,
+            `auto` leaves it out where the model reasons by itself and the server can.
+        effort: `reasoning_effort` of the server; empty sends none.
     """
 
     model: str
     answers: Answers = "auto"
     samples: int = 1
     temperature: float = 0.0
+    thinking: Thinking = "auto"
+    effort: str = ""
+
+    @property
+    def may_be_probabilities(self) -> bool:
+        """True where the server decides: probabilities if it offers them."""
+        return self.answers == "auto" and self.thinking != "on"
+
+    @property
+    def reasoning(self) -> list[str]:
+        """What is asked of reasoning, for keys; empty where nothing is."""
+        return [*([] if self.thinking == "auto" else [f"thinking-{self.thinking}"]), *filter(None, [self.effort])]
 
 
 def parse_api(spec: str) -> ApiSpec:
@@ -72,14 +92,26 @@ def parse_api(spec: str) -> ApiSpec:
     temperature = _number(name, "temperature", parameters.get("temperature", default), 0, 2)
     if answers is None or samples != int(samples):
         parameter = "answers" if answers is None else "samples"
+        raise InputError(_not_taken(name, parameter, parameters[parameter]))
+    thinking = next((t for t in THINKING if t == parameters.get("thinking", "auto")), None)
+    effort = parameters.get("effort", "")
+    for parameter, good in (("thinking", thinking is not None), ("effort", effort in EFFORTS)):
+        if not good:
+            raise InputError(_not_taken(name, parameter, parameters[parameter]))
+    if thinking == "on" and answers == "probabilities":
         raise InputError(
-            f"{PREFIX}{name} cannot take {parameter}={shown(parameters[parameter], 40)}. Allowed: {_DIALS[parameter]}."
+            f"{PREFIX}{name}: with thinking=on the first token is no answer, so there are no probabilities to read. "
+            "Leave one of the two out."
         )
     if samples > 1 and temperature == 0:
         raise InputError(
             f"{PREFIX}{name}: {samples:g} samples at temperature 0 would all be alike. Raise one of the two."
         )
-    return ApiSpec(name, answers, int(samples), temperature)
+    return ApiSpec(name, answers, int(samples), temperature, thinking or "auto", effort)
+
+
+def _not_taken(name: str, parameter: str, value: str) -> str:
+    return f"{PREFIX}{name} cannot take {parameter}={shown(value, 40)}. Allowed: {_DIALS[parameter]}."
 
 
 def _number(name: str, parameter: str, text: str, low: float, high: float) -> float:
@@ -88,7 +120,7 @@ def _number(name: str, parameter: str, text: str, low: float, high: float) -> fl
     except ValueError:
         value = float("nan")
     if not low <= value <= high:
-        raise InputError(f"{PREFIX}{name} cannot take {parameter}={shown(text, 40)}. Allowed: {_DIALS[parameter]}.")
+        raise InputError(_not_taken(name, parameter, text))
     return value
 
 
@@ -104,10 +136,10 @@ def rough_expense(spec: str, calls: int, prompt_bytes: float) -> Expense:
         InputError: the spec or the settings are wrong.
     """
     asked, found = parse_api(spec), api_settings()
-    text = asked.answers == "text" or (asked.answers == "auto" and asked.samples > 1)
+    text = asked.answers == "text" or asked.thinking == "on" or (asked.answers == "auto" and asked.samples > 1)
     sent = calls * (asked.samples if text else 1)
     prompt = sent * (math.ceil((prompt_bytes + CARD_BYTES) / BYTES_PER_TOKEN) + FRAME_TOKENS)
-    answer = sent * (TEXT_TOKENS if text else 1)
+    answer = sent * (TEXT_TOKENS + REASONING_TOKENS * (asked.thinking == "on") if text else 1)
     money = found.money(prompt, answer) if found.priced else math.nan
     cap = found.max_cost or None
     return Expense(found.host, sent, prompt, answer, money, found.currency, found.max_calls, cap, TOKEN_RULE)

@@ -7,6 +7,7 @@ verdict that could not be read.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -14,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.stats import rankdata
 
 from engine.core.errors import InputError, listed
 from engine.stats.intervals import (
@@ -193,8 +195,81 @@ def _mean_correlation(sums: Floats, judges: int) -> Floats:
     return np.where(counted > 0, np.nansum(pairs, axis=1) / np.maximum(counted, 1), np.nan)
 
 
+@dataclass(frozen=True)
+class RankCorrelations:
+    """Spearman's correlation of every two columns, with the draws of one bootstrap of whole clusters.
+
+    Attributes:
+        value: shape (columns, columns).
+        drawn: shape (resamples, columns, columns); empty where there are fewer than two clusters.
+        n: rows.
+        n_clusters: clusters.
+        level: of the intervals.
+    """
+
+    value: Floats
+    drawn: Floats
+    n: int
+    n_clusters: int
+    level: float
+
+    def interval(self, i: int, j: int) -> Interval:
+        """The correlation of two columns; as `engine.stats.agreement.cluster_spearman`."""
+        return self._interval(float(self.value[i, j]), self.drawn[:, i, j])
+
+    def change(self, before: int, after: int, truth: int) -> Interval:
+        """The correlation of `after` with the truth less that of `before`, paired in each resample."""
+        value = float(self.value[after, truth] - self.value[before, truth])
+        return self._interval(value, self.drawn[:, after, truth] - self.drawn[:, before, truth])
+
+    def _interval(self, value: float, drawn: Floats) -> Interval:
+        n, g = self.n, self.n_clusters
+        if n < 2 or g < 2:
+            return Interval(value, _NAN, _NAN, self.level, NO_DATA if n < 2 else ONE_CLUSTER, n, g)
+        if np.isnan(drawn).all():
+            return Interval(value, _NAN, _NAN, self.level, NO_VARIATION, n, g)
+        return Interval(value, *percentiles(drawn, self.level, g - 1), self.level, BOOTSTRAP, n, g)
+
+
+def rank_correlations(
+    columns: npt.ArrayLike, clusters: Sequence[Any] | npt.NDArray[Any], *, level: float = 0.95, seed: int = 0
+) -> RankCorrelations:
+    """Spearman's correlations of many columns at once: whole clusters are resampled 2000 times, ranks taken anew.
+
+    Args:
+        columns: shape (rows, columns), without NaN.
+        clusters: the cluster of each row.
+        level: of the intervals.
+        seed: of the bootstrap, which is that of `engine.stats.agreement.cluster_spearman`.
+    """
+    x, groups = np.asarray(columns, dtype=np.float64), np.asarray(clusters)
+    n, k = x.shape
+    codes = np.unique(groups, return_inverse=True)[1] if n else np.zeros(0, dtype=int)
+    g = int(codes.max()) + 1 if n else 0
+    value = _ranked(x) if n > 1 else np.full((k, k), np.nan)
+    drawn = np.zeros((RESAMPLES if g > 1 else 0, k, k))
+    members = [np.flatnonzero(codes == c) for c in range(g)]
+    rng = np.random.default_rng(seed)
+    for i in range(len(drawn)):
+        drawn[i] = _ranked(x[np.concatenate([members[c] for c in rng.integers(g, size=g)])])
+    return RankCorrelations(value, drawn, n, g, level)
+
+
+def _ranked(x: Floats) -> Floats:
+    """Spearman's correlation matrix; NaN for a column that does not vary."""
+    ranks = rankdata(x, axis=0)
+    ranks = ranks - ranks.mean(axis=0)
+    spread = np.sqrt((ranks**2).sum(axis=0))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(ranks.T @ ranks / np.where(spread > 0, spread[:, None] * spread, np.nan))
+
+
 def panels_of(judges: int, size: int, most: int = 60) -> list[tuple[int, ...]]:
-    """Every panel of so many of the judges; where there are more than `most`, evenly spread ones of them."""
-    found = list(combinations(range(judges), size))
-    step = max(1.0, len(found) / most)
-    return [found[int(k * step)] for k in range(int(len(found) / step))]
+    """Every panel of so many of the judges; where there are more than `most`, so many at random, always the same."""
+    if math.comb(judges, size) <= most:
+        return list(combinations(range(judges), size))
+    rng = np.random.default_rng(size)
+    found: set[tuple[int, ...]] = set()
+    while len(found) < most:
+        found.add(tuple(sorted(rng.permutation(judges)[:size].tolist())))
+    return sorted(found)

@@ -78,6 +78,9 @@ def short_titles(metrics: pd.DataFrame) -> dict[str, str]:
 
 def cap_name(defense: str) -> str:
     """A defense of the study cap as it stands in a figure."""
+    base, _, option = defense.partition("?threshold=")
+    if base == "perplexity" and option.replace(".", "", 1).isdigit():  # the fitted ones differ in this alone
+        return f"Perplexity > {float(option):g}"
     return CAP_TITLES.get(defense) or upper_first(defense_name(defense))
 
 

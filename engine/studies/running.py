@@ -40,6 +40,8 @@ WRITING_SHARE = 0.1
 """Most time that writing partial results may take, as a share of the time between two writes."""
 MANY_CALLS = 2048
 """Judge calls between two looks at the results where a call takes well below a millisecond."""
+WAVES = 4
+"""Times that a server's calls in flight are replaced within one part."""
 SOON = 0.3
 """Below so many seconds the next part of a run without a model is twice as long."""
 
@@ -450,11 +452,12 @@ def in_chunks(
     Args:
         requests: all of them.
         judge: who is asked; a GPU takes `MANY_CALLS` at once.
-        few: judge calls of a part elsewhere, and of the first one.
+        few: judge calls of a part elsewhere, and of the first one; more for a server that takes many at a time.
         arms: calls for each request.
     """
     device = device_of(judge)
-    calls = MANY_CALLS if device.startswith("cuda") else few
+    in_flight = int(getattr(innermost(judge), "concurrency", 1))
+    calls = MANY_CALLS if device.startswith("cuda") else max(few, WAVES * in_flight)
     start = 0
     while start < len(requests):
         size = max(1, calls // arms)

@@ -128,7 +128,7 @@ def test_the_threshold_starts_at_the_best_f1_and_follows_the_slider(app, setting
     assert slider.value == pytest.approx(np.log10(threshold), abs=0.01)
     slider.set_value(slider.max).run()
     assert "set by hand" in text_of(app)
-    assert "Above a perplexity of" in text_of(app)
+    assert "Perplexity above" in text_of(app)
 
 
 def test_a_dialled_defense_and_a_learned_phrase_come_from_a_link(app, settings):

@@ -42,7 +42,7 @@ def test_from_a_plain_file_to_the_slopes_and_the_advice(page, server):
 
 def test_every_tab_of_the_recorded_run_has_its_figures_and_cases(page, server):
     open_page(page, server.url, PATH, judge="bundled:judge", data="demo-instruction", protocols_tab="Flips")
-    expect(page.get_by_test_id("stPlotlyChart")).to_have_count(4, timeout=SETTLED)
+    expect(page.get_by_test_id("stPlotlyChart")).to_have_count(3, timeout=SETTLED)
     before = page.locator(".js-finding").nth(1).inner_text()
     page.get_by_role("button", name="More").click()
     choose(page, "Two scores tie at", "Within a margin")

@@ -125,9 +125,13 @@ def _one_family(run_id: str, source: Source, readings: pd.DataFrame, family: str
         for name, i in found.items()
     }
     rule = f"best F1 on the fitting side, {three_digits(f1)}" if fitted_one else "set by hand"
-    ui.finding(
-        f"Above a perplexity of {three_digits(threshold)} ({rule}) lie {parts['recall']} of the attacked and "
-        f"{parts['false_alarms']} of the clean texts of other items: F1 {parts['f1']}, precision {parts['precision']}."
+    ui.headline(
+        f"Perplexity above {three_digits(threshold)} flags {found['recall'].value:.0%} of attacked texts, and "
+        f"{found['false_alarms'].value:.0%} of clean ones."
+    )
+    ui.note(
+        f"Threshold: {rule}. Of other items are flagged {parts['recall']} of the attacked and {parts['false_alarms']} "
+        f"of the clean texts; F1 {parts['f1']}, precision {parts['precision']}."
     )
     ui.show_entry(
         source, "curve", key=f"screen_curve_{family}", family=family, threshold=None if fitted_one else threshold

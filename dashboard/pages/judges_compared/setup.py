@@ -18,6 +18,7 @@ from engine.jobs.manager import Job
 from engine.plots.text import plural
 from engine.runs.library import RunRow, all_runs, is_recorded
 from engine.studies.panel.figures import about, judge_titles
+from engine.studies.panel.study import MOST_JUDGES
 from engine.studies.registry import study_title
 
 SHOWN = "panel_made"
@@ -134,7 +135,7 @@ def setup(data_id: str, *, busy: bool) -> None:
             return
         picked = st.multiselect(
             "Runs", [row.run_id for row in rows], default=_first_of_each(rows), key=f"{_PICKED}_{data_id}",
-            format_func={row.run_id: _row_title(row) for row in rows}.get, max_selections=_MOST,
+            format_func={row.run_id: _row_title(row) for row in rows}.get, max_selections=MOST_JUDGES,
         )  # fmt: skip
         if st.button("Compare", type="primary", key="panel_run", disabled=len(picked) < 2):
             known = data_id in datasets.dataset_titles() or data_id in datasets.pair_sets()

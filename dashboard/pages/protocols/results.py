@@ -325,15 +325,11 @@ def _ratings_drawer(run: ProtocolRun, setting: Setting, arm: str, boards: dict[P
 
 def _flips(run: ProtocolRun, dataset: Dataset, setting: Setting) -> None:
     ui.finding(headline(run, setting))
-    left, right = st.columns(2, gap="medium")
-    with left:
-        clicked = flips(run, setting, net=False, key="protocols_flips")
-    with right:
-        net = flips(run, setting, net=True, key="protocols_net")
-    clicked = clicked or net
-    numbers = st.expander("The test in numbers", key="protocols_test", on_change="rerun")
+    clicked = flips(run, setting, net=False, key="protocols_flips")
+    numbers = st.expander("Less the paraphrase, and the test in numbers", key="protocols_test", on_change="rerun")
     if numbers.open:
         with numbers:
+            clicked = clicked or flips(run, setting, net=True, key="protocols_net")
             _test(run, setting)
     arm, protocol = (clicked[0], Protocol(clicked[1])) if clicked else (setting.arm, _first(run))
     arm = setting.arm if arm == ALL else arm

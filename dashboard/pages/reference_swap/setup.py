@@ -51,6 +51,12 @@ def pick_pool() -> str:
     return chosen
 
 
+@st.dialog("References of your own")
+def _bring() -> None:
+    """The same file, asked for where the study has nothing to swap in."""
+    _upload("needed")
+
+
 def _upload(chosen: str) -> None:
     """A text file with one reference a line; it is used once it was read and the user says so."""
     held = st.file_uploader(
@@ -131,8 +137,7 @@ def setup(judge: str, dataset: Dataset, job: Job | None, verifiers: list[str]) -
                 measure(SwapRun.kind, {"quick form": quick, "full run": full})
         if pressed:
             _start(quick)
-        if ready:
-            _all_settings(judge, dataset, busy=busy)
+        _all_settings(judge, dataset, ready=ready, busy=busy)
 
 
 def _needs(judge: str, dataset: Dataset, verifiers: list[str]) -> list[ui.Need]:
@@ -154,7 +159,7 @@ def _needs(judge: str, dataset: Dataset, verifiers: list[str]) -> list[ui.Need]:
         ),
         ui.Need(
             "References of other answer types to swap in", k > 0, f"{k} for each answer" if k else "",
-            mends=(swap_in,),
+            mends=(swap_in, ui.Mend("Bring references of my own", _bring)),
         ),
         ui.Need(
             "Which responses are correct", known > 0, f"{known} of {len(dataset.responses)}",
@@ -195,7 +200,7 @@ def _use_pool(pool_id: str) -> None:
     st.rerun()
 
 
-def _all_settings(judge: str, dataset: Dataset, *, busy: bool) -> None:
+def _all_settings(judge: str, dataset: Dataset, *, ready: bool, busy: bool) -> None:
     """Every choice of a full run, folded away until it is wanted."""
     with st.expander("Full run, all settings", on_change="rerun", key="swap_settings", icon=":material/tune:") as fold:
         if not fold.open:
@@ -216,10 +221,11 @@ def _all_settings(judge: str, dataset: Dataset, *, busy: bool) -> None:
                 "Also references of the same answer type", key=BOTH, help="The harder arm.", persist_state="session"
             )
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            go = st.button("Run", icon=":material/play_arrow:", key="swap_run", disabled=busy or not keys)
+            go = st.button("Run", icon=":material/play_arrow:", key="swap_run",
+                           disabled=busy or not keys or not ready)  # fmt: skip
             checks = k_max * (2 if both else 1)
             calls = len(dataset.responses) + len(keys) * len(dataset.items)
-            ui.note(_cost(calls, len(keys), checks, busy=busy))
+            ui.note(_cost(calls, len(keys), checks, busy=busy) if ready else "First what is missing above.")
         ui.note("" if busy or not keys else api_cost(judge, dataset, calls * (1 + checks)))
     if go:
         base = {"judge": judge, "data": dataset.dataset_id, "keys": keys, "variant": variant(form), "pool": pool}

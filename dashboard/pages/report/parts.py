@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import streamlit as st
 
@@ -10,8 +10,10 @@ from dashboard import report_picks, ui
 from dashboard.report_picks import Pick
 from dashboard.run_view import read, version_of
 from dashboard.ui import show_verbatim
+from engine import catalog
 from engine.core.errors import EngineError
 from engine.core.settings import get_settings
+from engine.judges.registry import JudgeCard
 from engine.plots.export import can_render
 from engine.plots.text import plural
 from engine.report import export
@@ -208,7 +210,8 @@ def take_from_run(report: Report) -> None:
         if not rows:
             ui.nothing_yet("There is no run yet. Run something in the Attack lab first.")
             return
-        run = ui.pick("Run", list(rows), key=RUN, title=lambda r: _title(rows[r]))
+        cards = catalog.describe_judges({row.judge for row in rows.values() if row.judge})
+        run = ui.pick("Run", list(rows), key=RUN, title=lambda r: _title(rows[r], cards))
         try:
             source = read(run).source
             found = entries(source)
@@ -256,11 +259,12 @@ def _take(run: str, names: tuple[str, ...]) -> None:
         st.session_state[f"{FIGURES}_{run}"] = []
 
 
-def _title(row: RunRow) -> str:
+def _title(row: RunRow, cards: Mapping[str, JudgeCard]) -> str:
     when = (row.finished or row.begun)[:10]
     kept = "recorded" if row.recorded else row.state
     name = f"{row.title}, " if row.title else ""
-    return f"{name}{study_title(row.study)}: {row.judge or 'no judge'} on {row.data or row.data_id} ({kept}, {when})"
+    judge = cards[row.judge].title if row.judge else "no judge"
+    return f"{name}{study_title(row.study)}: {judge} on {row.data or row.data_id} ({kept}, {when})"
 
 
 # The report as a reader will see it; text is shown verbatim.

@@ -247,6 +247,13 @@ def attacks(view: CapView) -> None:
         ui.note("The attacks come last in a run; they appear here when it gets to them.")
         return
     _grid(view)
+    with st.expander("Longer suffixes, and comparing in place of scoring", on_change="rerun", key="cap_more") as opened:
+        if opened.open:
+            _further(view)
+
+
+def _further(view: CapView) -> None:
+    """Score against the suffix's length, and the comparative form beside the absolute one."""
     left, right = st.columns(2, gap="large")
     with left:
         if len(prepare_lengths(view.metrics)):
@@ -269,7 +276,7 @@ def _grid(view: CapView) -> None:
         view.source,
         "grid",
         key="cap_grid",
-        caption=_CAPTIONS.get(str(metric), _CAPTIONS["shift"]) + " An unread response leaves its arm, not the others.",
+        caption=_CAPTIONS.get(str(metric), _CAPTIONS["shift"]) + " A response without a score is left out of its cell.",
         metric=str(metric),
     )
 

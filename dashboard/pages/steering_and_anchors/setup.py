@@ -240,19 +240,22 @@ def _start(params: dict[str, object]) -> None:
 
 
 def cost(view: CapView) -> None:
-    """Four small figures, each with its own unit."""
+    """Agreement and tokens; seconds, and whether anchors act at all, behind a fold; each has its own unit."""
     if not len(view.metrics):
         ui.note("Costs are known when the attacks have been run.")
         return
-    left, right = st.columns(2, gap="large")
-    with left:
-        rows_figure(view, "spearman")
-        rows_figure(view, "gap")
-    with right:
-        rows_figure(view, "tokens")
-        rows_figure(view, "effect")
-    rows_figure(view, "seconds")
-    ui.note("Seconds: wall time of what was asked anew. Tokens: prompt and anchors together.")
+    _side_by_side(view, "spearman", "tokens")
+    with st.expander("Seconds, and what the anchors do", on_change="rerun", key="cap_cost_more") as opened:
+        if opened.open:
+            _side_by_side(view, "gap", "effect")
+            rows_figure(view, "seconds")
+            ui.note("Seconds: wall time of what was asked anew. Tokens: prompt and anchors together.")
+
+
+def _side_by_side(view: CapView, first: str, second: str) -> None:
+    for name, column in zip((first, second), st.columns(2, gap="large"), strict=True):
+        with column:
+            rows_figure(view, name)
 
 
 def rows_figure(view: CapView, name: str) -> None:

@@ -163,7 +163,7 @@ def method(run: AuditRun, audit: Audit | None) -> list[str]:
 
 ATTACK, TYPE, MASS = "audit_attack", "audit_type", "mass"
 _CLEAN = "No attack"
-_WIDTHS = {"pair": 60, "type": 110, "verdict": 60, "audited": 60, "entry mass": 80}
+_WIDTHS = {"pair": 100, "type": 90, "verdict": 60, "audited": 60, "entry mass": 80}
 """Of the columns of the pairs [px]; the file has more of them."""
 
 

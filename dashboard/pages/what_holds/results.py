@@ -31,7 +31,7 @@ COUNTED = {
     "weaker than published": ("is weaker than published", "are weaker than published"),
     "not seen": ("is not seen", "are not seen"),
     "the other way": ("goes the other way", "go the other way"),
-    "cannot tell": ("cannot be told", "cannot be told"),
+    "cannot tell": ("cannot be decided", "cannot be decided"),
 }
 """Each verdict behind a count of one, and of several."""
 
@@ -69,11 +69,11 @@ def counted(own: pd.DataFrame) -> str:
 
 
 def show_paper(own: pd.DataFrame, frozen: ClaimsConfig, paper: str) -> None:
-    """The forest of one paper, with the rows that cannot be told on request."""
+    """The forest of one paper, with the rows that cannot be decided on request."""
     rows = own[own["paper"] == paper]
     open_ones = int((rows["verdict"] == CANNOT_TELL).sum())
     every = open_ones == len(rows) or (
-        open_ones > 0 and st.toggle(f"Also the {open_ones} that cannot be told", key=f"holds_all_{paper}")
+        open_ones > 0 and st.toggle(f"Also the {open_ones} that cannot be decided", key=f"holds_all_{paper}")
     )
     shown = forest_rows(rows if every else rows[rows["verdict"] != CANNOT_TELL], frozen, paper)
     if shown.empty:

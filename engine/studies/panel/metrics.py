@@ -6,6 +6,7 @@ Metrics of the table `panel`, each with its interval, items as clusters:
     people_kappa: the same of sides as Cohen's kappa.
     difference: `people` of a rule less that of a judge (other), on the same subjects.
     between: Cohen's kappa of two judges' sides; of scores their Spearman correlation.
+    alpha: Krippendorff's of all judges; sides differ or not, scores by their squared difference.
     effective_votes, correlation: of the panel, `engine.stats.panel.effective_votes`.
     panel_of: `people` of panels of so many judges (judge), the mean over all such panels; by majority, scores by mean.
     transfer: shift on the judge `other` under the attack that moves `judge` most, which is chosen on one half of the
@@ -23,7 +24,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -31,10 +32,19 @@ import pandas as pd
 
 from engine.core.schema import Protocol
 from engine.data.families import family_of
-from engine.stats.agreement import cluster_kappa, cluster_spearman, spearman, spearman_change
+from engine.stats.agreement import cluster_kappa, krippendorff_alpha, spearman
 from engine.stats.intervals import Interval, cluster_mean, cluster_rate, with_ends
 from engine.stats.paired import paired_test
-from engine.stats.panel import RULES, effective_votes, errors_of, panel_vote, panels_of, sides, standardised
+from engine.stats.panel import (
+    RULES,
+    effective_votes,
+    errors_of,
+    panel_vote,
+    panels_of,
+    rank_correlations,
+    sides,
+    standardised,
+)
 from engine.stats.shifts import interval_columns
 from engine.studies.panel.tables import PANEL
 
@@ -141,83 +151,90 @@ def people_rows(ballot: Ballot, level: float, seed: int) -> Iterator[Any]:
     if use.sum() < 2:
         return
     asked, items, human = int(told.sum()), ballot.items[use], ballot.human[use]
-    made = _ScoredSides(human, items, level, seed) if not ballot.scores else _Scores(human, items, level, seed)
     own = ballot.vote[use] if ballot.scores else ballot.side[use]
-    single = {judge: own[:, j] for j, judge in enumerate(ballot.judges)}
-    for judge, votes in single.items():
-        yield _row("people", made.agreement(votes), judge, asked=asked)
+    rules = RULES[1:] if ballot.scores else RULES
+    voted = [panel_vote(own if rule == RULES[0] else ballot.vote[use], rule) for rule in rules]
+    made: _Sides | _Ranks
+    if ballot.scores:
+        made = _Ranks(np.column_stack([own, *voted]), human, items, level, seed)
+    else:
+        made = _Sides(np.column_stack([own, *voted]), human, items, level, seed)
+    for j, judge in enumerate(ballot.judges):
+        yield _row("people", made.agreement(j), judge, asked=asked)
         if not ballot.scores:
-            yield _row("people_kappa", _kappa(votes, sides(human), items, level, seed), judge, PEOPLE, asked=asked)
-    for rule in RULES[1:] if ballot.scores else RULES:
-        votes = panel_vote(own if rule == RULES[0] else ballot.vote[use], rule)
-        yield _row("people", made.agreement(votes), rule, AS_PANEL, asked=asked)
-        for judge, alone in single.items():
-            yield _row("difference", made.difference(votes, alone), rule, judge, asked=asked)
+            kappa = _kappa(own[:, j], sides(human), items, level, seed)
+            yield _row("people_kappa", kappa, judge, PEOPLE, asked=asked)
+    for k, rule in enumerate(rules, len(ballot.judges)):
+        yield _row("people", made.agreement(k), rule, AS_PANEL, asked=asked)
+        for j, judge in enumerate(ballot.judges):
+            yield _row("difference", made.difference(j, k), rule, judge, asked=asked)
     rule = "mean" if ballot.scores else "majority"
     for size in range(1, len(ballot.judges) + 1):
-        voted = [panel_vote(own[:, list(panel)], rule) for panel in panels_of(len(ballot.judges), size)]
-        yield _row("panel_of", made.average(voted), str(size), rule, asked=asked)
+        panels = [panel_vote(own[:, list(panel)], rule) for panel in panels_of(len(ballot.judges), size)]
+        yield _row("panel_of", made.average(panels), str(size), rule, asked=asked)
 
 
-@dataclass(frozen=True)
-class _ScoredSides:
-    """Agreement of sides with people's: the share, ties half."""
+class _Sides:
+    """Agreement of votes with people's side: the share, ties half."""
 
-    human: Floats
-    items: npt.NDArray[Any]
-    level: float
-    seed: int
+    def __init__(self, votes: Floats, human: Floats, items: npt.NDArray[Any], level: float, seed: int) -> None:
+        self._human, self._items, self._level, self._seed = sides(human), items, level, seed
+        self._right = self._of(votes.T)
 
-    def _right(self, votes: Floats) -> Floats:
-        return np.asarray(1 - np.abs(sides(votes) - sides(self.human)))
+    def _of(self, votes: Floats) -> Floats:
+        return np.asarray(1 - np.abs(sides(votes) - self._human))
 
-    def agreement(self, votes: Floats) -> Interval:
-        return cluster_rate(self._right(votes), self.items, level=self.level)
+    def agreement(self, column: int) -> Interval:
+        return cluster_rate(self._right[column], self._items, level=self._level)
 
-    def difference(self, votes: Floats, alone: Floats) -> Interval:
-        return paired_test(
-            self._right(votes) - self._right(alone), self.items, level=self.level, seed=self.seed
-        ).interval
+    def difference(self, before: int, after: int) -> Interval:
+        gap = self._right[after] - self._right[before]
+        return paired_test(gap, self._items, level=self._level, seed=self._seed).interval
 
-    def average(self, voted: Sequence[Floats]) -> Interval:
-        right = np.mean([self._right(votes) for votes in voted], axis=0)
-        return cluster_mean(right, self.items, level=self.level, seed=self.seed)
+    def average(self, panels: Sequence[Floats]) -> Interval:
+        right = self._of(np.stack(panels)).mean(axis=0)
+        return cluster_mean(right, self._items, level=self._level, seed=self._seed)
 
 
-@dataclass(frozen=True)
-class _Scores:
+class _Ranks:
     """Agreement of scores with people's: Spearman's correlation."""
 
-    human: Floats
-    items: npt.NDArray[Any]
-    level: float
-    seed: int
+    def __init__(self, votes: Floats, human: Floats, items: npt.NDArray[Any], level: float, seed: int) -> None:
+        self._human, self._truth = human, votes.shape[1]
+        self._found = rank_correlations(np.column_stack([votes, human]), items, level=level, seed=seed)
 
-    def agreement(self, votes: Floats) -> Interval:
-        return cluster_spearman(votes, self.human, self.items, level=self.level, seed=self.seed)
+    def agreement(self, column: int) -> Interval:
+        return self._found.interval(column, self._truth)
 
-    def difference(self, votes: Floats, alone: Floats) -> Interval:
-        return spearman_change(alone, votes, self.human, self.items, level=self.level, seed=self.seed)
+    def difference(self, before: int, after: int) -> Interval:
+        return self._found.change(before, after, self._truth)
 
-    def average(self, voted: Sequence[Floats]) -> Interval:
-        value = float(np.mean([spearman(votes, self.human) for votes in voted]))
-        n, g = len(self.human), len(np.unique(self.items))
-        return Interval(value, _NAN, _NAN, self.level, "no interval: a mean over panels", n, g)
+    def average(self, panels: Sequence[Floats]) -> Interval:
+        value = float(np.mean([spearman(votes, self._human) for votes in panels]))
+        held = self._found
+        return Interval(value, _NAN, _NAN, held.level, "no interval: a mean over panels", held.n, held.n_clusters)
 
 
 # Beside each other.
 
 
 def between_rows(ballot: Ballot, level: float, seed: int) -> Iterator[Any]:
-    """Each two judges, on the subjects that both read."""
-    votes = ballot.vote if ballot.scores else ballot.side
+    """Each two judges: of sides on the subjects that both read, of scores on those that all did."""
+    asked = len(ballot.subjects)
+    if ballot.scores:
+        read = ballot.read
+        found = rank_correlations(ballot.vote[read], ballot.items[read], level=level, seed=seed)
     for i, j in combinations(range(len(ballot.judges)), 2):
-        both = ~np.isnan(votes[:, i] + votes[:, j])
-        x, y, items = votes[both, i], votes[both, j], ballot.items[both]
-        agree = (
-            cluster_spearman(x, y, items, level=level, seed=seed) if ballot.scores else _kappa(x, y, items, level, seed)
-        )
-        yield _row("between", agree, ballot.judges[i], ballot.judges[j], asked=len(votes))
+        if ballot.scores:
+            agree = found.interval(i, j)
+        else:
+            both = ~np.isnan(ballot.side[:, i] + ballot.side[:, j])
+            agree = _kappa(ballot.side[both, i], ballot.side[both, j], ballot.items[both], level, seed)
+        yield _row("between", agree, ballot.judges[i], ballot.judges[j], asked=asked)
+    votes = ballot.vote if ballot.scores else ballot.side
+    scale: Literal["nominal", "interval"] = "interval" if ballot.scores else "nominal"
+    alpha = krippendorff_alpha(votes, ballot.items, scale=scale, level=level, seed=seed)
+    yield _row("alpha", alpha, asked=asked)
 
 
 def _kappa(x: Floats, y: Floats, items: npt.NDArray[Any], level: float, seed: int) -> Interval:
@@ -342,7 +359,10 @@ def contests(ballot: Ballot) -> Contests | None:
     """The pairs of systems of different families, one of them known; single responses are paired by item."""
     names = ballot.subjects["system"].dropna().unique(), ballot.subjects["system_b"].dropna().unique()
     family = {str(name): family_of(str(name)) for part in names for name in part}
-    own, other = (ballot.subjects[c].map(family).fillna("").to_numpy(dtype=object) for c in ("system", "system_b"))
+    own, other = (
+        np.array([family.get(str(name), "") for name in ballot.subjects[c]], dtype=object)
+        for c in ("system", "system_b")
+    )
     named = ballot.subjects["system"].notna().to_numpy()
     if ballot.scores:
         at = [
@@ -405,6 +425,7 @@ def panel_lines(about: Mapping[str, Any], table: pd.DataFrame) -> list[str]:
         for row in table[table["metric"] == "people"].to_dict("records"):
             named = f"panel, {row['judge']}" if row["other"] == AS_PANEL else str(row["judge"])
             lines.append(f"  {named:<28} {_ends(row, '.3f')}")
+    lines.append(f"Krippendorff's alpha of all judges: {_ends(number(table, 'alpha'), '.3f')}")
     lines.append(f"Agreement of two judges ({about['between']}):")
     lines += [
         f"  {row['judge'] + ' and ' + row['other']:<42} {_ends(row, '.3f')}"

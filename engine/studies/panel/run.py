@@ -28,11 +28,10 @@ from engine.runs.library import find_run
 from engine.stats.agreement import combine_orders
 from engine.stats.shifts import paired_shifts
 from engine.studies.panel.metrics import SUBJECT, ballot_of, panel_table
-from engine.studies.panel.study import PanelConfig
+from engine.studies.panel.study import MOST_JUDGES, PanelConfig
 from engine.studies.panel.tables import JUDGES, VOTES
 from engine.studies.study import Context
 
-MOST_JUDGES = 40
 _PHRASE = re.compile(r"suffix:([a-z][a-z0-9-]*)(?::([0-9]+))?")
 _SIDE = {
     Outcome.A.value: 1.0,

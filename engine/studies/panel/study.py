@@ -8,6 +8,8 @@ from engine.runs.folder import RunFolder
 from engine.studies.panel.tables import JUDGES, PANEL, VOTES
 from engine.studies.study import Context, Study, StudyConfig, Summary
 
+MOST_JUDGES = 20
+
 
 class PanelConfig(StudyConfig):
     """Settings of a panel; its manifest holds them.

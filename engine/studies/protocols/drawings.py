@@ -54,7 +54,7 @@ def plot_slope(
         fig.add_trace(_line(row, _APART * (i - (n - 1) / 2) / max(n - 1, 1), mode, climbs=str(row.system) == first))
     fig.update_layout(annotations=[*_names(rows, 0, mode), *_names(rows, 1, mode)])
     fig.update_xaxes(
-        range=[-1.0, 2.5], tickmode="array", tickvals=[0, 1], ticktext=["clean", "attacked"], showgrid=False,
+        range=[-1.5, 2.5], tickmode="array", tickvals=[0, 1], ticktext=["clean", "attacked"], showgrid=False,
         fixedrange=True,
     )  # fmt: skip
     # ranks stand with the names; gridlines would strike through them
@@ -99,18 +99,18 @@ def _line(row: Any, nudge: float, mode: Mode, *, climbs: bool) -> go.Scatter:
 
 
 def _names(rows: pd.DataFrame, side: int, mode: Mode) -> list[dict[str, Any]]:
-    """System and rating beside each end; systems that share a rank stand in one label."""
+    """System with its rating below it, beside each end, as narrow as a phone; those that share a rank in one label."""
     rank, rating = ("rank_after", "rating_after") if side else ("rank_before", "rating_before")
     out = []
     sharing: dict[float, list[str]] = {}
     row: Any
     for row in rows.sort_values(rank, kind="stable").itertuples(index=False):
-        name, points = label(row.system, 16), fixed(getattr(row, rating), 0)
+        name, points = label(row.system, 15), fixed(getattr(row, rating), 0)
         if side and row.distracted:
             points += f" ({fixed(row.rating_after - row.rating_before, 0, signed=True)})"
         place = f"{getattr(row, rank):g}."
         sharing.setdefault(getattr(row, rank), []).append(
-            f"{place} <b>{name}</b> {points}" if row.distracted else f"{place} {name} {points}"
+            f"{place} <b>{name}</b><br>{points}" if row.distracted else f"{place} {name}<br>{points}"
         )
     for value, names in sharing.items():
         out.append(

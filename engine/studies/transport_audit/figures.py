@@ -392,7 +392,7 @@ def plot_sensitivity(
     n = f"n = {plural(int(prepared['n'].max()), 'pair')}" if len(prepared) else ""
     notes = (how, n)
     alt = "Agreement with people after the audit against the mass, with random flips beside it."
-    framed = with_note(frame(fig, mode, title=HERO, notes=notes, alt=alt, body=230, legend=True), note)
+    framed = with_note(frame(fig, mode, title=HERO, notes=notes, alt=alt, body=230, legend=True, above=24), note)
     return framed.update_layout(margin={"l": LEFT, "r": RIGHT})
 
 
@@ -550,7 +550,7 @@ def _orders(source: Source, _: Values) -> FigureData:
     return FigureData(prepared, {"title": ORDERS, "rows": "orders"}, facts, _note(source))
 
 
-ORDERS = "What does the judge choose when the order is swapped?"
+ORDERS = "Does its choice survive a swap of order?"
 
 
 def _types(source: Source, at: Values) -> FigureData:

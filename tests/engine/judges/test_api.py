@@ -132,6 +132,65 @@ def test_a_reasoning_model_s_fields_are_found_out():
     assert server.seen[-1].keys() == {"model", "messages", "max_completion_tokens"}
 
 
+# models that reason before they answer
+
+
+def reasoning_model(*, template, field="reasoning_content"):
+    """Writes its reasoning first, in the message or in a field apart; `template` says if it can be told not to."""
+
+    def answer(_, body):
+        quiet = template and body.get("chat_template_kwargs") == {"enable_thinking": False}
+        if body.get("chat_template_kwargs") and template is None:
+            return fault(400, "Unrecognized request argument supplied: chat_template_kwargs")
+        if quiet:
+            return completion("4", TOP if body.get("logprobs") else None)
+        if body["max_tokens"] < 60:  # cut off within the reasoning
+            top = {"<think>": 0.98, "4": 0.01} if body.get("logprobs") else None
+            return completion("<think>Hm, 2", top, choice={"finish_reason": "length"})
+        if field:
+            message = {"role": "assistant", "content": "Score: 2", field: "It might be a 5."}
+            return completion(choice={"message": message})
+        return completion("<think>It might be a 5.</think>\n\nScore: 2")
+
+    return answer
+
+
+def test_a_model_that_reasons_first_is_asked_not_to_where_its_template_can():
+    with serving(reasoning_model(template=True)) as server:
+        verdict = make(server).judge([ONE])[0]
+    assert verdict.score == pytest.approx(4 + 4 / 9)
+    assert [s.get("chat_template_kwargs") for s in server.seen] == [None, {"enable_thinking": False}]
+
+
+@pytest.mark.parametrize("template", [False, None], ids=["ignored", "refused"])
+@pytest.mark.parametrize("field", ["", "reasoning", "reasoning_content"])
+def test_reasoning_that_cannot_be_left_out_gets_room_and_the_answer_after_it_counts(template, field, tmp_path):
+    cache = CallCache(tmp_path / "calls.sqlite")
+    with serving(reasoning_model(template=template, field=field)) as server:
+        first = make(server, cache=cache).judge([ONE])[0]
+        before = len(server.seen)
+        again = make(server, cache=cache).judge([ONE, replace(ONE, response="other words")])
+    assert first.read
+    assert first.score == 2
+    assert first.probabilities is None or max(first.probabilities) == 1
+    assert again[0].score == again[1].score == 2
+    assert len(server.seen) == before + 1  # the way is known, and the first answer too
+    assert server.seen[-1]["max_tokens"] > 4096
+
+
+def test_reasoning_can_be_asked_for_and_its_room_is_in_the_cost():
+    with serving(reasoning_model(template=True)) as server:
+        judge = make(server, "api:m?thinking=on&effort=low")
+        cost = judge.cost([ONE])
+        verdict = judge.judge([ONE])[0]
+    assert verdict.score == 2
+    assert server.seen[0]["reasoning_effort"] == "low"
+    assert not any("chat_template_kwargs" in s or "logprobs" in s for s in server.seen)
+    assert cost.paid.answer_tokens == server.seen[0]["max_tokens"] > 4096
+    prints = {make(server, spec).fingerprint for spec in ("api:m", "api:m?thinking=off", "api:m?effort=low")}
+    assert len(prints) == 3
+
+
 def test_insisting_on_probabilities_stops_where_there_are_none():
     with serving(says("4")) as server, pytest.raises(ModelError, match="gives no token probabilities for m"):
         make(server, "api:m?answers=probabilities").judge([ONE])
@@ -367,6 +426,9 @@ def test_stop_is_heard_while_the_server_is_silent():
         ("api:m?seed=3", "has no parameter 'seed'"),
         ("api:m?samples=0", "cannot take samples"),
         ("api:m?samples=2.5", "cannot take samples"),
+        ("api:m?thinking=maybe", "cannot take thinking"),
+        ("api:m?effort=huge", "cannot take effort"),
+        ("api:m?thinking=on&answers=probabilities", "no probabilities to read"),
         ("api:m?answers=maybe", "cannot take answers"),
         ("api:m?temperature=9", "cannot take temperature"),
         ("api:m?samples=3&temperature=0", "would all be alike"),

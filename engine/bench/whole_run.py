@@ -1,0 +1,149 @@
+"""`judgescope bench run`: a whole `judgescope score`, from the file to the written tables, at growing sizes.
+
+The files are made up here. Each run is a process of its own with an empty home, so nothing is remembered. Two rates
+are told: over the whole process, and over what it takes beyond the smallest run, which leaves the start-up out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import itertools
+import json
+import math
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from engine.core.errors import InputError
+from engine.core.settings import child_environment
+
+SIZES = (1_000, 10_240, 100_000)
+ATTACKS = ("dsi", "bed")
+ARMS = 1 + len(ATTACKS)
+_WORDS = (
+    "the",
+    "report",
+    "says",
+    "that",
+    "people",
+    "in",
+    "town",
+    "met",
+    "to",
+    "talk",
+    "about",
+    "river",
+    "water",
+    "and",
+    "new",
+    "rules",
+    "for",
+    "schools",
+)
+
+
+def add_run(kinds: Any) -> None:
+    """Add `bench run` to the kinds of `judgescope bench`."""
+    run = kinds.add_parser("run", help="whole runs of score: verdicts a second, CPU, memory, growth")
+    run.add_argument("--judge", metavar="SPEC", default="planted:injection", help="who is asked")
+    run.add_argument("--responses", type=int, nargs="+", default=list(SIZES), metavar="N", help="sizes of the file")
+    run.add_argument("--json", action="store_true", help="last line is one JSON object")
+    run.set_defaults(run=run_whole)
+
+
+def run_whole(args: argparse.Namespace) -> dict[str, Any]:
+    """Measure, print the table, return it.
+
+    Raises:
+        InputError: a size below 8, or a run that failed.
+    """
+    if min(args.responses) < 8:
+        raise InputError(f"--responses {min(args.responses)}: at least 8, two items of four systems.")
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for size in sorted(set(args.responses)):
+            print(f"{size:,} responses ...", file=sys.stderr)
+            rows.append(measure(args.judge, size, Path(folder)))
+    print(table(rows))
+    return {"judge": args.judge, "rows": rows, "growth": growth(rows)}
+
+
+def responses_file(size: int, path: Path) -> None:
+    """A csv of so many responses, four to an item; always the same."""
+    draw = random.Random(size)
+    with path.open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["id", "item_id", "context", "response", "system"])
+        context = ""
+        for i in range(size):
+            if i % 4 == 0:
+                context = " ".join(draw.choices(_WORDS, k=120))
+            rows.writerow([f"r{i}", f"q{i // 4}", context, " ".join(draw.choices(_WORDS, k=40)), f"s{i % 4}"])
+
+
+def measure(judge: str, size: int, folder: Path) -> dict[str, Any]:
+    """Seconds, CPU seconds and memory of one run.
+
+    Raises:
+        InputError: it failed.
+    """
+    path, home = folder / f"{size}.csv", folder / f"home-{size}"
+    responses_file(size, path)
+    command = ["score", str(path), "--yes", "--judge", judge, "--out", str(folder / f"out-{size}"), "--json"]
+    command += itertools.chain.from_iterable(("--attack", attack) for attack in ATTACKS)
+    began = time.monotonic()
+    with (folder / "said").open("w+") as said, (folder / "failed").open("w+") as failed:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "engine.cli.main", *command],
+            env=child_environment(JUDGESCOPE_HOME=str(home)),
+            stdout=said,
+            stderr=failed,
+        )
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        seconds = time.monotonic() - began
+        said.seek(0)
+        failed.seek(0)
+        if process.returncode:
+            raise InputError(f"The run of {size} responses ended with {process.returncode}: {failed.read()[-300:]}")
+        judged = sum(arm["n"] for arm in json.loads(said.read().splitlines()[-1])["arms"])
+    return {
+        "responses": size,
+        "verdicts": judged,
+        "seconds": seconds,
+        "cpu_seconds": used.ru_utime + used.ru_stime,
+        "megabytes": used.ru_maxrss / 1024,
+    }
+
+
+def growth(rows: Sequence[dict[str, Any]]) -> float | None:
+    """Exponent of the CPU seconds in the verdicts, beyond the smallest run, between the last two sizes; None for fewer.
+
+    1 is a run whose verdicts cost the same however many there are.
+    """
+    if len(rows) < 3:
+        return None
+    least, middle, most = rows[0], rows[-2], rows[-1]
+    ratio = (most["cpu_seconds"] - least["cpu_seconds"]) / (middle["cpu_seconds"] - least["cpu_seconds"])
+    more = (most["verdicts"] - least["verdicts"]) / (middle["verdicts"] - least["verdicts"])
+    return math.log(ratio) / math.log(more) if ratio > 0 else None
+
+
+def table(rows: Sequence[dict[str, Any]]) -> str:
+    """The rows for the documents, and the exponent below them."""
+    lines = ["| responses | verdicts | seconds | CPU seconds | verdicts a CPU second | MB |", "| --- " * 6 + "|"]
+    for r in rows:
+        rate = r["verdicts"] / r["cpu_seconds"]
+        lines.append(
+            f"| {r['responses']:,} | {r['verdicts']:,} | {r['seconds']:.1f} | {r['cpu_seconds']:.1f} | {rate:,.0f} "
+            f"| {r['megabytes']:,.0f} |"
+        )
+    exponent = growth(rows)
+    return "\n".join([*lines, *([f"\nCPU seconds grow as verdicts to the {exponent:.2f}."] if exponent else [])])
