@@ -21,6 +21,7 @@ TERMS: dict[str, str] = {
     "interval": "95 % interval: values that fit the data. Responses to one item count as one observation.",
     "item": "One question, dialogue or document. Responses to it are alike, so items are what intervals count.",
     "kappa": "Agreement beyond what two judges with the same habits would reach by chance; 1 is full agreement.",
+    "Krippendorff alpha": "Agreement of several people beyond chance; ratings count by squared difference.",
     "mass": "Share of pairs that the audit keeps as they are.",
     "master key": "A text without content, such as a colon, that a verifier takes for a right answer.",
     "max_p_cf": "Largest probability of YES under references that are not the right one.",

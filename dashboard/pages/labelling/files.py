@@ -101,7 +101,7 @@ def _compared(session: Session, who: str, held: Answers, data: Shown) -> None:
     differ = session.disagreements(held)
     if agreement := people_agree(session):
         kappa = agreement.kappa
-        named = {"Cohen's kappa": kappa.interval, "Krippendorff's alpha": agreement.alpha}
+        named = {"Cohen's kappa": kappa.interval, "Krippendorff alpha": agreement.alpha}
         ui.facts(
             {"Both labelled": plural(kappa.interval.n, "row"), "Same label": f"{kappa.observed:.0%}"}
             | {
