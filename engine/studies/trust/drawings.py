@@ -242,8 +242,9 @@ def plot_attacked(prepared: pd.DataFrame, *, axis: str, least: float, mode: Mode
         least: smallest share that the labels notice in 80 % of cases; above 1 for none.
         mode: light, dark or print.
     """
-    fig = make_subplots(cols=2, shared_yaxes=True, subplot_titles=list(CASES.values()), horizontal_spacing=0.14)
-    for col, case in enumerate(CASES, 1):
+    fig = make_subplots(cols=2, shared_yaxes=True, horizontal_spacing=0.14)
+    for col, (case, called) in enumerate(CASES.items(), 1):
+        fig.update_xaxes(title=f"share attacked<br>{called}", col=col)
         for name in dict.fromkeys(prepared["name"]):
             own = prepared[(prepared["case"] == case) & (prepared["name"] == name)]
             for trace in _band(own, name, COLOURS[name], mode):
@@ -251,9 +252,8 @@ def plot_attacked(prepared: pd.DataFrame, *, axis: str, least: float, mode: Mode
     if least <= 1:
         line = {"color": ROLES[mode]["ink"], "width": 1.5, "dash": "dot"}
         fig.add_vline(x=least, line=line, row=1, col=1)
-    fig.update_xaxes(title="share attacked", tickformat=".0%", range=[0, 1], nticks=5, fixedrange=True)
+    fig.update_xaxes(tickformat=".0%", range=[0, 1], nticks=5, fixedrange=True)
     fig.update_yaxes(title=axis, col=1, fixedrange=True)
-    fig.update_annotations(font={"size": SMALL_SIZE + 1, "color": ROLES[mode]["ink"]})
     seen = f"dotted: noticed from {fixed(100 * least, 1)} % on" if least <= 1 else "no share would be noticed"
     labels = int(prepared["n_labels"].max()) if len(prepared) else 0
     alone = prepared[prepared["share"] == 1]
@@ -261,7 +261,7 @@ def plot_attacked(prepared: pd.DataFrame, *, axis: str, least: float, mode: Mode
     said = "; ".join(f"{CASES[r.case]}, {r.name} {r.value:.3f}" for r in alone.itertuples(index=False))
     return frame(
         fig, mode, title=title, notes=(f"{count(labels)} labels", "95 % intervals" if labels else "", seen),
-        alt=f"{title} All rows attacked: {said}", body=300, legend=True, above=76,
+        alt=f"{title} All rows attacked: {said}", body=300, legend=True, above=48, below=76,
     )  # fmt: skip
 
 

@@ -97,6 +97,7 @@ def test_an_attack_on_all_leaves_a_judge_that_says_nothing():
     assert [corrected["lower"], corrected["upper"]] == pytest.approx([alone["lower"], alone["upper"]], abs=0.01)
 
 
+@pytest.mark.slow
 def test_the_interval_misses_the_truth_after_the_labels_and_holds_it_alike():
     """Of 60 simulated studies with half of the rows hit, nearly none holds the truth in the dangerous case."""
     runs, inside = 60, {AFTER: 0, ALIKE: 0}
@@ -110,12 +111,13 @@ def test_the_interval_misses_the_truth_after_the_labels_and_holds_it_alike():
     assert inside[AFTER] <= binom.ppf(0.999, runs, 0.3)
 
 
+@pytest.mark.slow
 def test_the_test_of_labelled_against_unlabelled_rows_keeps_its_size_and_its_power():
     runs, alarms, seen = 200, 0, 0
     for seed in range(runs):
         rows, under = judged(n=600, labels=150, seed=seed)
         alarms += notice(rows).p_value < 0.05
-        struck = np.isnan(rows.label) & (np.random.default_rng(seed).random(600) < 0.3)
+        struck = np.isnan(rows.label) & (np.random.default_rng([seed, 7]).random(600) < 0.3)
         hit = rows_of(rows.frame.assign(verdict=np.where(struck, under, rows.verdict)), "pass")
         seen += notice(hit).p_value < 0.05
     low, high = binom.ppf([0.001, 0.999], runs, 0.05)
