@@ -33,6 +33,7 @@ GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
         "pages/attack_lab/page.py": ("Attack lab", "bolt", "attack-lab"),
         "pages/checkup/page.py": ("Check-up", "stethoscope", "check-up"),
         "pages/judges_compared/page.py": ("Compare judges", "groups", "compare-judges"),
+        "pages/trust/page.py": ("Trust", "verified", "trust"),
     },
     "Papers": {
         "pages/steering_and_anchors/page.py": ("Steering and anchors", "explore", "steering-and-anchors"),
@@ -53,6 +54,8 @@ TITLES = {file: title for file, (title, *_) in PAGES.items()}
 RUNS_PAGE = "pages/runs/page.py"
 _PIN, _HANDLED, _MISSING, _SINCE = "run_pinned", "run_handled", "run_missing", "run_since"
 _LATELY = 20
+_OWN_DATA = ("panel", "trust")
+"""Studies whose runs hold all that their page shows."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,7 @@ def place_of(run: RunView) -> Place:
         why = "It has not written what its page shows; resume it first."
     elif study.shown_when_done and state_of(run.manifest) != "done":
         why = "It did not come to its end, and its page shows finished runs."
-    elif study.kind != "panel" and run.data not in {*dataset_titles(), *pair_sets()}:
+    elif study.kind not in _OWN_DATA and run.data not in {*dataset_titles(), *pair_sets()}:
         why = "Its data are not on this machine, so its own page cannot show the texts. Upload the same file again."
     elif run.imported and run.judge.partition(":")[0] not in ("bundled", "planted", "recorded", ""):
         why = "It was imported and names a judge of its own; choose that judge yourself if you want its page."
@@ -108,6 +111,7 @@ def _pages(judge: str, data: str, run_id: str = "") -> dict[str, Place]:
         ),
         "checkup": Place("pages/checkup/page.py", both),
         "panel": Place("pages/judges_compared/page.py", {state.PANEL: run_id}),
+        "trust": Place("pages/trust/page.py", {state.TRUST: run_id}),
     }
 
 
@@ -284,22 +288,25 @@ _UNATTACKED = {True: ("transport_audit", "recorded"), False: ("attack_grid", "ve
 """Studies that judge the data as they came: pairs, and single responses."""
 
 
-def verdict_runs(data: str, *, paired: bool) -> dict[str, str]:
+def verdict_runs(data: str, judge: str, *, paired: bool) -> dict[str, str]:
     """Ids of runs with verdicts on these data as they came, each with its judge in words; the newest of each judge.
 
     Args:
         data: id of the data.
-        paired: they are pairs.
+        judge: whose run comes first, where there is one.
+        paired: the data are pairs.
     """
     found: dict[str, str] = {}
     for run_id, manifest in _listed():
-        config, study = manifest.get("config", {}), study_of_manifest(manifest)
+        study, config = study_of_manifest(manifest), manifest.get("config", {})
+        asked = str(config.get("judge") or "")
         if study is None or study.kind not in _UNATTACKED[paired] or config.get("data") != data:
             continue
-        title = catalog.describe_judge(str(config.get("judge") or "")).title
-        if manifest.get("state") == "done" and title not in found.values():
-            found[run_id] = title
-    return found
+        if manifest.get("state") == "done" and asked not in found.values():
+            found[run_id] = asked
+    cards = catalog.describe_judges(found.values())
+    first = sorted(found.items(), key=lambda one: one[1] != judge)
+    return {run_id: cards[spec].title for run_id, spec in first}
 
 
 def _listed() -> Iterator[tuple[str, dict[str, Any]]]:

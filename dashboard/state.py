@@ -100,6 +100,7 @@ SET_DEFENSES = "set_defenses"
 SET_LIMIT = "set_limit"
 ARM = "arm"
 PANEL = "panel"
+TRUST = "trust"
 
 TAB_ONE = "One response"
 TAB_SET = "Whole set"
