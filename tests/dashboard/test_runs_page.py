@@ -267,9 +267,9 @@ def test_a_job_that_ends_while_the_page_is_drawn_does_not_leave_an_old_state_on_
 
 
 def test_two_runs_are_held_against_each_other_as_a_drift_gate(app, settings):
-    scored(settings, "one")
-    scored(settings, "two", "planted:injection?strength=1.6")
-    scored(settings, "other")
+    for run_id, judge in (("one", "planted:injection"), ("two", "planted:injection?strength=1.6")):
+        scored(settings, run_id, judge, limit=40)
+    scored(settings, "other", limit=40)
     app.query_params["compare_tab"] = "Drift"
     on_runs(app, selected="one", **{"with": "two"})
     shown = texts(app)

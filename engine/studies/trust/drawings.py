@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
+from plotly.subplots import make_subplots
 
 from engine.plots.dots import plot_dots
 from engine.plots.text import count, fixed, label, plural, three_digits
@@ -228,3 +229,55 @@ def plot_needed(prepared: pd.DataFrame, *, now: dict[str, Any], unit: str, mode:
         f"±{r.half:.3f}: {r.with_judge:.0f} with, {r.labels_only:.0f} without" for r in prepared.itertuples()
     )
     return frame(fig, mode, title=title, notes=notes, alt=f"{title} {said}", body=320, legend=True, above=72)
+
+
+CASES = {"after": "after the labels", "alike": "labelled rows too"}
+
+
+def plot_attacked(prepared: pd.DataFrame, *, axis: str, least: float, mode: Mode = "light") -> go.Figure:
+    """Each number by the share of attacked rows: on the left only rows without a label are hit, on the right all.
+
+    Args:
+        prepared: table `trust_attacked` with `name`.
+        axis: title of the number axis.
+        least: smallest share that the labels notice in 80 % of cases; above 1 for none.
+        mode: light, dark or print.
+    """
+    fig = make_subplots(cols=2, shared_yaxes=True, horizontal_spacing=0.14)
+    for col, (case, called) in enumerate(CASES.items(), 1):
+        fig.update_xaxes(title=f"share attacked<br>{called}", col=col)
+        for name in dict.fromkeys(prepared["name"]):
+            own = prepared[(prepared["case"] == case) & (prepared["name"] == name)]
+            for trace in _band(own, name, COLOURS[name], mode):
+                fig.add_trace(trace.update(showlegend=col == 1 and trace.fill is None), row=1, col=col)
+    if least <= 1:
+        line = {"color": ROLES[mode]["ink"], "width": 1.5, "dash": "dot"}
+        fig.add_vline(x=least, line=line, row=1, col=1)
+    fig.update_xaxes(tickformat=".0%", range=[0, 1], nticks=5, fixedrange=True)
+    fig.update_yaxes(title=axis, col=1, fixedrange=True)
+    seen = f"dotted: noticed from {fixed(100 * least, 1)} % on" if least <= 1 else "no share would be noticed"
+    labels = int(prepared["n_labels"].max()) if len(prepared) else 0
+    alone = prepared[prepared["share"] == 1]
+    title = "What could an attacker do to it?"
+    said = "; ".join(f"{CASES[r.case]}, {r.name} {r.value:.3f}" for r in alone.itertuples(index=False))
+    return frame(
+        fig, mode, title=title, notes=(f"{count(labels)} labels", "95 % intervals" if labels else "", seen),
+        alt=f"{title} All rows attacked: {said}", body=300, legend=True, above=48, below=76,
+    )  # fmt: skip
+
+
+def _band(own: pd.DataFrame, name: str, meaning: str, mode: Mode) -> list[go.Scatter]:
+    """A line and the interval around it; gaps where there is no number."""
+    colour = MEANING[mode][meaning]
+    known = own[own["lower"].notna() & own["upper"].notna()]
+    ends = go.Scatter(
+        x=[*known["share"], *known["share"][::-1]],
+        y=[*known["upper"], *known["lower"][::-1]], fill="toself", mode="lines",
+        line={"width": 0}, fillcolor=colour, opacity=0.16, hoverinfo="skip", name=name, legendgroup=name,
+    )  # fmt: skip
+    line = go.Scatter(
+        x=own["share"].tolist(), y=own["value"].tolist(), mode="lines+markers", name=name, legendgroup=name,
+        line={"color": colour, "width": 2}, marker={"size": 5},
+        hovertemplate="%{x:.0%}: %{y:.3f}<extra>" + name + "</extra>",
+    )  # fmt: skip
+    return [ends, line]

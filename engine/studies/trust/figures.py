@@ -11,6 +11,7 @@ from engine.plots.dots import plot_dots, prepare_dots
 from engine.plots.text import interval_text
 from engine.studies.figure import FigureData, FigureSpec, Setting, Source, Values, has_table
 from engine.studies.trust.drawings import (
+    plot_attacked,
     plot_calibration,
     plot_confusion,
     plot_differences,
@@ -96,6 +97,15 @@ def _no(scope: str, why: str, source: Source) -> str:
 _RECALIBRATED = Setting(
     "recalibrated", "recalibrated", "choice", lambda _: "shown", choices=lambda _: ("shown", "hidden")
 )
+
+
+def _attacked(source: Source, _: Values) -> FigureData:
+    table, kind = source.table("trust_attacked"), str(source.manifest["data"].get("kind"))
+    least = (source.manifest.get("noticed") or {}).get("least_share")
+    extras = {"axis": AXES.get(kind, AXES["scale"]), "least": float(least) if least is not None else np.inf}
+    return FigureData(table.assign(name=table["estimate"].map(SERIES | {ROGAN: "Rogan-Gladen"})), extras)
+
+
 _ESTIMATES = tuple(
     FigureSpec(STUDY, name, _TITLES[scope], partial(_estimates, scope), plot_estimates, (), partial(_no, scope, why))
     for name, scope, why in (
@@ -133,5 +143,9 @@ ENTRIES = (
     FigureSpec(
         STUDY, "labels", "How many labels do I need?", _needed, plot_needed, (),
         has_table("trust_needed", "nothing has been measured yet."),
+    ),
+    FigureSpec(
+        STUDY, "attacked", "What could an attacker do to it?", _attacked, plot_attacked, (),
+        has_table("trust_attacked", "nothing has been attacked yet."),
     ),
 )  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from engine.core.errors import InputError
+from engine.core.errors import InputError, listed
 from engine.core.schema import LABELLED, NONE, Order, Protocol
 from engine.data.comparisons import is_pairs, load_comparisons
 from engine.data.labelled import Kind, Labelled
@@ -23,6 +23,8 @@ from engine.stats.selective import order_confidence
 from engine.studies.study import Context
 from engine.studies.trust.metrics import (
     NO_CONFIDENCE,
+    Floats,
+    Rows,
     calibration_table,
     confusion_table,
     estimates_table,
@@ -34,6 +36,14 @@ from engine.studies.trust.metrics import (
     selection_table,
 )
 from engine.studies.trust.study import TrustConfig
+from engine.studies.trust.under_attack import (
+    attacked_by,
+    attacked_table,
+    least_share,
+    notice,
+    noticed_table,
+    planted,
+)
 
 FEWEST = 2
 """Labelled rows without which nothing can be said."""
@@ -51,6 +61,7 @@ def run_trust(config: TrustConfig, context: Context, folder: RunFolder) -> None:
     rows = rows_of(data.rows, data.kind, level=config.level, seed=config.seed)
     _same_unit(data)
     recalibrated = recalibrations(rows)
+    under = verdicts_under_attack(rows, config, context)
     selection = select(rows, config.bound, config.delta, config.off_by)
     tables = {
         "labelled": data.rows,
@@ -60,17 +71,48 @@ def run_trust(config: TrustConfig, context: Context, folder: RunFolder) -> None:
         "trust_calibration": calibration_table(rows, recalibrated, config.bins),
         "trust_selection": selection_table(selection),
         "trust_needed": needed_table(rows, config.half, config.agreement),
+        "trust_attacked": attacked_table(rows, under),
+        "trust_noticed": noticed_table(rows, under),
     }
     for name, table in tables.items():
         folder.write_table(name, table)
     context.checkpoint(1, 1)
+    now_apart = notice(rows)
     folder.update_manifest(
         state="done",
         finished=now(),
         data=_about(data),
         judge={"spec": "", "fingerprint": "", "labels": [], "device": "no model"},
+        noticed={"least_share": least_share(rows, under), "p_value": now_apart.p_value, "apart": now_apart.value},
         selective={"reason": NO_CONFIDENCE if selection is None else selection.reason},
     )
+
+
+def verdicts_under_attack(rows: Rows, config: TrustConfig, context: Context) -> Floats:
+    """The verdict of each row were it attacked: from another file or run, or under the strongest attack.
+
+    Raises:
+        InputError: no such data, or none of its rows is one of these.
+    """
+    if not config.attacked:
+        return planted(rows)
+    run = _run_named(config.attacked, context)
+    data = of_run(run, context, config.attack or _first_attack(run)) if run else context.data.labelled(config.attacked)
+    if config.pass_at is not None and data.kind == "scale":
+        data = passing(data, config.pass_at)
+    under, missing = attacked_by(rows, data.rows)
+    if missing == len(under):
+        raise InputError(
+            f"{data.name} has none of the rows of {config.data}: their ids differ. Give the same responses, attacked."
+        )
+    return under
+
+
+def _first_attack(run: RunFolder) -> str:
+    found = [str(a) for a in dict.fromkeys(run.table("verdicts")["attack"]) if a != NONE]
+    if not found:
+        raise InputError(f"The run {run.run_id} has no attacked verdicts. Name one that was run with --attack.")
+    return found[0]
 
 
 def _same_unit(data: Labelled) -> None:
@@ -163,18 +205,19 @@ def hiding(data: Labelled, keep: int, seed: int) -> Labelled:
     return replace(data, rows=data.rows.assign(label=hidden, chance=np.nan), truth=truth)
 
 
-def of_run(run: RunFolder, context: Context) -> Labelled:
-    """The clean, undefended verdicts of a run with people's scores or preferences of its data.
+def of_run(run: RunFolder, context: Context, attack: str = NONE) -> Labelled:
+    """The undefended verdicts of a run under one attack, by default none, with people's scores of its data.
 
     Raises:
         InputError: the run has no such verdicts, or its data no such labels.
     """
     verdicts = run.table("verdicts")
-    clean = verdicts[(verdicts["attack"] == NONE) & (verdicts["defense"] == NONE)]
+    clean = verdicts[(verdicts["attack"] == attack) & (verdicts["defense"] == NONE)]
     clean = clean[clean["protocol"] != Protocol.RANKING.value]
     if clean.empty:
         raise InputError(
-            f"The run {run.run_id} has no verdicts without attack and defense, so there is nothing to correct."
+            f"The run {run.run_id} has no verdicts without defense under the attack {attack}, so there is nothing to "
+            f"take. It has the attacks {listed(dict.fromkeys(verdicts['attack']))}."
         )
     asked = set(clean["protocol"])
     data_id = str((run.manifest().get("data") or {}).get("dataset_id") or run.manifest()["config"].get("data") or "")

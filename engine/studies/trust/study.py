@@ -9,7 +9,7 @@ from pydantic import Field
 from engine.data.labelled import DEMO_TRUST
 from engine.runs.folder import RunFolder
 from engine.studies.study import Context, Study, StudyConfig, Summary
-from engine.studies.trust.tables import CALIBRATION, CONFUSION, NEEDED, SELECTION, TRUST
+from engine.studies.trust.tables import ATTACKED, CALIBRATION, CONFUSION, NEEDED, NOTICED, SELECTION, TRUST
 
 
 class TrustConfig(StudyConfig):
@@ -25,6 +25,9 @@ class TrustConfig(StudyConfig):
         bins: of the calibration curve, at most.
         bound: largest error among the verdicts that are kept without people.
         delta: chance that this bound fails.
+        attacked: verdicts of the same rows under attack: a file, the id of an uploaded one, or a run; empty for the
+            strongest attack, under which every attacked row passes.
+        attack: arm of that run; empty for its first.
         off_by: a score is wrong where it is off by at least this (selective judging of scores).
         seed: of bootstraps, splits and drawn labels.
     """
@@ -38,6 +41,8 @@ class TrustConfig(StudyConfig):
     bound: float = Field(default=0.1, gt=0, lt=1)
     delta: float = Field(default=0.05, gt=0, lt=1)
     off_by: float = Field(default=1.0, gt=0)
+    attacked: str = ""
+    attack: str = ""
     seed: int = 0
 
 
@@ -48,7 +53,7 @@ class Trust(Study):
     names = ("trust",)
     title = "Can I trust this number?"
     config = TrustConfig
-    tables = (TRUST, CONFUSION, CALIBRATION, SELECTION, NEEDED)
+    tables = (TRUST, CONFUSION, CALIBRATION, SELECTION, NEEDED, ATTACKED, NOTICED)
     marks = frozenset({"keep_labels"})
     table_shown = "trust"
     resumable = False

@@ -38,6 +38,8 @@ def summary_of(folder: RunFolder) -> Summary:
     asked, words = _needed(folder.table("trust_needed"), manifest["config"] | {"n": n})
     chosen, kept = _selected(folder.table("trust_selection"), manifest)
     lines += [words, kept]
+    attacked, told = _attacked(folder)
+    lines += told
     for scope in ("system", "group", "difference"):
         part = table[(table["scope"] == scope) & (table["estimate"] != ROGAN)]
         lines += [f"By {scope}:" if scope != "difference" else "Between systems:"] * bool(len(part))
@@ -51,6 +53,7 @@ def summary_of(folder: RunFolder) -> Summary:
         "quality": _quality_record(metrics),
         "labels_needed": asked,
         "selective": chosen,
+        "under_attack": attacked,
     }
     known = np.isfinite(whole.loc[whole["estimate"] == CORRECTED, "lower"]).all()
     return Summary("\n".join(lines), record, OK if known else INCONCLUSIVE)
@@ -140,3 +143,20 @@ def _selected(table: pd.DataFrame, manifest: dict[str, Any]) -> tuple[dict[str, 
         f"{row['error']:.3f}, at most {bound:g} with {sure:.0%} confidence "
         f"({row['errors']} of {row['n_labels']} labelled items wrong). People read the others."
     )
+
+
+def _attacked(folder: RunFolder) -> tuple[dict[str, Any], list[str]]:
+    """What an attack on every unlabelled row would do, and the smallest one that the labels notice."""
+    table, manifest = folder.table("trust_attacked"), folder.manifest()
+    noticed = manifest.get("noticed") or {}
+    if table.empty:
+        return {}, []
+    power = folder.table("trust_noticed").to_dict("records")
+    record = {**noticed, "attack": manifest["config"].get("attacked") or "every attacked row passes",
+              "rows": table.to_dict("records"), "power": power}  # fmt: skip
+    worst = table[(table["case"] == "after") & (table["share"] == table["share"].max())]
+    said = [f"{TITLES[r.estimate]} {r.value:.3f} ({r.moved:+.3f})" for r in worst.itertuples() if np.isfinite(r.moved)]
+    least = float(noticed.get("least_share") or np.inf)
+    seen = f"from {least:.1%} of rows on" if least <= 1 else "at no share of rows"
+    lines = [f"All unlabelled rows attacked after the labels were taken ({record['attack']}): " + "; ".join(said) + "."]
+    return record, [*lines, f"The verdicts of labelled and unlabelled rows would show it {seen} (80 % power)."]

@@ -78,3 +78,36 @@ NEEDED = Table(
         Column("reason", "str", "why there is no number", required=False),
     ),
 )
+
+ATTACKED = Table(
+    "trust_attacked",
+    (
+        Column(
+            "case",
+            "str",
+            "rows without a label are attacked after the labels, or all alike",
+            allowed=("after", "alike"),
+        ),
+        Column("share", "float", "of the rows that are attacked, in [0, 1]"),
+        Column("estimate", "str", "which number", allowed=ESTIMATES),
+        Column("value", "float", "as in the table trust (NaN: undefined)"),
+        Column("lower", "float", "lower end of the interval", required=False),
+        Column("upper", "float", "upper end", required=False),
+        Column("level", "float", "confidence level in (0, 1)"),
+        Column("method", "str", "how the interval was made, or why there is no number"),
+        Column("n", "int", "rows that entered"),
+        Column("n_labels", "int", "labelled rows that entered"),
+        Column("moved", "float", "value less the one without attack", required=False),
+        Column("expected", "float", "the same in a population with these rates", required=False),
+    ),
+)
+
+NOTICED = Table(
+    "trust_noticed",
+    (
+        Column("test", "str", "of verdicts, labelled against unlabelled rows, or of fresh labels"),
+        Column("labels", "int", "labelled rows, or rows labelled afresh"),
+        Column("share", "float", "of the rows that are attacked, in [0, 1]"),
+        Column("power", "float", "chance that the test finds it, in [0, 1]", required=False),
+    ),
+)
