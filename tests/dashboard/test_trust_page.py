@@ -15,9 +15,10 @@ from dashboard.pages.trust.results import headline, number_of, rows_to_people
 from dashboard.pages.trust.setup import DEMO, candidates, labels_of
 from dashboard.run_view import load, read
 from engine.core.settings import get_settings
+from engine.jobs import manager as jobs
 from engine.studies.trust.tables import CORRECTED, LABELS_ONLY, RAW
 from tests.dashboard.helpers import MARKUP, file_bytes
-from tests.dashboard.test_pages import go, html_of
+from tests.dashboard.test_pages import go, html_of, wait_for
 
 PAGE = "pages/trust/page.py"
 
@@ -128,6 +129,13 @@ def labels_file(verdicts: str = "pass", n: int = 40) -> bytes:
     return file_bytes(rows, ",", bom=False)
 
 
+def corrected(at) -> None:
+    at.button(key="trust_run").click().run()
+    wait_for(jobs.manager().recent()[0].job_id, ("done",))
+    at.run()
+    assert not at.exception, at.exception
+
+
 def dropped(app, name: str, content: bytes):
     at = go(app, PAGE)
     next(box for box in at.get("file_uploader") if box.label.startswith("Verdicts")).upload(
@@ -141,9 +149,7 @@ def test_a_file_is_read_corrected_and_shown(app):
     at = dropped(app, f"{MARKUP.split()[0]}.csv", labels_file())
     assert "40 rows of 40 items, 20 with a label" in html_of(at)
     assert "<script>" not in html_of(at)
-    at.button(key="trust_run").click().run()
-    at.run()
-    assert not at.exception, at.exception
+    corrected(at)
     assert "The judge says 75 %" in html_of(at)  # three rows of four
     made = at.session_state["trust"]
     place = place_of(read(made))
@@ -153,7 +159,7 @@ def test_a_file_is_read_corrected_and_shown(app):
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        pytest.param(labels_file().replace(b"fail,pass", b"fail,maybe", 1), "maybe", id="wrong label by its row"),
+        pytest.param(labels_file().replace(b"pass,fail", b"pass,maybe", 1), "maybe", id="wrong label by its row"),
         pytest.param(b"verdict,label\npass,\nfail,\n", "Missing: labels of people", id="no labels"),
         pytest.param(b"verdict,label\n4,1\n2,0\n5,1\n", "3 with a label", id="scores beside pass and fail"),
     ],
@@ -171,19 +177,18 @@ def test_other_column_names_are_asked_for(app):
 
 
 def test_runs_on_data_that_people_scored_are_offered(app):
-    assert labels_of("demo-dialogue") == 48
+    pairs = pd.read_parquet(get_settings().assets / "demo" / "llmbar" / "pairs.parquet")
+    assert labels_of("demo-llmbar") == pairs["human"].notna().sum()
     assert labels_of("nowhere") == 0
     offered = {row.run_id for row in candidates()}
-    assert "recorded:dialogue/naive" in offered
+    assert "recorded:pairs/naive" in offered
     at = go(app, PAGE)
     at.segmented_control(key="trust_way").set_value("A run").run()
     at.selectbox(key="trust_of_run").set_value(
-        next(o for o in at.selectbox(key="trust_of_run").options if o.startswith("naive"))
+        next(o for o in at.selectbox(key="trust_of_run").options if o.startswith("naive judge"))
     ).run()
-    at.button(key="trust_run").click().run()
-    at.run()
-    assert not at.exception, at.exception
-    assert "corrected by 48 labels" in html_of(at)
+    corrected(at)
+    assert f"corrected by {labels_of('demo-pairs')} labels" in html_of(at)
 
 
 def test_a_missing_label_leads_to_the_page_that_mends_it(app):
