@@ -13,6 +13,7 @@ from typing import TypeVar
 import streamlit as st
 
 from dashboard import state, ui
+from engine import catalog
 from engine.core.errors import EngineError
 from engine.core.schema import Task
 from engine.core.settings import get_settings
@@ -29,6 +30,7 @@ from engine.data.dataset import Dataset, content_digest, summarize
 from engine.data.raw import Problem
 from engine.data.store import DEMO_DIALOGUE, DEMO_NAMES, list_datasets, load_dataset, save_dataset
 from engine.plots.text import plural
+from engine.studies.anchors import without_anchors
 
 DEMO_TITLES = frozenset({*DEMO_NAMES, *DEMO_SETS})
 """Ids of the data that ship with the project."""
@@ -199,6 +201,18 @@ def map_mend(field: str) -> ui.Mend:
 def task_mend(held: Dataset, task: Task) -> ui.Mend:
     """A button that makes the data's task another one."""
     return ui.Mend(f"Take it as: {TASKS[task].lower()}", lambda: _use(change_task(held, task)))
+
+
+@st.cache_data(max_entries=32, ttl=20, show_spinner=False)
+def lacking(dataset_id: str) -> dict[str, str]:
+    """The defenses that need anchors which the data do not have, and what is missing; a steering run brings its own."""
+    return without_anchors(dataset(dataset_id), get_settings())
+
+
+def lacking_note(dataset_id: str) -> str:
+    """A sentence on the defenses that are not offered; empty where all are."""
+    parts = [f"{catalog.describe_defense(name).title} ({what} missing)" for name, what in lacking(dataset_id).items()]
+    return f"Not offered with these data: {'; '.join(parts)}." if parts else ""
 
 
 def demo_mend(demo: str, label: str = "Use the demo") -> ui.Mend:

@@ -288,22 +288,25 @@ _UNATTACKED = {True: ("transport_audit", "recorded"), False: ("attack_grid", "ve
 """Studies that judge the data as they came: pairs, and single responses."""
 
 
-def verdict_runs(data: str, *, paired: bool) -> dict[str, str]:
+def verdict_runs(data: str, judge: str, *, paired: bool) -> dict[str, str]:
     """Ids of runs with verdicts on these data as they came, each with its judge in words; the newest of each judge.
 
     Args:
         data: id of the data.
-        paired: they are pairs.
+        judge: whose run comes first, where there is one.
+        paired: the data are pairs.
     """
     found: dict[str, str] = {}
     for run_id, manifest in _listed():
-        config, study = manifest.get("config", {}), study_of_manifest(manifest)
+        study, config = study_of_manifest(manifest), manifest.get("config", {})
+        asked = str(config.get("judge") or "")
         if study is None or study.kind not in _UNATTACKED[paired] or config.get("data") != data:
             continue
-        title = catalog.describe_judge(str(config.get("judge") or "")).title
-        if manifest.get("state") == "done" and title not in found.values():
-            found[run_id] = title
-    return found
+        if manifest.get("state") == "done" and asked not in found.values():
+            found[run_id] = asked
+    cards = catalog.describe_judges(found.values())
+    first = sorted(found.items(), key=lambda one: one[1] != judge)
+    return {run_id: cards[spec].title for run_id, spec in first}
 
 
 def _listed() -> Iterator[tuple[str, dict[str, Any]]]:

@@ -217,7 +217,7 @@ def needs(found: Sequence[Need], *, key: str) -> bool:
     """What a page needs, what is there, and a button for what is missing; returns true where a run can start."""
     missing = [need for need in found if not need.met]
     there = "; ".join(f"{n.what.lower()} ({n.there})" if n.there else n.what.lower() for n in found if n.met)
-    note(f"Your data have what is needed: {there}." if not missing else f"There: {there}." if there else "")
+    note(f"What is needed is there: {there}." if not missing else f"There: {there}." if there else "")
     for i, need in enumerate(missing):
         with st.container(horizontal=True, vertical_alignment="center", gap="small", key=f"need_{key}_{i}"):
             mark, kind = ("–", "open") if need.without else ("✗", "fails")

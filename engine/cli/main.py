@@ -34,6 +34,7 @@ COMMANDS = {
     "figures": "save the figures of a run for a paper or as one HTML page",
     "runs": "list, compare, name, delete, export, import, resume and retry runs",
     "drift": "freeze a run's prompts and verdicts, and hold a judge against them later",
+    "label": "plan, export and import people's labels",
     "recorded": "analyse verdicts you already have",
     "convert": "read a file of a known format and write it in another",
     "bench": "measure again what the project claims",

@@ -190,28 +190,15 @@ def run_each(
     code = max(int(run.pop("exit_code", OK)) for run in runs)
     made: dict[str, Any] = {"judges": planned["judges"], "runs": runs, "panel": None}
     first = next(iter(ready.values()))
+    data = str(getattr(study.prepare(first, context), "data", ""))  # by its id
     panel = study_named("panel")
-    config = panel.config(
-        runs=tuple(ids.values()), data=_labelled(first, context), run_id=f"{base}-panel", level=first.level
-    )
+    config = panel.config(runs=tuple(ids.values()), data=data, run_id=f"{base}-panel", level=first.level)
     try:
         made["panel"] = run_and_print(panel, config, context, args, panel.names[0])
         made["panel"].pop("exit_code")
     except InputError as error:
         print(f"No panel: {error}")
     return {**made, "exit_code": code}
-
-
-def _labelled(config: Any, context: Context) -> str:
-    """Id of the data, which may have people's labels; empty for a study without data."""
-    data = str(getattr(config, "data", ""))
-    if not data:
-        return ""
-    return (
-        context.data.comparisons(data).set_id
-        if context.data.holds_pairs(data)
-        else context.data.dataset(data).dataset_id
-    )
 
 
 def _run_ids(base: str, judges: Sequence[str]) -> dict[str, str]:

@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -268,7 +269,7 @@ class Plan:
     created: str
     rows: pd.DataFrame = field(repr=False, compare=False)
 
-    @property
+    @cached_property
     def order(self) -> list[str]:
         """Ids of the rows that are labelled, in their order."""
         drawn = self.rows[self.rows["place"].notna()].sort_values("place")

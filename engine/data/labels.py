@@ -14,7 +14,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +47,8 @@ def save_plan(plan: Plan, root: Path) -> Session:
             made = Path(tempfile.mkdtemp(prefix=".new-", dir=root))
             try:
                 plan.rows.to_parquet(made / _ROWS, index=False)
-                about = {k: v for k, v in vars(plan).items() if k != "rows"} | {"scale": asdict(plan.scale)}
+                about = {f.name: getattr(plan, f.name) for f in fields(plan) if f.name != "rows"}
+                about["scale"] = asdict(plan.scale)
                 (made / _PLAN).write_text(dumps(about, indent=1), encoding="utf-8")
                 (made / _ANSWERS).touch()
                 made.rename(target)

@@ -131,6 +131,11 @@ class GivenAnchors:
         self.name = name
         self._by_item, self._by_response = by_item, by_response or {}
 
+    @property
+    def empty(self) -> bool:
+        """No item and no response has anchors."""
+        return all(one.unread for one in (*self._by_item.values(), *self._by_response.values()))
+
     def anchors(self, requests: Sequence[Request], checkpoint: Checkpoint = no_checkpoint) -> list[Anchors]:  # noqa: ARG002
         """The pair of each request; unread where there is none."""
         none = Anchors(unread=f"{self.name}: no anchors are given for this item")

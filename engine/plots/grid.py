@@ -114,7 +114,7 @@ def plot_grid(
         title=title,
         notes=notes,
         alt=alt,
-        body=(72 if wide else 80 if turned else 88) * max(len(lines), 1),
+        body=(72 if wide else 74 if turned else 82) * max(len(lines), 1),
         above=24 if wide else 38,
         below=20,
     )

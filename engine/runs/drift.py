@@ -8,7 +8,8 @@ Everything else cannot be told, and the smallest change that would have been fou
 
 Asking again. Where one side holds several answers to each prompt, their spread within a prompt is the retest noise: it
 gives the band of a mean, and the rate at which verdicts flip by themselves, which is taken off the flips between the
-two sides. For a judge that did not change both flip rates have the same expectation.
+two sides. For a judge that did not change both flip rates have the same expectation. Where nothing was asked again,
+flips of a judge behind a server or in a recording cannot be told from retest noise; a local one has none.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ COLUMNS = [
 ]  # fmt: skip
 _NAMED = ("spec", "fingerprint", "revision", "precision", "device", "dtype", "digest", "dataset_id", "name")
 """Entries of a manifest's judge and data that are named beside every verdict."""
+_LOCAL = ("bundled:", "hf:", "path:", "planted:")
 _NAN = math.nan
 
 
@@ -113,6 +115,8 @@ class Drift:
         if self.verdict == DRIFT:
             return f"Drift: {in_words(found)}, where {_amount(found, 'threshold')} is tolerated."
         if self.verdict == CANNOT_TELL:
+            if found["quantity"] == FLIPS and not sum(self.retest) and found["value"] >= found["threshold"]:
+                return f"Cannot tell: {in_words(found)}; nothing was asked again, so this may be retest noise."
             least = _amount(found, "detectable")
             seen = f"only a change of {least} or more would have been seen" if least else "there is too little to see"
             return f"Cannot tell: {in_words(found)}; {seen}."
@@ -155,8 +159,9 @@ def find_drift(
     calls = matched_calls((base.verdicts, new.verdicts), same)
     n, whole = len(calls), [len(a.verdicts.drop_duplicates("verdict_id")) for a in (base, new)]
     remarks = [] if scale else ["The judges score on different scales, so their scores are not compared."]
-    if not base.again and not new.again:
-        remarks.append("Nothing was asked again, so flips may be retest noise: --again measures it.")
+    unknown = not base.again and not new.again and not (_steady(base) and _steady(new))
+    if unknown:
+        remarks.append("Nothing was asked again, so flips may be retest noise: --again or --retest measures it.")
     if same is not None:
         remarks.append("The data differ; only responses with the same id and the same text are compared.")
     draws = _Draws(base, new, calls)
@@ -168,12 +173,20 @@ def find_drift(
         for key, own in draws.arms()
         for kind in _quantities(key[0], own, scale)
     ]
+    for row in rows:
+        if unknown and row["quantity"] == FLIPS and row["verdict"] == DRIFT:
+            row["verdict"] = CANNOT_TELL
     table = pd.DataFrame(rows, columns=COLUMNS)
     return Drift(
         _overall(table), table, _agreement(calls, level, seed), differing_settings(base.manifest, new.manifest),
         n, whole[0] - n, whole[1] - n, (len(base.again), len(new.again)), draws.retest_flips(),
         tuple(remarks),
     )  # fmt: skip
+
+
+def _steady(side: Answers) -> bool:
+    """The judge runs on this machine and answers the same prompt alike each time, so that it has no retest noise."""
+    return str(side.manifest.get("judge", {}).get("spec", "")).startswith(_LOCAL)
 
 
 class _Draws:

@@ -24,6 +24,8 @@ from engine.core.errors import InputError
 Floats = npt.NDArray[np.float64]
 STEPS = 40
 """Thresholds that are tried at most."""
+ROOM = 2
+"""Errors that the strictest threshold tested may have, where there are labels enough."""
 _NAN = float("nan")
 
 
@@ -93,9 +95,12 @@ def order_confidence(p_ab: npt.ArrayLike, p_ba: npt.ArrayLike) -> tuple[Floats, 
     return mean, np.maximum(mean, 1 - mean)
 
 
-def fewest_labels(bound: float, delta: float) -> int:
-    """Labels without any error from which on the bound can be shown: (1 - bound)^n <= delta."""
-    return int(np.ceil(np.log(delta) / np.log1p(-bound)))
+def fewest_labels(bound: float, delta: float, errors: int = 0) -> int:
+    """Labels with so many errors from which on the bound can be shown; without any, (1 - bound)^n <= delta."""
+    n = int(np.ceil(np.log(delta) / np.log1p(-bound)))
+    while errors and upper_bound(errors, n, delta) > bound:
+        n += 1
+    return n
 
 
 def upper_bound(errors: int, n: int, delta: float) -> float:
@@ -135,7 +140,7 @@ def choose_threshold(
     used = _independent(~(np.isnan(off) | np.isnan(sure)), groups, weight, seed)
     labelled, errors = sure[used], off[used]
     n0, m = fewest_labels(bound, delta), len(labelled)
-    first = min(2 * n0, max(n0, m // 2))  # a start with room for an error; it looks at no label
+    first = min(fewest_labels(bound, delta, ROOM), max(n0, m // 2))  # the start looks at no label
     steps: list[Step] = []
     chosen, going = None, True
     for threshold in _thresholds(sure, labelled):

@@ -114,6 +114,20 @@ def sources_for(
     return found
 
 
+def without_anchors(dataset: Dataset, settings: Settings) -> dict[str, str]:
+    """The defenses whose anchors these data cannot give, with what is missing in a few words."""
+    missing: dict[str, str] = {}
+    for name, what in ((HUMAN, "scores by people"), (RANDOM, "three responses to a context"), (CAP, "a steering run")):
+        try:
+            held = sources_for([name], dataset, settings)[name]
+        except InputError:
+            missing[name] = what
+            continue
+        if isinstance(held, GivenAnchors) and held.empty:
+            missing[name] = what
+    return missing
+
+
 def tutor_writer(tutor: str, settings: Settings) -> Writer:
     """Writer of anchors: the bundled base model, a model loaded for it on first use, or one behind a server.
 

@@ -130,7 +130,7 @@ def test_every_tab_draws(app):
     run(FOOLED)
     for tab, opened, charts, tables in (
         ("By key", (), 2, 0),
-        ("Pareto", ("swap_more",), 4, 1),
+        ("Trade-off", ("swap_more",), 4, 1),
         ("One sample", ("swap_all",), 1, 2),
     ):
         at = swap_page(app, FOOLED, *opened, swap_tab=tab)
@@ -240,7 +240,7 @@ def test_keys_that_are_mostly_unread_are_named(app):
 
 
 def test_k_one_stands_beside_the_s_score_and_the_mean_is_of_the_keys(app):
-    at = swap_page(app, "bundled:judge", "swap_more", swap_tab="Pareto")
+    at = swap_page(app, "bundled:judge", "swap_more", swap_tab="Trade-off")
     frame = at.dataframe[0].value
     names = frame["Defense"].tolist()
     assert names == ["Undefended", "RefSwap, K = 5", "max_p_cf, K = 1", "s-score, K = 1", "Length filter"]

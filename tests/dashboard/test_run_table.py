@@ -15,7 +15,7 @@ PAIRS = {"data": "demo-instruction"}
 @pytest.mark.parametrize(
     ("page", "query", "key", "title", "about"),
     [
-        ("reference_swap", {**SWAP, "swap_tab": "Pareto", "swap_k": "3"}, "swap_baselines_kept",
+        ("reference_swap", {**SWAP, "swap_tab": "Trade-off", "swap_k": "3"}, "swap_baselines_kept",
          "RefSwap beside its baselines", "K = 3, δ = 2 points"),
         ("reference_swap", {**SWAP, "swap_tab": "One sample"}, "swap_false_kept", "Accepted keys", "K = 5"),
         ("transport_audit", {"mass": "0.3"}, "flipped_map", "Flipped verdicts", "mass 0.30"),

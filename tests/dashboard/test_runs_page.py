@@ -264,3 +264,20 @@ def test_a_job_that_ends_while_the_page_is_drawn_does_not_leave_an_old_state_on_
     monkeypatch.setattr(runs_one, "job_of", ends_now)
     on_runs(app, selected="one")
     assert "<dt>State</dt><dd>done</dd>" in texts(app)
+
+
+def test_two_runs_are_held_against_each_other_as_a_drift_gate(app, settings):
+    scored(settings, "one")
+    scored(settings, "two", "planted:injection?strength=1.6")
+    scored(settings, "other")
+    app.query_params["compare_tab"] = "Drift"
+    on_runs(app, selected="one", **{"with": "two"})
+    shown = texts(app)
+    assert "Drift: " in shown
+    assert "judgescope drift freeze one --out frozen.json" in " ".join(c.value for c in app.code)
+    assert len(app.get("plotly_chart")) == 1
+    app.selectbox(key="drift_retest").select("other").run()
+    assert "Flip when asked again" in texts(app)
+    app.number_input(key="drift_shift").set_value(4.0)
+    app.number_input(key="drift_flips").set_value(100.0).run()
+    assert "No drift seen" in texts(app)

@@ -33,7 +33,8 @@ def test_a_page_opens_on_a_judge_and_data_that_are_recorded_for_it(page):
     kinds = [kind for kind, place in linked_run._pages("", "").items() if place.page == page]
     recorded = linked_run.recorded_runs()
     if any(kind in kinds for kind, _, _ in recorded):
-        assert (judge, data) in {(j, d) for kind, j, d in recorded if kind in kinds}
+        # a panel is of several judges and takes any choice
+        assert (judge, data) in {(j or judge, d) for kind, j, d in recorded if kind in kinds}
         if {"transport_audit", "protocols"} & set(kinds):  # these open on published verdicts where a run has some
             published = any(kind in kinds and j.startswith("recorded:") for kind, j, _ in recorded)
             assert judge.startswith("recorded:") == published

@@ -81,14 +81,14 @@ def test_own_questions_and_own_references(page, server):
     page.get_by_role("button", name="Save and use this data").click()
     query = {**QUERY, "data": data_id(page)}
     open_page(page, server.url, "reference-swap", **query)
-    page.get_by_role("button", name="Swap in the demo's references").click()  # all of the file's are numbers
-    page.get_by_text("Full run, all settings").first.click()
-    page.get_by_role("button", name="References of your own").click()
+    expect(page.get_by_role("button", name="Swap in the demo's references")).to_be_visible()
+    page.get_by_role("button", name="Bring references of my own").click()  # all of the file's are numbers
     words = "\n".join(f"word {letter}" for letter in "abcdefgh")
     file = {"name": "words.txt", "mimeType": "text/plain", "buffer": words.encode()}
     page.get_by_label("A text file, one reference a line").locator("input").set_input_files(file)
     expect(page.get_by_text("0 numeric, 0 expression, 0 multiple choice, 8 string")).to_be_visible()
     page.get_by_role("button", name="Use these references").click()
+    page.get_by_text("Full run, all settings").first.click()
     expect(page.get_by_role("combobox", name="Counterfactual references from")).to_have_value(
         "Your file words.txt (8 references)"
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from playwright.sync_api import expect
 
-from tests.e2e.steps import JOB_DONE, SETTLED, data_id, finding, open_page, settle, still_box, two_systems_file, upload
+from tests.e2e.steps import JOB_DONE, SETTLED, data_id, drop_file, finding, open_page, settle, still_box
 
 
 def pairs_file() -> bytes:
@@ -66,14 +66,77 @@ def _lasso(page):
     page.mouse.up()
 
 
-def test_a_plain_file_of_responses_becomes_pairs_and_says_what_is_missing(page, server):
-    judge = "planted:verbosity"
-    upload(page, server.url, two_systems_file(), judge)
-    open_page(page, server.url, "transport-audit", judge=judge, data=data_id(page))
+ANSWERS = ("12", "green", "x+1", "(B)", "red", "7", "a cat", "y-3", "(C)", "blue")
+FOOLED = "planted:verifier?self_solve=0.9&leak=0.4&ref_sensitivity=0.9"
+TONE = "planted:assertiveness"
+
+
+def responses_file(*, scored: bool) -> bytes:
+    """Ten questions, each answered by two systems; with references, correctness and ratings or without."""
+    lines = ["id,prompt,response,system" + (",reference,correctness,rating" if scored else "")]
+    for i, (right, wrong) in enumerate(zip(ANSWERS, (*ANSWERS[1:], ANSWERS[0]), strict=True)):
+        said = (
+            (f"After some work the answer is {right}.", 1, 4 + i % 2),
+            (f"I would guess {wrong}, maybe.", 0, 1 + i % 3),
+        )
+        for system, (text, correct, rating) in zip("xy", said, strict=True):
+            more = f",{right},{correct},{rating}" if scored else ""
+            lines.append(f'r{i}{system},What is asked in {i}?,"{text}",{system}{more}')
+    return "\n".join(lines).encode()
+
+
+def bring(page, url: str, content: bytes, **query: str) -> str:
+    """Two clicks: the file is dropped, and saved as it was read; returns its id."""
+    open_page(page, url, "data", **query)
+    drop_file(page, "answers.csv", content)
+    page.get_by_role("button", name="Save and use this data").click()
+    return data_id(page)
+
+
+def test_from_a_plain_file_to_a_report_in_eight_clicks(page, server):
+    bring(page, server.url, responses_file(scored=False), judge="planted:verbosity")  # 1 and 2
+    page.get_by_role("link", name="Transport audit").click()  # 3
     expect(page.get_by_text("You see the demo, not")).to_be_visible(timeout=SETTLED)
-    page.get_by_role("button", name="Use my 3 pairs").click()
+    page.get_by_role("button", name="Use my 10 pairs").click()  # 4
     expect(page.get_by_text("Missing: A person's choice")).to_be_visible(timeout=SETTLED)
-    expect(page.get_by_role("button", name="Quick audit")).to_be_enabled(timeout=SETTLED)
+    # this judge scores single responses, which is said before anything can fail; not one of the eight clicks
+    expect(page.get_by_text("Missing: A judge that compares two responses")).to_be_visible()
+    expect(page.get_by_role("button", name="Quick audit")).to_be_disabled()
+    open_page(page, server.url, "transport-audit", judge=TONE, data=data_id(page))
+    page.get_by_role("button", name="Quick audit").click()  # 5
+    said = "Nobody decided these pairs, so agreement, flips and types are left out"
+    expect(finding(page).first).to_contain_text(said, timeout=JOB_DONE)
+    expect(page.get_by_role("figure", name=re.compile("survive a swap of order"))).to_be_visible(timeout=SETTLED)
+    page.get_by_role("button", name="Add to report").first.click()  # 6
+    expect(page.get_by_role("button", name="In the report").first).to_be_disabled(timeout=SETTLED)
+    page.get_by_role("link", name="Report").click()  # 7
+    expect(page.get_by_text(re.compile("Tested: .*answers.csv, in pairs"))).to_be_visible(timeout=SETTLED)
+    with page.expect_download(timeout=SETTLED) as got:
+        page.get_by_role("button", name="One HTML page").click()  # 8
+    assert "Does its choice survive" in Path(got.value.path()).read_text()
+    page.get_by_role("button", name="Remove", exact=True).first.click()  # other journeys count what the report holds
+
+
+def test_a_file_with_references_correctness_and_ratings_moves_gamma_mass_and_ranks(page, server):
+    data = bring(page, server.url, responses_file(scored=True))
+    open_page(page, server.url, "reference-swap", judge=FOOLED, data=data)
+    page.get_by_role("button", name="Quick run").click()
+    expect(finding(page).first).to_contain_text("accepts master keys on", timeout=SETTLED)
+    counted = page.get_by_test_id("stMain").locator(".js-facts").first
+    expect(counted).to_contain_text("Accuracy", timeout=SETTLED)
+    gamma = page.get_by_role("slider", name=re.compile("least max_p_cf"))
+    gamma.focus()
+    gamma.press("Home")  # a gamma of 0 keeps every YES
+    expect(counted).to_contain_text(re.compile(r"Correct accepted\s*(\d+) → \1(?!\d)"), timeout=SETTLED)
+    open_page(page, server.url, "transport-audit", judge=TONE, data=data)
+    page.get_by_role("button", name=re.compile("Use my 10 pairs, 10 with people's scores")).click()
+    page.get_by_role("button", name="Quick audit").click()
+    expect(finding(page).first).to_contain_text("the audit flips", timeout=JOB_DONE)
+    page.get_by_role("slider", name="Mass m").press("End")
+    expect(finding(page).first).to_contain_text("At mass 1.00 the audit flips 0 of", timeout=SETTLED)
+    open_page(page, server.url, "protocols", judge=TONE, data=data)
+    page.get_by_role("button", name="Quick run").click()
+    expect(finding(page).first).to_contain_text("Elo points", timeout=JOB_DONE)
 
 
 def test_embeddings_of_ones_own_and_the_lesson_on_planted_directions(page, server):

@@ -9,6 +9,7 @@ from typing import Any
 import streamlit as st
 
 from dashboard import findings, state, ui
+from dashboard.datasets import lacking, lacking_note
 from dashboard.linked_run import latest
 from dashboard.pages.attack_lab.effects import GridRun, distribution, one_response_moves
 from dashboard.ui import show_marked, show_verbatim
@@ -28,13 +29,13 @@ RAISE, LOWER = "Raise", "Lower"
 AFTER, BEFORE = "After", "Before"
 
 
-def pick_arm() -> tuple[str, str]:
+def pick_arm(dataset_id: str) -> tuple[str, str]:
     """The names of the attack and of the defense."""
     left, right = st.columns(2)
     with left:
         attack = _attack()
     with right:
-        defense = _defense()
+        defense = _defense(dataset_id)
     return attack, defense
 
 
@@ -115,9 +116,11 @@ def _choice(label: str, options: tuple[str, str], key: str, default: str) -> str
     return str(st.segmented_control(label, options, key=key, required=True, persist_state="session"))
 
 
-def _defense() -> str:
+def _defense(dataset_id: str) -> str:
     _seed_defense()
-    listed = [name for name in catalog.DEFENSES if name != NONE]
+    missing = lacking(dataset_id)
+    state.put(state.DEFENSE, [name for name in st.session_state[state.DEFENSE] if name not in missing])
+    listed = [name for name in catalog.DEFENSES if name not in (NONE, *missing)]
     own = [name for name in st.session_state[state.DEFENSE] if name not in listed]  # with settings set by hand
     chosen = st.pills(
         "Defenses, in the order in which they are pressed",
@@ -130,7 +133,7 @@ def _defense() -> str:
         help="Several stand around the response one after the other, the first one nearest to it.",
     )
     name = "+".join(chosen) or NONE
-    ui.note("" if name == NONE else catalog.describe_defense(name).about)
+    ui.note(lacking_note(dataset_id) if name == NONE else catalog.describe_defense(name).about)
     state.publish(state.DEFENSE, name, state.DEFAULT_DEFENSE)
     return name
 
@@ -175,7 +178,7 @@ def one_response(judge: str, dataset: Dataset) -> None:
     """
     _open_on_an_effect(judge, dataset)
     response_id = pick_response(dataset)
-    attack, defense = pick_arm()
+    attack, defense = pick_arm(dataset.dataset_id)
     own_text = _own_text() if attack.partition("@")[0] == OWN else ""
     if attack.partition("@")[0] == OWN and not own_text.strip():
         ui.headline("Type the text you want to add, then leave the field to see what the judge makes of it.")

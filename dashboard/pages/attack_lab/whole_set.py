@@ -9,6 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import findings, state, ui
+from dashboard.datasets import lacking, lacking_note
 from dashboard.linked_run import latest, shown
 from dashboard.minutes import how_long
 from dashboard.pages.attack_lab.effects import GridRun, distribution, dumbbells, forest, grid, moves
@@ -41,7 +42,8 @@ def setup(judge: str, dataset: Dataset, *, busy: bool, seen: bool) -> None:
             own_text = _own_text() if _has_own(attacks) else ""
             limit = _limit(len(dataset.responses))
         with right:
-            defenses = _defenses()
+            defenses = _defenses(dataset.dataset_id)
+            ui.note(lacking_note(dataset.dataset_id))
     calls = limit * (1 + len(attacks)) * len(defenses)
     missing = _missing(attacks, defenses, own_text)
     params = {
@@ -90,8 +92,11 @@ def _shown_in_one_response() -> str:
         return NONE
 
 
-def _defenses() -> list[str]:
-    names = list(catalog.DEFENSES)
+def _defenses(dataset_id: str) -> list[str]:
+    missing = lacking(dataset_id)
+    names = [name for name in catalog.DEFENSES if name not in missing]
+    if held := st.session_state.get(state.SET_DEFENSES):
+        state.put(state.SET_DEFENSES, [name for name in held if name not in missing])
     if (shown := _defense_in_one_response()) not in names:
         names.append(shown)
     return list(

@@ -204,7 +204,7 @@ def _table(
     columns = dict(mapping)
     labels = [(field.label, columns[field.name]) for field in OFFERED if field.name in columns]
     others = [(str(c), str(c)) for c in raw.frame.columns if c not in columns.values()]
-    table: dict[str, list[object]] = {"Row": list(shown), "Becomes": [_STATES[states[row]] for row in shown]}
+    table: dict[str, list[object]] = {"Row": list(shown), "State": [_STATES[states[row]] for row in shown]}
     for label, column in (*labels, *others):
         table[label if label not in table else f"{label} (in the file)"] = [_clipped(v) for v in part[column]]
     return pd.DataFrame(table)

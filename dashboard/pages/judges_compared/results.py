@@ -167,13 +167,15 @@ _SHOW = {EACH: _each, RULED: _ruled, ATTACKED: _attacked, OWN: _own, COST: _cost
 def _measured(run: PanelRun) -> Sequence[str]:
     about = run.about
     worth = number(run.table, "effective_votes")
+    alpha = number(run.table, "alpha")
+    all_agree = interval_text(alpha["value"], alpha["lower"], alpha["upper"], method=str(alpha["method"]))
     basis = "their errors against people" if worth["other"] == "errors" else "their verdicts, as no labels are known"
     pairs, halves = about["protocol"] == "pairwise", "" if about["protocol"] == "pointwise" else ", ties half"
     return (
         f"{upper_first(findings.provenance(run.manifest, recorded=run.recorded))}.",
         f"Judges: {listed(list(run.titles.values()))}.",
         f"Agreement with people is the {about['unit']}{halves}, on what every judge read. Of two judges it is "
-        f"{about['between']}.",
+        f"{about['between']}. Krippendorff's alpha of all judges is {all_agree}.",
         "Both orders of a pair count as one verdict; where they disagree it is a tie." if pairs else "",
         f"Effective votes are n / (1 + (n - 1) r), r the mean correlation of {basis} (Kish 1965; arXiv 2605.29800).",
         "The trimmed mean leaves the highest and the lowest vote out." if about["n_judges"] > 2 else "",

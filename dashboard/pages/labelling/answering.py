@@ -56,7 +56,7 @@ def _labelling(session: Session, who: str, data: Shown) -> None:
     if held.of(who):
         with st.expander("What the labels say so far", key="label_worth", on_change="rerun") as opened_now:
             if opened_now.open:
-                ui.bullets(worth_lines(session, who))
+                ui.bullets(worth_lines(session, who, final=row is None))
 
 
 def _progress(session: Session, who: str, held: Answers) -> None:
@@ -149,9 +149,17 @@ _SAID = {
 }
 
 
-def worth_lines(session: Session, who: str = "") -> list[str]:
-    """What the labels say of all rows of the data, with intervals; one line where they say nothing yet."""
-    found = worth_so_far(session, who)
+def worth_lines(session: Session, who: str, *, final: bool) -> list[str]:
+    """What the labels say of all rows of the data, with intervals; one line where they say nothing yet.
+
+    Args:
+        session: whose labels.
+        who: labels.
+        final: this person has finished, and may see what the judge says.
+    """
+    found = worth_so_far(session, "" if session.compared() else who)
+    if not final:
+        found.pop("raw", None)
     kind = session.plan.scale.kind
     lines = []
     for name in _SAID:

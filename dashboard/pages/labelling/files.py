@@ -32,11 +32,12 @@ CSV = "text/csv"
 
 def actions(session: Session, who: str) -> None:
     """Beside the title: the labels as a file, labels from a file, another session."""
-    plan_id = session.plan.plan_id
-    ui.download("Export", lambda: safe_csv(_own(session, who)), f"labels-{plan_id}.csv", CSV, key="label_export")
-    with st.popover("Import", icon=":material/upload:", key="label_import_box", on_change="rerun") as box:
-        if box.open:
-            _import(session, who)
+    if who:
+        name = f"labels-{session.plan.plan_id}.csv"
+        ui.download("Export", lambda: safe_csv(_own(session, who)), name, CSV, key="label_export")
+        with st.popover("Import", icon=":material/upload:", key="label_import_box", on_change="rerun") as box:
+            if box.open:
+                _import(session, who)
     st.button("Other session", icon=":material/list:", key="label_other", on_click=leave)
 
 

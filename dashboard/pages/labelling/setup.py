@@ -138,7 +138,7 @@ def setup(data: Shown) -> None:
     with right:
         least = min(2, data.size)
         n = st.number_input(
-            f"Rows to label, of {data.size:,}", least, data.size, min(DEFAULT_ROWS, data.size),
+            f"Rows to label, of {data.size:,}", least, data.size, max(least, min(DEFAULT_ROWS, data.size // 2)),
             key=f"label_rows_{data.id}", help="The page says at every moment how exactly the labels so far speak.",
         )  # fmt: skip
         seed = st.number_input("Seed", 0, 10**6, 0, key="label_seed", persist_state="session",
@@ -196,7 +196,7 @@ def _scale(data: Shown) -> Scale:
 
 
 def _runs(data: Shown) -> list[str]:
-    options = linked_run.verdict_runs(data.id, paired=data.paired)
+    options = linked_run.verdict_runs(data.id, state.text(state.JUDGE), paired=data.paired)
     if not options:
         ui.note(
             "No run has judged these data yet, so rows are drawn at random. With a run, more rows can be drawn where "

@@ -162,7 +162,7 @@ def _threshold(floor: float) -> float:
     return float(value)
 
 
-TABS = ("By key", "Pareto", "One sample")
+TABS = ("By key", "Trade-off", "One sample")
 
 
 def swap_page(judge: str, dataset: Dataset, frame: ui.Frame) -> None:

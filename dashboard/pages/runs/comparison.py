@@ -6,6 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import findings, state, ui
+from dashboard.pages.runs.drift import drift
 from dashboard.run_view import RunView, read, version_of
 from engine.core.errors import EngineError
 from engine.core.files import safe_csv
@@ -14,6 +15,7 @@ from engine.plots.compare import MOST_ROWS, NAMES, plot_compare, prepare_compare
 from engine.plots.text import interval_text, plural
 from engine.runs.compare import SAME, Comparison, compare_runs, differing_settings, same_responses, same_scale
 
+TABS = ("Differences", "Drift")
 UNIT, WHAT = "compare_unit", "compare_what"
 UNITS = {"points": "Scores", "share": "Shares", "own unit": "The studies' own metrics"}
 MOST_CALLS = 200
@@ -32,6 +34,16 @@ def comparison(first_id: str, second_id: str) -> None:
     names = [run.title or run.run_id for run in (first, second)]
     st.subheader("Second minus first", anchor=False)
     ui.facts({"First": names[0], "Second": names[1]})
+    differences, gate = st.tabs(TABS, key="compare_tab", on_change="rerun", bind="query-params")
+    if differences.open:
+        with differences:
+            _differences(found, first, second, names)
+    if gate.open:
+        with gate:
+            drift(first, second)
+
+
+def _differences(found: Comparison, first: RunView, second: RunView, names: list[str]) -> None:
     ui.finding(_sentence(found))
     only = f"{plural(found.only_a, 'call')} only in the first, {found.only_b:,} only in the second"
     ui.note(f"{plural(found.matched, 'judge call')} made by both; {only}.")

@@ -332,12 +332,14 @@ def seconds_of(config: CapConfig, dataset: Dataset, judge: Judge, tutor: Tutor, 
         return math.nan
     contexts = divide(config, dataset).training
     asks = [ask for pool in (1, 2) for ask in pool_asks(config, contexts, pool, tutor)[2]]
-    fresh = tutor.unknown(asks)[:PROBE]
+    fresh, limit = tutor.unknown(asks)[: 1 + PROBE], limit_of(contexts[0].task, config.new_tokens)
+    tutor.write(fresh[:1], limit, None, no_checkpoint)  # weights are prepared here, which is no pace
     clock = time.perf_counter()
-    tutor.write(fresh, limit_of(contexts[0].task, config.new_tokens), None, no_checkpoint)
-    each = (time.perf_counter() - clock) / len(fresh) if fresh else 0.0
+    tutor.write(fresh[1:], limit, None, no_checkpoint)
+    each = (time.perf_counter() - clock) / (len(fresh) - 1) if len(fresh) > 1 else 0.0
     texts = plan["texts"] - len(asks) + len(tutor.unknown(asks))
-    probe = build_requests(dataset, limit=PROBE)
+    one, *probe = build_requests(dataset, limit=1 + PROBE)
+    judge.judge([one])
     tokens = judge.cost(probe).tokens
     clock = time.perf_counter()
     judge.judge(probe)

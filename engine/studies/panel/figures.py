@@ -18,7 +18,7 @@ from engine.plots.text import fixed, interval_text, label, level_text
 from engine.plots.theme import MEANING, PALETTE, ROLES, SMALL_SIZE, Mode, frame, heat_scale, whiskers
 from engine.stats.panel import RULES
 from engine.studies.figure import FigureData, FigureSpec, Setting, Source, Values, attack_name
-from engine.studies.panel.metrics import AS_PANEL, PEOPLE
+from engine.studies.panel.metrics import AS_PANEL, PEOPLE, number
 
 STUDY = "panel"
 SINGLE, TOGETHER = "one judge", "the panel"
@@ -170,10 +170,10 @@ def _between(source: Source, _: Values) -> FigureData:
     for side in ("judge", "other"):
         rows[side] = rows[side].map(titles)
     kept = rows[["judge", "other", "value", "lower", "upper", "level", "method", "n", "n_clusters", "n_unread"]]
-    return FigureData(
-        kept,
-        {"judges": list(titles.values()), "measure": about(source)["between"], "subjects": about(source)["subjects"]},
-    )
+    held = about(source)
+    extras = {"judges": list(titles.values()), "measure": held["between"], "subjects": held["subjects"]}
+    alpha = number(source.table("panel"), "alpha")
+    return FigureData(kept, extras, (f"Krippendorff's alpha of all: {_said(alpha)}",))
 
 
 def plot_between(

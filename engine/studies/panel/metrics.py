@@ -6,6 +6,7 @@ Metrics of the table `panel`, each with its interval, items as clusters:
     people_kappa: the same of sides as Cohen's kappa.
     difference: `people` of a rule less that of a judge (other), on the same subjects.
     between: Cohen's kappa of two judges' sides; of scores their Spearman correlation.
+    alpha: Krippendorff's of all judges; sides differ or not, scores by their squared difference.
     effective_votes, correlation: of the panel, `engine.stats.panel.effective_votes`.
     panel_of: `people` of panels of so many judges (judge), the mean over all such panels; by majority, scores by mean.
     transfer: shift on the judge `other` under the attack that moves `judge` most, which is chosen on one half of the
@@ -23,7 +24,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +32,7 @@ import pandas as pd
 
 from engine.core.schema import Protocol
 from engine.data.families import family_of
-from engine.stats.agreement import cluster_kappa, spearman
+from engine.stats.agreement import cluster_kappa, krippendorff_alpha, spearman
 from engine.stats.intervals import Interval, cluster_mean, cluster_rate, with_ends
 from engine.stats.paired import paired_test
 from engine.stats.panel import (
@@ -230,6 +231,10 @@ def between_rows(ballot: Ballot, level: float, seed: int) -> Iterator[Any]:
             both = ~np.isnan(ballot.side[:, i] + ballot.side[:, j])
             agree = _kappa(ballot.side[both, i], ballot.side[both, j], ballot.items[both], level, seed)
         yield _row("between", agree, ballot.judges[i], ballot.judges[j], asked=asked)
+    votes = ballot.vote if ballot.scores else ballot.side
+    scale: Literal["nominal", "interval"] = "interval" if ballot.scores else "nominal"
+    alpha = krippendorff_alpha(votes, ballot.items, scale=scale, level=level, seed=seed)
+    yield _row("alpha", alpha, asked=asked)
 
 
 def _kappa(x: Floats, y: Floats, items: npt.NDArray[Any], level: float, seed: int) -> Interval:
@@ -420,6 +425,7 @@ def panel_lines(about: Mapping[str, Any], table: pd.DataFrame) -> list[str]:
         for row in table[table["metric"] == "people"].to_dict("records"):
             named = f"panel, {row['judge']}" if row["other"] == AS_PANEL else str(row["judge"])
             lines.append(f"  {named:<28} {_ends(row, '.3f')}")
+    lines.append(f"Krippendorff's alpha of all judges: {_ends(number(table, 'alpha'), '.3f')}")
     lines.append(f"Agreement of two judges ({about['between']}):")
     lines += [
         f"  {row['judge'] + ' and ' + row['other']:<42} {_ends(row, '.3f')}"

@@ -44,7 +44,7 @@ class Rows:
 
     Attributes:
         axis: axis title.
-        null: where nothing would be gained; drawn as a dashed line.
+        null: where nothing would be gained; drawn as a dashed line, NaN draws none.
         span: range of the axis.
     """
 
@@ -54,7 +54,7 @@ class Rows:
 
 
 CONSISTENCY = Rows("agreement with people", 0.5, (0.0, 1.0))
-ORDERS = Rows("share of the pairs", 0.0, (0.0, 1.0))
+ORDERS = Rows("share of the pairs", math.nan, (0.0, 1.0))
 AUC = Rows("AUC: chance that an agreeing verdict scores higher", 0.5, (0.0, 1.0))
 
 
@@ -284,7 +284,8 @@ def _axes(fig: go.Figure, rows: Rows, n: int, words: list[dict[str, Any]], mode:
     fig.update_xaxes(range=[rows.span[0] - 0.01, rows.span[1] + 0.01], title=rows.axis, fixedrange=True, nticks=6)
     fig.update_yaxes(range=[max(n, 1) - 0.45, -0.8], visible=False, fixedrange=True)
     dashed = {"color": ROLES[mode]["muted"], "width": 1.5, "dash": "dash"}
-    fig.add_shape(type="line", x0=rows.null, x1=rows.null, y0=0, y1=1, yref="paper", line=dashed, layer="below")
+    if math.isfinite(rows.null):
+        fig.add_shape(type="line", x0=rows.null, x1=rows.null, y0=0, y1=1, yref="paper", line=dashed, layer="below")
     fig.update_layout(annotations=words)
 
 
@@ -389,8 +390,9 @@ def plot_map(
     far = "distances between far groups mean nothing" if kind == "UMAP" else ""
     notes = (f"{plural(len(prepared), 'pair')}; draw a lasso to read some", far)
     alt = f"{kind} map of {len(prepared)} difference embeddings coloured by {colour}."
+    told = len(fig.data) > 1  # pairs of one kind need no legend
     return frame(
-        fig, mode, title="Which comparisons look alike?", notes=notes, alt=alt, body=380, legend=True, above=22
+        fig, mode, title="Which comparisons look alike?", notes=notes, alt=alt, body=380, legend=told, above=22
     )
 
 

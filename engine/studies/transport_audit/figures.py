@@ -550,7 +550,7 @@ def _orders(source: Source, _: Values) -> FigureData:
     return FigureData(prepared, {"title": ORDERS, "rows": "orders"}, facts, _note(source))
 
 
-ORDERS = "What does the judge choose when the order is swapped?"
+ORDERS = "Does its choice survive a swap of order?"
 
 
 def _types(source: Source, at: Values) -> FigureData:

@@ -62,7 +62,7 @@ def test_another_judge_is_a_drift_from_every_kind_of_side(scored, say, tmp_path)
     results = [
         say("drift", str(file), "b"),
         say("drift", "a", folder),
-        say("drift", str(file), "--ask", "--judge", "planted:injection?strength=1.6"),
+        say("drift", str(file), "--ask", "--again", "0", "--judge", "planted:injection?strength=1.6"),
     ]
     rows = [{(q["quantity"], q["attack"], q["defense"]): q["value"] for q in r[1]["quantities"]} for r in results]
     assert [r[0] for r in results] == [4, 4, 4]

@@ -176,6 +176,12 @@ def test_another_published_model_has(published):
     assert row(found, FLIPS)["value"] > found.retest_flips
 
 
+def test_flips_of_a_recording_are_no_drift_while_nothing_was_asked_again(published):
+    found = find_drift(published("gpt-4-0613", 1), published("gpt-4-1106-preview", 2))
+    assert row(found, FLIPS)["verdict"] == CANNOT_TELL
+    assert "retest noise" in found.sentence()
+
+
 # Frozen sets.
 
 

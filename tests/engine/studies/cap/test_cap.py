@@ -19,14 +19,14 @@ from engine.core.settings import get_settings
 from engine.data.dataset import build_dataset
 from engine.data.mapping import suggest_mapping
 from engine.data.reading import read_table
-from engine.data.store import save_dataset
+from engine.data.store import DEMO_DIALOGUE, load_dataset, save_dataset
 from engine.defenses.cards import parse_defense
 from engine.judges.base import Request, Verdict
 from engine.judges.registry import make_judge
 from engine.runs.folder import open_run
 from engine.stats.projection import pca
 from engine.steering.separability import by_layer
-from engine.studies.anchors import sources_for
+from engine.studies.anchors import sources_for, without_anchors
 from engine.studies.cap import run as cap_run
 from engine.studies.cap import tutor as cap_tutor
 from engine.studies.cap.arms import comparative_rows, pairs_of
@@ -410,6 +410,13 @@ def test_what_a_judge_has_no_prompt_for_is_left_out_by_name(dataset, home):
     fitted, left_out = to_the_data(config, dataset, judge, home)
     assert fitted.defenses == ("none", "cot")
     assert set(left_out) == {"human-anchors", "wcap", "cap"}
+
+
+def test_defenses_whose_anchors_the_data_cannot_give_are_named(dataset, home):
+    assert without_anchors(load_dataset(DEMO_DIALOGUE, home.datasets), home) == {}
+    plain = dataset.responses.assign(human_score=np.nan, quality=None).groupby("item_id").head(2)
+    held = dataclasses.replace(dataset, responses=plain, dataset_id="without-a-run")
+    assert set(without_anchors(held, home)) == {"human-anchors", "random-anchors", "cap"}
 
 
 def test_a_judge_with_a_prompt_more_still_answers_as_the_run_was_made():

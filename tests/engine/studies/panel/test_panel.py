@@ -73,6 +73,7 @@ def test_self_preference_is_found_where_it_was_planted_and_nowhere_else(settings
         assert honest["lower"] <= 0.1 <= honest["upper"] + 0.12  # its reference holds the judge that favours GPT
     apart = table[(table["metric"] == "other_family") & (table["judge"] == "gpt-5")]
     assert set(apart["about"]) == {"Claude", "Qwen"}
+    assert 0 < number(table, "alpha")["value"] < 1
     assert (apart["value"] < found["lower"]).all()
     honest_only = recording(tmp_path / "honest.csv", {"gpt-5": 0.0, "claude-4": 0.0}, seed=7)
     fair = panel(settings, judges=(honest_only,)).table("panel")
