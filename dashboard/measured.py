@@ -22,7 +22,7 @@ from engine.runs import folder as runs
 
 @dataclass(frozen=True)
 class Measure:
-    """One row of a study's table `metrics`, and the way it is read.
+    """One row of a study's table, and the way it is read.
 
     Attributes:
         name: title of the number, for a row of a figure; {attack} stands for the attack found.
@@ -34,6 +34,7 @@ class Measure:
         page: where it is explored.
         meaning: colour by meaning.
         choose: rule for several rows: `last`, or `largest` by size.
+        table: of the run.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Measure:
     page: str
     meaning: str = "attacked"
     choose: str = "last"
+    table: str = "metrics"
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,20 @@ GAIN = Measure(
 )  # fmt: skip
 
 
+def passed(estimate: str, name: str, meaning: str) -> Measure:
+    """The share that passes by one estimate of the study `trust`, beside LLMBar's half."""
+    return Measure(
+        name, ("trust",), {"estimate": estimate, "scope": "all"},
+        "%", 0, 100, 50, "the true share", "pages/trust/page.py", meaning, table="trust",
+    )  # fmt: skip
+
+
+AGREED = Measure(
+    "Verdicts on which people agree", ("trust",), {"metric": "agreement", "group": ""},
+    "%", 0, 100, 50, "a coin", "pages/trust/page.py", "clean",
+)  # fmt: skip
+
+
 def flips(protocol: str, attack: str, name: str, *, net: bool = False) -> Measure:
     """Share of distracted losers that now win; net of the placebo's share where asked for."""
     group = "equal modal score" if protocol == "pointwise" else ""
@@ -161,7 +177,7 @@ def find(
 
     def read(found: Run) -> Measured | None:
         root, manifest = found
-        metrics = _metrics(str(root), str(manifest["run_id"]), version_of(manifest))
+        metrics = _table(str(root), str(manifest["run_id"]), version_of(manifest), measure.table)
         row = _row(measure, metrics)
         return None if row is None else Measured(row, manifest)
 
@@ -172,7 +188,8 @@ def find(
 def _candidates(studies: tuple[str, ...], judge: str, data: str, own: Sequence[Run]) -> Iterator[Run]:
     for root, manifest in [*own, *_recorded(str(get_settings().assets))]:
         config = manifest.get("config", {})
-        fits = manifest.get("study") in studies and manifest.get("state") == "done" and config.get("judge") == judge
+        fits = manifest.get("study") in studies and manifest.get("state") == "done"
+        fits = fits and config.get("judge", judge) == judge  # a study of verdicts that are there names no judge
         if fits and data in ("", config.get("data")):
             yield root, manifest
 
@@ -185,9 +202,9 @@ def _recorded(assets: str) -> list[Run]:
 
 
 @st.cache_resource(max_entries=64, show_spinner=False)
-def _metrics(root: str, run_id: str, version: str) -> pd.DataFrame:
+def _table(root: str, run_id: str, version: str, name: str) -> pd.DataFrame:
     del version  # part of the cache key only
-    return runs.open_run(Path(root), run_id).table("metrics")
+    return runs.open_run(Path(root), run_id).table(name)
 
 
 def _row(measure: Measure, metrics: pd.DataFrame) -> GlanceRow | None:
@@ -202,9 +219,10 @@ def _row(measure: Measure, metrics: pd.DataFrame) -> GlanceRow | None:
     found = chosen.loc[at]
     factor = 1.0 if measure.unit == "points" else 100.0
     value, lower, upper = (factor * float(found[k]) for k in ("value", "lower", "upper"))
-    whole = {k: 0 if pd.isna(found[k]) else int(found[k]) for k in ("n", "n_clusters", "n_unread")}
+    held = {"n": found["n"], "n_clusters": found.get("n_clusters", found.get("n_items")), "n_unread": found["n_unread"]}
+    whole = {k: 0 if pd.isna(x) else int(x) for k, x in held.items()}
     return GlanceRow(
-        measure.name.format(attack=findings.attack_name(str(found["attack"]))), value, lower, upper,
+        measure.name.format(attack=findings.attack_name(str(found.get("attack", NONE)))), value, lower, upper,
         measure.unit, measure.low, measure.high, measure.null, measure.null_name,
         level=float(found["level"]), method=str(found["method"]), meaning=measure.meaning, **whole,
     )  # fmt: skip

@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 
 from dashboard import state
 from dashboard.linked_run import RUN, RUNS_PAGE, recorded_runs, runs_of
-from dashboard.measured import FIRST_SLOT, GAIN, KEYS, LEARNED, Measure, behind, find, flips, shift
+from dashboard.measured import AGREED, FIRST_SLOT, GAIN, KEYS, LEARNED, Measure, behind, find, flips, passed, shift
 from engine.data.comparisons import DEMO_PAIRS
+from engine.data.labelled import DEMO_TRUST
 from engine.data.store import DEMO_DIALOGUE, DEMO_INSTRUCTION, DEMO_VERIFICATION
 
 JUDGE = "bundled:judge"
@@ -379,6 +380,42 @@ def strong() -> Lesson | None:
     return None
 
 
+TRUSTED = Lesson(
+    "trust",
+    "Can I trust this number?",
+    "GPT-4 graded every response of LLMBar, and a grade of 5 or more passes. Exactly one half of the responses follow "
+    "their instruction. What share does GPT-4 let pass?",
+    Guess("Share that passes, in %", "%", 0, 100, 1),
+    Preset("Open Trust", "pages/trust/page.py", {"labels": "100"}),
+    (
+        "The dotted line is the truth. Which of the intervals hold it?",
+        "Pull the slider Labels used. From how many labels on is the corrected interval short enough for you?",
+        "Under Keep or send: is there a part of the verdicts that nobody needs to look at?",
+    ),
+    DEMO_TRUST,
+    (
+        passed("raw", "Share that the judge passes", "attacked"),
+        passed("corrected", "Share corrected by labels", "defended"),
+        passed("labels_only", "Share by the same labels alone", "human"),
+        AGREED,
+    ),
+    "a judge that agrees with people on most rows can still overstate a rate, with a narrow interval around the wrong "
+    "number; a hundred or two labels mend it",
+    "it does not overstate the rate here",
+    "Angelopoulos, Duchi and Zrnic 2023 (PPI++) correct a judge's mean by its error on labelled rows; with many labels "
+    "the interval is never longer than by the labels alone.",
+    "Another passing grade gives another raw share; the corrected one ends at the same place.",
+    Other(
+        NAIVE,
+        "An attack that reaches the other rows after the labels were taken moves the judge's number by this much. The "
+        "labels do not see it, so the corrected number moves along. Label anew once the responses change.",
+        _lab("Open the Attack lab with BED", NAIVE, "bed"),
+        measures=(shift("bed", "BED"),),
+        turn="Labels taken before an attack do not help.",
+    ),
+    judge="GPT-4",
+)
+
 GPT4 = "gpt-4"
 
 
@@ -414,7 +451,7 @@ def _strong(kind: str, judge: str, data: str, measure: Measure) -> Lesson:
     )
 
 
-FIXED: tuple[Lesson, ...] = (FOOL, TWO, SLOT, EMPTY, SUFFIX, LOUDER, AUDITED)
+FIXED: tuple[Lesson, ...] = (FOOL, TWO, SLOT, EMPTY, SUFFIX, LOUDER, AUDITED, TRUSTED)
 
 
 def lessons() -> tuple[Lesson, ...]:

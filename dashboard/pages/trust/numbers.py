@@ -43,8 +43,8 @@ class TrustRun(RunView):
 
     @property
     def n_labels(self) -> int:
-        """Labels that it has."""
-        return int(self.labelled["label"].notna().sum())
+        """Labels that it has on rows with a verdict."""
+        return int(self.labelled[["label", "verdict"]].notna().all(axis=1).sum())
 
     @property
     def truth(self) -> float:
@@ -79,7 +79,7 @@ class Stock:
     """Labels that can be used.
 
     Attributes:
-        values: of every row, NaN where no label is known, shape [rows].
+        values: of every row, NaN where there is no verdict or no label is known, shape [rows].
         order: places of rows with a label: those that the run shows in random order, then the others that are known.
         shown: labels that the run shows.
     """
@@ -107,12 +107,13 @@ class Stock:
 
 def stock_of(run: TrustRun) -> Stock:
     """The labels of a run: of the demo those of all rows, of other data those that it shows."""
-    shown = run.labelled["label"].to_numpy(dtype=float)
+    read = run.labelled["verdict"].notna()
+    shown = run.labelled["label"].where(read).to_numpy(dtype=float)
     values = shown
     if run.data == DEMO_TRUST and not run.config.get("keep_labels"):
         truth = load_labelled(DEMO_TRUST, get_settings().labelled).truth
         values = np.array([truth.get(str(name), np.nan) for name in run.labelled["row_id"]])
-        values = np.where(np.isnan(shown), values, shown)
+        values = np.where(read, values, np.nan)
     rng = np.random.default_rng(run.source.seed)
     first = rng.permutation(np.flatnonzero(~np.isnan(shown)))
     rest = rng.permutation(np.flatnonzero(np.isnan(shown) & ~np.isnan(values)))

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import plotly.graph_objects as go
 import streamlit as st
 
 from dashboard import findings, state, ui
 from dashboard.pages.trust.numbers import Live, TrustRun
 from engine.core.files import safe_csv
 from engine.plots.text import fixed, interval_text, plural, three_digits
+from engine.plots.theme import ROLES, Mode
 from engine.studies.figure import upper_first
 from engine.studies.registry import entry_of
 from engine.studies.trust.metrics import NO_CONFIDENCE, needed_table, select, selection_table
@@ -215,7 +218,18 @@ def _keep_live(run: TrustRun) -> None:
         key="trust_people",
     )  # fmt: skip
     live = Live(run.source, {"trust_selection": selection_table(selection)}, {"bound": bound})
-    _figure(run, "selection", live, own=bound == float(config["bound"]))
+    prepared, draw, pick = ui.figure_parts(live, "selection")
+    own = bound == float(config["bound"]) and at is steps[start]
+    ui.show_figure(
+        draw if own else partial(_marked, draw, at.kept), prepared, key="trust_selection", pick=pick if own else None,
+    )  # fmt: skip
+
+
+def _marked(draw: ui.Draw, kept: float, mode: Mode) -> go.Figure:
+    """The figure with a line where the slider stands."""
+    fig = draw(mode)
+    line = {"color": ROLES[mode]["ink"], "width": 1.5}
+    return fig.add_shape(type="line", x0=kept, x1=kept, y0=0, y1=1, yref="paper", line=line)
 
 
 def rows_to_people(labelled: pd.DataFrame, threshold: float) -> pd.DataFrame:

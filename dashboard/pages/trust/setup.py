@@ -26,7 +26,6 @@ from engine.data.reading import read_table
 from engine.jobs.manager import Job
 from engine.plots.text import plural
 from engine.runs.library import RunRow, all_runs, is_recorded
-from engine.studies.registry import study_title
 from engine.studies.trust.run import FEWEST
 
 DEMO = "recorded:llmbar/trust"
@@ -232,4 +231,4 @@ def labels_of(data_id: str) -> int:
 
 def _row_title(row: RunRow) -> str:
     who = findings.judge_name(row.judge).removeprefix("the ")
-    return f"{who}: {study_title(row.study)} ({'recorded' if row.recorded else row.begun[:16].replace('T', ' ')})"
+    return f"{who} on {row.data} ({'recorded' if row.recorded else row.begun[:16].replace('T', ' ')})"
