@@ -13,7 +13,6 @@ from dashboard.ui import show_verbatim
 from engine import catalog
 from engine.core.errors import EngineError
 from engine.core.settings import get_settings
-from engine.judges.registry import JudgeCard
 from engine.plots.export import can_render
 from engine.plots.text import plural
 from engine.report import export
@@ -259,7 +258,7 @@ def _take(run: str, names: tuple[str, ...]) -> None:
         st.session_state[f"{FIGURES}_{run}"] = []
 
 
-def _title(row: RunRow, cards: Mapping[str, JudgeCard]) -> str:
+def _title(row: RunRow, cards: Mapping[str, catalog.JudgeCard]) -> str:
     when = (row.finished or row.begun)[:10]
     kept = "recorded" if row.recorded else row.state
     name = f"{row.title}, " if row.title else ""
