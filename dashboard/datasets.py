@@ -30,7 +30,7 @@ from engine.data.dataset import Dataset, content_digest, summarize
 from engine.data.raw import Problem
 from engine.data.store import DEMO_DIALOGUE, DEMO_NAMES, list_datasets, load_dataset, save_dataset
 from engine.plots.text import plural
-from engine.studies.anchors import without_anchors
+from engine.studies.registry import lacking_anchors
 
 DEMO_TITLES = frozenset({*DEMO_NAMES, *DEMO_SETS})
 """Ids of the data that ship with the project."""
@@ -206,7 +206,7 @@ def task_mend(held: Dataset, task: Task) -> ui.Mend:
 @st.cache_data(max_entries=32, ttl=20, show_spinner=False)
 def lacking(dataset_id: str) -> dict[str, str]:
     """The defenses that need anchors which the data do not have, and what is missing; a steering run brings its own."""
-    return without_anchors(dataset(dataset_id), get_settings())
+    return lacking_anchors(dataset(dataset_id))
 
 
 def lacking_note(dataset_id: str) -> str:

@@ -22,13 +22,13 @@ def measure(kind: str, forms: Mapping[str, Mapping[str, object]]) -> None:
         kind: of a study with a quick job `KIND_plan`, whose answer has `seconds`.
         forms: name of each form to its settings.
     """
-    held: dict[str, dict[str, tuple[str, Ask]]] = st.session_state.setdefault(_ASKED, {})
+    held: dict[str, dict[str, Ask]] = st.session_state.setdefault(_ASKED, {})
     key = f"{kind} {sorted((name, sorted(map(str, p.items()))) for name, p in forms.items())}"
     if key not in held:
         if not st.button("How many minutes?", key=f"minutes_{kind}", type="tertiary", icon=":material/timer:"):
             return
         held[key] = {name: manager().begin(f"{kind}_plan", dict(params)) for name, params in forms.items()}
-    asks = {name: ask for name, (_, ask) in held[key].items()}
+    asks = held[key]
     st.fragment(_said, run_every=None if all(ask.answered for ask in asks.values()) else POLL_S)(asks)
 
 

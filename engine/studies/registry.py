@@ -13,9 +13,11 @@ from engine.core.errors import InputError, shown
 from engine.core.files import is_file, read_file
 from engine.core.json import read_toml
 from engine.core.settings import Settings, get_settings
+from engine.data.dataset import Dataset
 from engine.runs import library
 from engine.runs.folder import RunFolder, add_tables
 from engine.runs.library import RECORDED
+from engine.studies.anchors import without_anchors
 from engine.studies.figure import FigureSpec, Source, as_source
 from engine.studies.study import Study
 
@@ -259,3 +261,8 @@ def run_at(name: str) -> RunFolder:
     if (path / "manifest.json").is_file():
         return RunFolder(path.resolve())
     return find_run(name)
+
+
+def lacking_anchors(dataset: Dataset, settings: Settings | None = None) -> dict[str, str]:
+    """As `engine.studies.anchors.without_anchors`, for pages."""
+    return without_anchors(dataset, settings or get_settings())

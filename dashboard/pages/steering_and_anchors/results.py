@@ -108,15 +108,15 @@ def _slider(view: CapView, most: float) -> tuple[float, float, float]:
     return value, start, step
 
 
-def _asked() -> dict[tuple[str, float], tuple[str, Ask]]:
+def _asked() -> dict[tuple[str, float], Ask]:
     """What was asked live in this session, by run and alpha."""
-    held: dict[tuple[str, float], tuple[str, Ask]] = st.session_state.setdefault(LIVE, {})
+    held: dict[tuple[str, float], Ask] = st.session_state.setdefault(LIVE, {})
     return held
 
 
 def _live_rows(view: CapView, alpha: float) -> pd.DataFrame:
     """Texts and scores that were asked live at this alpha; empty where there are none (yet)."""
-    _, ask = _asked().get((view.run_id, alpha), ("", None))
+    ask = _asked().get((view.run_id, alpha))
     return pd.DataFrame(ask.result.get("rows", [])) if ask and ask.answered else pd.DataFrame()
 
 
@@ -134,13 +134,13 @@ def _ask(view: CapView, alpha: float) -> Ask | None:
     if view.imported:
         return None
     known, key = _asked(), (view.run_id, alpha)
-    for other, (ask_id, ask) in list(known.items()):
+    for other, ask in list(known.items()):
         if other != key and not ask.answered:
-            manager().give_up(ask_id)
+            manager().give_up(ask)
             del known[other]
     if key not in known:
         known[key] = manager().begin(LIVE, {"study_id": view.run_id, "alpha": alpha, "contexts": CONTEXTS})
-    ask = known[key][1]
+    ask = known[key]
     if ask.event.wait(_PATIENCE_S) and ask.error:
         known.pop(key)  # the next try asks anew
     return ask
