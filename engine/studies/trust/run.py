@@ -68,7 +68,7 @@ def run_trust(config: TrustConfig, context: Context, folder: RunFolder) -> None:
         state="done",
         finished=now(),
         data=_about(data),
-        judge={"spec": "", "fingerprint": "", "labels": [], "device": "no model"},
+        judge={"spec": "verdicts of the data", "fingerprint": "", "labels": [], "device": "no model"},
         selective={"reason": NO_CONFIDENCE if selection is None else selection.reason},
     )
 
