@@ -199,7 +199,7 @@ def plot_needed(prepared: pd.DataFrame, *, now: dict[str, Any], unit: str, mode:
     fig = go.Figure()
     for column, name, meaning, dash in (
         ("before", "before any label: worst case", "unread", "dot"),
-        ("assumed", "before any label: with a judge as assumed", "high", "dot"),
+        ("assumed", "before any label: with a judge as assumed", "high", "dashdot"),
         ("labels_only", "labels alone", "human", "dash"),
         ("with_judge", "with the judge", "defended", "solid"),
     ):
