@@ -105,7 +105,7 @@ def _series(own: pd.DataFrame, series: str, y: list[float], meaning: str, k: int
         y=y,
         mode="markers",
         name=series,
-        marker={"size": 10, "color": colour, "symbol": ("circle", "square", "diamond")[k % 3]},
+        marker={"size": 10, "color": colour, "symbol": ("circle", "square", "diamond", "x")[k % 4]},
         error_x=whiskers(own["value"], own["lower"], own["upper"], colour),
         customdata=[[label(n, 40), _text(r)] for n, (_, r) in zip(own["name"], own.iterrows(), strict=True)],
         hovertemplate="%{customdata[0]}: %{customdata[1]}<extra></extra>",

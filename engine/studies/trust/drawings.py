@@ -200,7 +200,7 @@ def plot_needed(prepared: pd.DataFrame, *, now: dict[str, Any], unit: str, mode:
     fig = go.Figure()
     for column, name, meaning, dash in (
         ("before", "before any label: worst case", "unread", "dot"),
-        ("assumed", "before any label: with a judge as assumed", "high", "dot"),
+        ("assumed", "before any label: with a judge as assumed", "high", "dashdot"),
         ("labels_only", "labels alone", "human", "dash"),
         ("with_judge", "with the judge", "defended", "solid"),
     ):
@@ -223,7 +223,7 @@ def plot_needed(prepared: pd.DataFrame, *, now: dict[str, Any], unit: str, mode:
     fig.update_xaxes(title=f"half width of the interval ({unit})", fixedrange=True)
     fig.update_yaxes(title="labels", type="log", fixedrange=True, dtick=1)
     reach = prepared["reason"].dropna()
-    notes = (f"now: {count(now['labels'])} labels", label(reach.iloc[0], 110) if len(reach) else "")
+    notes = (f"n = {plural(int(now['labels']), 'label')} now", label(reach.iloc[0], 110) if len(reach) else "")
     title = "How many labels do I need?"
     said = "; ".join(
         f"±{r.half:.3f}: {r.with_judge:.0f} with, {r.labels_only:.0f} without" for r in prepared.itertuples()

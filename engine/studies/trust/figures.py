@@ -60,8 +60,13 @@ def _agreement(source: Source, _: Values) -> FigureData:
     return FigureData(prepare_dots(own, {"agreement": "agreement"}, by="what"))
 
 
+def _unread(source: Source) -> str:
+    """Rows without a verdict, for a caption."""
+    return f"{int(source.manifest['data'].get('n_unread', 0))} unread"
+
+
 def _confusion(source: Source, _: Values) -> FigureData:
-    return FigureData(source.table("trust_confusion"))
+    return FigureData(source.table("trust_confusion"), {}, (_unread(source), "counts, so no interval"))
 
 
 def _calibration(source: Source, at: Values) -> FigureData:
@@ -71,13 +76,13 @@ def _calibration(source: Source, at: Values) -> FigureData:
     first = list(dict.fromkeys(table["method"]))[:1]
     shown = table if at["recalibrated"] == "shown" else table[table["method"].isin(first)]
     share = bool(table[["predicted", "observed"]].max().max() <= 1)
-    return FigureData(shown.reset_index(drop=True), {"share": share, "errors": said})
+    return FigureData(shown.reset_index(drop=True), {"share": share, "errors": said}, (_unread(source),))
 
 
 def _selection(source: Source, _: Values) -> FigureData:
     config = source.config
     extras = {"bound": float(config["bound"]), "sure": 1 - float(config["delta"])}
-    return FigureData(source.table("trust_selection"), extras)
+    return FigureData(source.table("trust_selection"), extras, (_unread(source), "Clopper and Pearson's interval"))
 
 
 def _needed(source: Source, _: Values) -> FigureData:
@@ -86,7 +91,9 @@ def _needed(source: Source, _: Values) -> FigureData:
     half = float(row["upper"] - row["lower"]) / 2
     now = {"labels": int(row["n_labels"]), "half": half if np.isfinite(half) else float("nan")}
     unit = "points" if source.manifest["data"].get("kind") == "scale" else "share"
-    return FigureData(source.table("trust_needed"), {"now": now, "unit": unit})
+    return FigureData(
+        source.table("trust_needed"), {"now": now, "unit": unit}, (_unread(source), "half of a 95 % interval")
+    )
 
 
 def _no(scope: str, why: str, source: Source) -> str:
