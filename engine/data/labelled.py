@@ -134,10 +134,11 @@ def labelled_of(filename: str, raw: RawTable, columns: Mapping[str, str]) -> Lab
     cells = _cells(raw, columns)
     kind = _kind(cells)
     spellings: dict[str, str] = {}
-    numbers = {
-        name: _values(cells[name], kind, name, raw, spellings) for name in ("verdict", "label", "verdict_ba")
+    numbers: dict[str, npt.NDArray[np.float64]] = {
+        name: _values(cells[name], kind, name, raw, spellings)
+        for name in ("verdict", "label", "verdict_ba")
         if name in cells
-    }  # fmt: skip
+    }
     shares = {name: _shares(cells[name], name, raw) for name in (*_SHARES, "weight") if name in cells}
     n = len(raw.frame)
     ids = _filled(cells.get("id"), [str(i + 1) for i in range(n)])

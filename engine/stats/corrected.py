@@ -251,11 +251,10 @@ def compare_difference(
     if (sides[0] & sides[1]).any():
         raise InputError("A difference needs two systems of different rows; a row belongs to both.")
     names, codes = np.unique(np.asarray(item), return_inverse=True)
-    columns = [np.asarray(c, dtype=np.float64) for c in (verdict, label)]
+    v, y = np.asarray(verdict, dtype=np.float64), np.asarray(label, dtype=np.float64)
     chance = None if weight is None else np.asarray(weight, dtype=np.float64)
     parts = [
-        _rows(*(c[side] for c in columns), codes[side], None if chance is None else chance[side], len(names))
-        for side in sides
+        _rows(v[side], y[side], codes[side], None if chance is None else chance[side], len(names)) for side in sides
     ]
     labelled = sum(int(part.labelled.sum()) for part in parts)
     whole = [_Rows(p.verdict, p.verdict, p.codes, np.full(len(p.verdict), 1 / max(len(p.verdict), 1))) for p in parts]
@@ -601,7 +600,7 @@ def _pseudo_variance(rows: _Rows, lam: float, rest: Floats, centre: float) -> fl
     total = size + 4 * _PSEUDO
     mean = (size * centre + _PSEUDO * added.sum()) / total
     square = (size * (now + centre**2) + _PSEUDO * (added**2).sum()) / total
-    return max((square - mean**2) / total - now / size, 0.0)
+    return float(max((square - mean**2) / total - now / size, 0.0))
 
 
 def _finished(rows: _Rows, line: _Linear, level: float, method: str) -> Estimate:

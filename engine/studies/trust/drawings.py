@@ -172,7 +172,7 @@ def plot_selection(prepared: pd.DataFrame, *, bound: float, sure: float, mode: M
             )
         )  # fmt: skip
     if rows.empty:
-        say(fig, "the verdicts carry no confidence", mode)
+        say(fig, "no row has a label", mode)
     fig.update_xaxes(title="share of verdicts kept; people read the rest", range=[0, 1.02], tickformat=".0%")
     fig.update_yaxes(title="error among kept verdicts", range=[0, 1.05 * _most(rows, bound)])
     n = int(rows["n_labels"].max()) if len(rows) else 0
@@ -199,7 +199,8 @@ def plot_needed(prepared: pd.DataFrame, *, now: dict[str, Any], unit: str, mode:
     """
     fig = go.Figure()
     for column, name, meaning, dash in (
-        ("before", "worst case, before any label", "unread", "dot"),
+        ("before", "before any label: worst case", "unread", "dot"),
+        ("assumed", "before any label: with a judge as assumed", "high", "dot"),
         ("labels_only", "labels alone", "human", "dash"),
         ("with_judge", "with the judge", "defended", "solid"),
     ):
@@ -227,7 +228,7 @@ def plot_needed(prepared: pd.DataFrame, *, now: dict[str, Any], unit: str, mode:
     said = "; ".join(
         f"±{r.half:.3f}: {r.with_judge:.0f} with, {r.labels_only:.0f} without" for r in prepared.itertuples()
     )
-    return frame(fig, mode, title=title, notes=notes, alt=f"{title} {said}", body=320, legend=True, above=48)
+    return frame(fig, mode, title=title, notes=notes, alt=f"{title} {said}", body=320, legend=True, above=72)
 
 
 CASES = {"after": "after the labels", "alike": "labelled rows too"}

@@ -66,8 +66,8 @@ def _confusion(source: Source, _: Values) -> FigureData:
 
 def _calibration(source: Source, at: Values) -> FigureData:
     table, metrics = source.table("trust_calibration"), source.table("metrics")
-    errors = metrics[metrics["metric"] == "calibration_error"]
-    said = {str(r.group): interval_text(r.value, r.lower, r.upper) for r in errors.itertuples()}
+    errors = metrics[metrics["metric"] == "calibration_error"].to_dict("records")
+    said = {str(r["group"]): interval_text(r["value"], r["lower"], r["upper"]) for r in errors}
     first = list(dict.fromkeys(table["method"]))[:1]
     shown = table if at["recalibrated"] == "shown" else table[table["method"].isin(first)]
     share = bool(table[["predicted", "observed"]].max().max() <= 1)

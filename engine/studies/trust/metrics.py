@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -186,7 +187,7 @@ def quality_table(rows: Rows, recalibrated: list[Recalibrated]) -> pd.DataFrame:
         kappa = cluster_kappa(
             _words(said, rows), _words(wanted, rows), items, weights=rows.weights, level=rows.level, seed=rows.seed
         )
-        scale = "interval" if rows.kind == "scale" and not rows.binary else "nominal"
+        scale: Literal["nominal", "interval"] = "nominal" if rows.binary or rows.kind != "scale" else "interval"
         alpha = krippendorff_alpha(
             np.column_stack([said, wanted]), items, scale=scale, weights=rows.weights, level=rows.level, seed=rows.seed
         )  # fmt: skip
@@ -333,19 +334,29 @@ def selection_table(selection: Selection | None) -> pd.DataFrame:
 # Labels needed.
 
 
-def needed_table(rows: Rows, half: float) -> pd.DataFrame:
-    """Labels for each half width, the one asked for among them: worst case, without the judge, with it."""
+def needed_table(rows: Rows, half: float, agreement: float) -> pd.DataFrame:
+    """Labels for each half width: in the worst case, with an agreement assumed, and by what the labels show.
+
+    Args:
+        rows: the rows.
+        half: a half width that is among those listed.
+        agreement: share of rows on which judge and people are assumed to agree before any label.
+    """
     known = rows.label[~np.isnan(rows.label)]
     share = bool(((known >= 0) & (known <= 1)).all())
     width = 1.0 if share else float(np.ptp(known)) or 1.0
     out = []
     for one in sorted({*(h * width for h in HALVES), half}):
         after = labels_needed_after(rows.verdict, rows.label, rows.item, one, rows.chance, level=rows.level)
-        before = labels_needed_before(one, level=rows.level).labels_only if share and one < 0.5 else np.nan
-        out.append(
-            {
-                "half": one, "before": before, "labels_only": after.labels_only, "with_judge": after.with_judge,
-                "reason": after.reason or None,
-            }
-        )  # fmt: skip
+        before, assumed = np.nan, np.nan
+        if share and one < 0.5:
+            said = labels_needed_before(one, rows=len(rows.frame), agreement=agreement, level=rows.level)
+            before, assumed = said.labels_only, said.with_judge
+        numbers = {
+            "before": before,
+            "assumed": assumed,
+            "labels_only": after.labels_only,
+            "with_judge": after.with_judge,
+        }
+        out.append({"half": one, **numbers, "reason": after.reason or None})
     return NEEDED.conform(pd.DataFrame(out))

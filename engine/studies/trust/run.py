@@ -51,17 +51,13 @@ _OUTCOMES = {"a": 1.0, "b": 0.0, "tie": 0.5, "yes": 1.0, "no": 0.0}
 
 
 def run_trust(config: TrustConfig, context: Context, folder: RunFolder) -> None:
-    """Correct, calibrate, select, count; write every table.
+    """Correct, calibrate, select, count; write every table. Without labels there is the raw number, and labels needed.
 
     Raises:
-        InputError: the data cannot be used, or hold no label.
+        InputError: the data cannot be used.
     """
     context.checkpoint(0, 1)
     data = opened(config, context)
-    if int(data.rows["label"].notna().sum()) < FEWEST:
-        raise InputError(
-            f"{data.name} has fewer than {FEWEST} labels; label some rows first, a hundred say a good deal."
-        )
     rows = rows_of(data.rows, data.kind, level=config.level, seed=config.seed)
     _same_unit(data)
     recalibrated = recalibrations(rows)
@@ -74,7 +70,7 @@ def run_trust(config: TrustConfig, context: Context, folder: RunFolder) -> None:
         "trust_confusion": confusion_table(rows),
         "trust_calibration": calibration_table(rows, recalibrated, config.bins),
         "trust_selection": selection_table(selection),
-        "trust_needed": needed_table(rows, config.half),
+        "trust_needed": needed_table(rows, config.half, config.agreement),
         "trust_attacked": attacked_table(rows, under),
         "trust_noticed": noticed_table(rows, under),
     }
@@ -122,7 +118,7 @@ def _first_attack(run: RunFolder) -> str:
 def _same_unit(data: Labelled) -> None:
     """Refuse scores beside labels of pass and fail, whose means cannot be compared."""
     labels = data.rows["label"].dropna()
-    if data.kind == "scale" and labels.isin([0.0, 1.0]).all() and float(data.rows["verdict"].max()) > 1:
+    if data.kind == "scale" and len(labels) and labels.isin([0.0, 1.0]).all() and float(data.rows["verdict"].max()) > 1:
         raise InputError(
             f"{data.name} has scores up to {float(data.rows['verdict'].max()):g} and labels of 0 and 1. Say from which "
             "score on the judge passes a row, for example --set pass_at=4."

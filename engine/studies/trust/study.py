@@ -20,6 +20,7 @@ class TrustConfig(StudyConfig):
             scored, by its name or folder.
         pass_at: scores count as pass from here on, and so do numeric labels; None keeps scores.
         keep_labels: hide all labels but so many, drawn at random, and say what all of them would have said.
+        agreement: share of rows on which judge and people are assumed to agree, for the labels needed before any.
         half: half width that labels are counted for, in the unit of the labels.
         bins: of the calibration curve, at most.
         bound: largest error among the verdicts that are kept without people.
@@ -34,6 +35,7 @@ class TrustConfig(StudyConfig):
     data: str = DEMO_TRUST
     pass_at: float | None = None
     keep_labels: int | None = Field(default=None, ge=10)
+    agreement: float = Field(default=0.8, ge=0, le=1)
     half: float = Field(default=0.05, gt=0)
     bins: int = Field(default=10, ge=2, le=50)
     bound: float = Field(default=0.1, gt=0, lt=1)

@@ -35,7 +35,7 @@ def summary_of(folder: RunFolder) -> Summary:
         lines.append(f"{'True (all labels)':<26} {truth['value']:.3f}  n {truth['n']:,}")
     lines += _saved(whole)
     lines += _quality(metrics)
-    asked, words = _needed(folder.table("trust_needed"), float(manifest["config"]["half"]))
+    asked, words = _needed(folder.table("trust_needed"), manifest["config"] | {"n": n})
     chosen, kept = _selected(folder.table("trust_selection"), manifest)
     lines += [words, kept]
     attacked, told = _attacked(folder)
@@ -94,11 +94,10 @@ def _quality(metrics: pd.DataFrame) -> list[str]:
     titles = {
         "tpr": "TPR", "tnr": "TNR", "agreement": "agreement", "kappa": "kappa", "alpha": "Krippendorff's alpha",
     }  # fmt: skip
-    said = [
-        f"{titles[r.metric]} {with_ends(r.value, r.lower, r.upper)}" for r in whole.itertuples() if r.metric in titles
-    ]
-    errors = metrics[metrics["metric"] == "calibration_error"]
-    said += [f"calibration error {r.group} {with_ends(r.value, r.lower, r.upper)}" for r in errors.itertuples()]
+    known = whole[whole["metric"].isin(list(titles)) & whole["value"].notna()].to_dict("records")
+    said = [f"{titles[r['metric']]} {with_ends(r['value'], r['lower'], r['upper'])}" for r in known]
+    errors = metrics[metrics["metric"] == "calibration_error"].to_dict("records")
+    said += [f"calibration error {r['group']} {with_ends(r['value'], r['lower'], r['upper'])}" for r in errors]
     return ["Judge against people: " + "; ".join(said) + "."] if said else []
 
 
@@ -112,16 +111,20 @@ def _quality_record(metrics: pd.DataFrame) -> dict[str, Any]:
     return out
 
 
-def _needed(table: pd.DataFrame, half: float) -> tuple[dict[str, Any], str]:
+def _needed(table: pd.DataFrame, config: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    half = float(config["half"])
     row = table.iloc[int((table["half"] - half).abs().argmin())]
-    record = {name: row[name] for name in ("half", "before", "labels_only", "with_judge", "reason")}
-    if not np.isfinite(row["with_judge"]):
+    record = {name: row[name] for name in ("half", "before", "assumed", "labels_only", "with_judge", "reason")}
+    worst = f"{row['before']:,.0f} in the worst case" if np.isfinite(row["before"]) else ""
+    if np.isfinite(row["with_judge"]):
+        said = f"{row['with_judge']:,.0f} with the judge, {row['labels_only']:,.0f} without it"
+        return record, f"Labels for ±{half:g}: {'; '.join(filter(None, (said, worst)))}."
+    if np.isfinite(row["labels_only"]) or not worst:
         reason = row["reason"] if isinstance(row["reason"], str) else "too few labels to tell"
         return record, f"Labels for ±{half:g}: not with these rows ({reason})."
-    worst = f"; {row['before']:,.0f} in the worst case" if np.isfinite(row["before"]) else ""
-    return record, (
-        f"Labels for ±{half:g}: {row['with_judge']:,.0f} with the judge, {row['labels_only']:,.0f} without it{worst}."
-    )
+    guess = f", {row['assumed']:,.0f} with a judge that is right on {float(config['agreement']):.0%}"
+    guess = guess if np.isfinite(row["assumed"]) else f"; these {config['n']:,} rows are too few"
+    return record, f"Labels for ±{half:g}: {worst}{guess}."
 
 
 def _selected(table: pd.DataFrame, manifest: dict[str, Any]) -> tuple[dict[str, Any], str]:

@@ -72,6 +72,7 @@ NEEDED = Table(
     (
         Column("half", "float", "half width of the interval, in the unit of the labels"),
         Column("before", "float", "labels in the worst case, before any row is labelled (shares only)", required=False),
+        Column("assumed", "float", "the same with a judge that agrees with people as often as assumed", required=False),
         Column("labels_only", "float", "labels without the judge, by what the labels show", required=False),
         Column("with_judge", "float", "labels with it (NaN: these rows cannot do it)", required=False),
         Column("reason", "str", "why there is no number", required=False),

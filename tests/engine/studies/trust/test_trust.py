@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from engine.cli.main import main
-from engine.core.errors import InputError
+from engine.core.errors import INCONCLUSIVE, InputError
 from engine.data.labelled import DEMO_TRUST, load_labelled, read_labelled
 from engine.runs.folder import open_run
 from engine.studies.registry import entries
@@ -130,7 +130,6 @@ def test_what_cannot_be_read_is_named_with_its_row(content, named):
     [
         ([], "verdict,label\n4,1\n2,0\n5,1\n", "pass_at=4"),
         (["--set", "pass_at=4"], "verdict,label\npass,yes\nfail,no\n", "no scores"),
-        ([], "verdict,label\n4,\n2,\n", "labels"),
         (["--set", "keep_labels=50"], "verdict,label\npass,yes\nfail,no\n", "smaller"),
     ],
 )
@@ -139,6 +138,17 @@ def test_a_study_that_cannot_be_made_says_why(settings_given, content, named, tm
     file.write_text(content)
     assert main(["study", "trust", "--data", str(file), *settings_given]) == 2
     assert named in capsys.readouterr().err
+
+
+def test_without_labels_the_raw_number_stands_alone_and_the_labels_needed_are_said(tmp_path, capsys):
+    file = tmp_path / "mine.csv"
+    file.write_text("verdict,label\n" + "pass,\nfail,\n" * 1000)
+    assert main(["study", "trust", "--data", str(file), "--json"]) == INCONCLUSIVE
+    found = told(capsys)
+    assert found["raw"]["value"] == pytest.approx(0.5)
+    assert found["corrected"]["value"] is None
+    assert found["labels_needed"]["before"] == 385  # 1.96^2 / (4 * 0.05^2)
+    assert found["labels_needed"]["assumed"] < 385
 
 
 def test_scores_can_be_passes_from_a_threshold_on(tmp_path, capsys):
