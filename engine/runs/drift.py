@@ -121,8 +121,10 @@ class Drift:
             seen = f"only a change of {least} or more would have been seen" if least else "there is too little to see"
             return f"Cannot tell: {in_words(found)}; {seen}."
         if not (order["value"].abs() > 0).any():
-            least = max((float(d) for d in order["detectable"].dropna()), default=_NAN)
-            missed = f" A change that touches fewer than {least:.0%} of items could be missed." if least > 0 else ""
+            missable = max((float(d) for d in order["detectable"].dropna()), default=_NAN)
+            missed = (
+                f" A change that touches fewer than {missable:.0%} of items could be missed." if missable > 0 else ""
+            )
             return f"No drift seen: all {self.matched:,} answers are the same.{missed}"
         return f"No drift seen: the largest change is {in_words(found)}, within {_amount(found, 'threshold')}."
 
@@ -222,7 +224,7 @@ class _Draws:
 
     def unread(self, side: int, own: pd.DataFrame) -> Floats:
         """1 where the first asking of a side has no verdict, shape [calls]."""
-        return self._sides[side][0].loc[own.index, "unread"].notna().to_numpy(dtype=np.float64)
+        return np.asarray(self._sides[side][0].loc[own.index, "unread"].notna(), dtype=np.float64)
 
     def still(self, own: pd.DataFrame) -> bool:
         """Both sides gave every call of an arm the same answer, and some were read."""

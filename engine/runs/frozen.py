@@ -82,7 +82,7 @@ def _strata(verdicts: pd.DataFrame, items: Sequence[str], by: str, groups: Mappi
         return [groups[item] for item in items]
     if by == "score":
         number = verdicts["score"].fillna(verdicts["p_a"]).fillna(verdicts["p_yes"])
-        means = number.groupby(verdicts["item_id"].astype(str)).mean().reindex(items)
+        means = number.groupby(verdicts["item_id"].astype(str)).mean().reindex(list(items))
         thirds = np.digitize(means, np.nanquantile(means, [1 / 3, 2 / 3])) if means.notna().any() else [0] * len(items)
         return ["unread" if pd.isna(m) else str(t) for m, t in zip(means, thirds, strict=True)]
     return [""] * len(items)

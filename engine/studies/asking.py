@@ -193,7 +193,8 @@ def _from_record(record: Mapping[str, Any]) -> Request:
         order = Order(given.pop("order")) if "order" in given else None
         task, protocol = Task(given.pop("task")), Protocol(given.pop("protocol"))
         texts = {name: given.get(name, "") for name in ("context", "response", "item_id", "response_id")}
-        return Request(**{**given, **texts, "task": task, "protocol": protocol, "order": order})
+        plain: dict[str, Any] = {**given, **texts}
+        return Request(**plain, task=task, protocol=protocol, order=order)
     except ValueError as error:
         raise InputError(f"A call of the frozen set cannot be read: {shown(error)}. Freeze the run again.") from None
 

@@ -262,7 +262,7 @@ def plot_attacked(prepared: pd.DataFrame, *, axis: str, least: float, mode: Mode
     said = "; ".join(f"{CASES[r.case]}, {r.name} {r.value:.3f}" for r in alone.itertuples(index=False))
     return frame(
         fig, mode, title=title, notes=(f"{count(labels)} labels", "95 % intervals" if labels else "", seen),
-        alt=f"{title} All rows attacked: {said}", body=300, legend=True, above=48, below=76,
+        alt=f"{title} All rows attacked: {said}", body=300, legend=True, above=72, below=76,
     )  # fmt: skip
 
 
