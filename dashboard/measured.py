@@ -137,7 +137,7 @@ def passed(estimate: str, name: str, meaning: str) -> Measure:
 
 
 PASSED_ATTACKED = Measure(
-    "Corrected, rows without a label attacked", ("trust",), {"case": "after", "estimate": "corrected"},
+    "Corrected, under attack", ("trust",), {"case": "after", "estimate": "corrected"},
     "%", 0, 100, 50, "the true share", "pages/trust/page.py", table="trust_attacked",
 )  # fmt: skip
 """The last row is that of all rows without a label."""

@@ -253,7 +253,8 @@ def _needed_live(run: TrustRun) -> None:
         width=320,
     )  # fmt: skip
     half = float(asked) / scale
-    table = run.source.memo(("trust_needed", half), lambda: needed_table(run.rows, half))
+    agreement = float(run.config.get("agreement", 0.8))
+    table = run.source.memo(("trust_needed", half), lambda: needed_table(run.rows, half, agreement))
     row = table.iloc[int((table["half"] - half).abs().argmin())]
 
     def amount(name: str) -> str:
