@@ -18,8 +18,8 @@ from engine.plots.text import fixed, interval_text, plural, three_digits
 from engine.plots.theme import ROLES, Mode
 from engine.studies.figure import upper_first
 from engine.studies.registry import entry_of
+from engine.studies.trust.figures import CORRECTED, RAW
 from engine.studies.trust.metrics import NO_CONFIDENCE, needed_table, select, selection_table
-from engine.studies.trust.tables import CORRECTED, RAW
 
 ERRS, WHO, MEANT, KEEP, NEEDED, ATTACKED = (
     "Where it errs", "Systems and groups", "Calibration", "Keep or send", "Labels needed", "Under attack",
