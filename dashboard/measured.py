@@ -82,7 +82,8 @@ class Measured:
     def sizes(self) -> str:
         """Its n, items and unread verdicts."""
         unread = f", {self.row.n_unread:,} left out as unread" if self.row.n_unread else ""
-        return f"n = {self.row.n:,} of {plural(self.row.n_clusters, 'item')}{unread}"
+        items = f" of {plural(self.row.n_clusters, 'item')}" if self.row.n_clusters else ""
+        return f"n = {self.row.n:,}{items}{unread}"
 
     @property
     def side(self) -> int:
@@ -135,6 +136,11 @@ def passed(estimate: str, name: str, meaning: str) -> Measure:
     )  # fmt: skip
 
 
+PASSED_ATTACKED = Measure(
+    "Corrected, under attack", ("trust",), {"case": "after", "estimate": "corrected"},
+    "%", 0, 100, 50, "the true share", "pages/trust/page.py", table="trust_attacked",
+)  # fmt: skip
+"""The last row is that of all rows without a label."""
 AGREED = Measure(
     "Verdicts on which people agree", ("trust",), {"metric": "agreement", "group": ""},
     "%", 0, 100, 50, "a coin", "pages/trust/page.py", "clean",
@@ -219,7 +225,8 @@ def _row(measure: Measure, metrics: pd.DataFrame) -> GlanceRow | None:
     found = chosen.loc[at]
     factor = 1.0 if measure.unit == "points" else 100.0
     value, lower, upper = (factor * float(found[k]) for k in ("value", "lower", "upper"))
-    held = {"n": found["n"], "n_clusters": found.get("n_clusters", found.get("n_items")), "n_unread": found["n_unread"]}
+    items = found.get("n_clusters", found.get("n_items"))
+    held = {"n": found["n"], "n_clusters": items, "n_unread": found.get("n_unread")}
     whole = {k: 0 if pd.isna(x) else int(x) for k, x in held.items()}
     return GlanceRow(
         measure.name.format(attack=findings.attack_name(str(found.get("attack", NONE)))), value, lower, upper,

@@ -11,7 +11,7 @@ import pytest
 from dashboard import linked_run
 from dashboard.linked_run import place_of
 from dashboard.pages.trust.numbers import FEWEST, TrustRun
-from dashboard.pages.trust.results import headline, number_of, rows_to_people
+from dashboard.pages.trust.results import after_labels, headline, number_of, rows_to_people
 from dashboard.pages.trust.setup import DEMO, candidates, labels_of
 from dashboard.run_view import load, read
 from engine.core.settings import get_settings
@@ -89,10 +89,17 @@ def test_the_slider_moves_headline_and_address(app):
     assert at.query_params["labels"] == ["40"] or at.query_params["labels"] == "40"
 
 
-@pytest.mark.parametrize("tab", ["Systems and groups", "Calibration", "Keep or send", "Labels needed"])
+@pytest.mark.parametrize("tab", ["Systems and groups", "Calibration", "Keep or send", "Labels needed", "Under attack"])
 def test_every_tab_opens(app, tab):
     at = go(app, PAGE, trust_tab=tab)
     assert len(at.get("plotly_chart")) >= 2
+
+
+def test_an_attack_after_the_labels_is_said_with_its_numbers():
+    table = demo().source.table("trust_attacked")
+    row = table.query("case == 'after' and estimate == 'corrected' and share == 1").iloc[0]
+    assert f"to {row['value']:.0%}".replace("%", " %") in after_labels(table, share=True)
+    assert after_labels(table.head(0), share=True) == ""
 
 
 def test_rows_kept_and_sent_are_all_rows_and_the_sent_ones_are_less_sure():

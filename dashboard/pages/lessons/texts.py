@@ -10,7 +10,20 @@ from dataclasses import dataclass, replace
 
 from dashboard import state
 from dashboard.linked_run import RUN, RUNS_PAGE, recorded_runs, runs_of
-from dashboard.measured import AGREED, FIRST_SLOT, GAIN, KEYS, LEARNED, Measure, behind, find, flips, passed, shift
+from dashboard.measured import (
+    AGREED,
+    FIRST_SLOT,
+    GAIN,
+    KEYS,
+    LEARNED,
+    PASSED_ATTACKED,
+    Measure,
+    behind,
+    find,
+    flips,
+    passed,
+    shift,
+)
 from engine.data.comparisons import DEMO_PAIRS
 from engine.data.labelled import DEMO_TRUST
 from engine.data.store import DEMO_DIALOGUE, DEMO_INSTRUCTION, DEMO_VERIFICATION
@@ -406,11 +419,11 @@ TRUSTED = Lesson(
     "the interval is never longer than by the labels alone.",
     "Another passing grade gives another raw share; the corrected one ends at the same place.",
     Other(
-        NAIVE,
-        "An attack that reaches the other rows after the labels were taken moves the judge's number by this much. The "
-        "labels do not see it, so the corrected number moves along. Label anew once the responses change.",
-        _lab("Open the Attack lab with BED", NAIVE, "bed"),
-        measures=(shift("bed", "BED"),),
+        "GPT-4",
+        "Here every row without a label is attacked after the labels were taken, so that it passes. The labels "
+        "measured the judge of before: the corrected number goes along, and its interval leaves the truth.",
+        Preset("Open Trust under attack", "pages/trust/page.py", {"trust_tab": "Under attack"}),
+        measures=(PASSED_ATTACKED,),
         turn="Labels taken before an attack do not help.",
     ),
     judge="GPT-4",

@@ -183,7 +183,7 @@ def _other(chosen: Lesson, other: Other | None) -> list[Measured]:
     if other is None or not other.judge:
         return []
     measures = other.measures or chosen.measures
-    data = "" if chosen.key in ("strong", "trust") else chosen.data
+    data = chosen.data if chosen.key != "strong" else ""
     return [one for measure in measures if (one := find(measure, other.judge, data))]
 
 

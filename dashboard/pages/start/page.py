@@ -26,6 +26,8 @@ with frame.facts_row, st.container(horizontal=True, gap="small"):
         st.switch_page("pages/data/page.py")
     if st.button("Use my judge", icon=":material/gavel:", key="go_card"):
         st.switch_page("pages/judge_card/page.py")
+    if st.button("Correct a number by labels", icon=":material/verified:", key="go_trust"):
+        st.switch_page("pages/trust/page.py")
 with frame.body:
     st.header("Same base model, two recipes: which would you deploy?", anchor=False)
     about = {

@@ -18,20 +18,19 @@ from engine.plots.text import fixed, interval_text, plural, three_digits
 from engine.plots.theme import ROLES, Mode
 from engine.studies.figure import upper_first
 from engine.studies.registry import entry_of
+from engine.studies.trust.figures import CORRECTED, RAW
 from engine.studies.trust.metrics import NO_CONFIDENCE, needed_table, select, selection_table
-from engine.studies.trust.tables import CORRECTED, RAW
 
 ERRS, WHO, MEANT, KEEP, NEEDED, ATTACKED = (
     "Where it errs", "Systems and groups", "Calibration", "Keep or send", "Labels needed", "Under attack",
 )  # fmt: skip
-_ATTACK_FIGURES = ("attack", "under_attack", "attacked")
 
 
 def results(run: TrustRun, frame: ui.Frame) -> None:
     """Headline, slider, main picture and facts in one fragment; then the tabs."""
     with frame.hero:
         st.fragment(_hero)(run)
-    tabs = [ERRS, WHO, MEANT, KEEP, NEEDED, *([ATTACKED] if attack_figure(run) else [])]
+    tabs = [ERRS, WHO, MEANT, KEEP, NEEDED, *([ATTACKED] if len(run.source.table("trust_attacked")) else [])]
     with frame.body:
         for name, tab in zip(tabs, st.tabs(tabs, key="trust_tab", on_change="rerun", bind="query-params"), strict=True):
             if tab.open:
@@ -254,7 +253,8 @@ def _needed_live(run: TrustRun) -> None:
         width=320,
     )  # fmt: skip
     half = float(asked) / scale
-    table = run.source.memo(("trust_needed", half), lambda: needed_table(run.rows, half))
+    agreement = float(run.config.get("agreement", 0.8))
+    table = run.source.memo(("trust_needed", half), lambda: needed_table(run.rows, half, agreement))
     row = table.iloc[int((table["half"] - half).abs().argmin())]
 
     def amount(name: str) -> str:
@@ -273,17 +273,35 @@ def _needed_live(run: TrustRun) -> None:
     _figure(run, "labels", Live(run.source, {"trust_needed": table}), own=half == float(run.config["half"]))
 
 
-def attack_figure(run: TrustRun) -> str:
-    """Name of the study's figure of an attack after the labels; empty where it or the run has none."""
-    study = run.study
-    for entry in study.figures() if study else ():
-        if entry.name.startswith(_ATTACK_FIGURES) and not entry.missing(run.source):
-            return entry.name
-    return ""
-
-
 def _attacked(run: TrustRun) -> None:
-    _figure(run, attack_figure(run))
+    table = run.source.table("trust_attacked")
+    if said := after_labels(table, share=run.is_share):
+        ui.finding(said)
+    least = (run.manifest.get("noticed") or {}).get("least_share")
+    seen = f"from {float(least):.0%} of rows on" if least is not None and float(least) <= 1 else "at no share of rows"
+    ui.note(f"Labelled and unlabelled rows would differ in their verdicts visibly {seen} (80 % power).")
+    _figure(run, "attacked")
+
+
+def after_labels(table: pd.DataFrame, *, share: bool) -> str:
+    """The corrected number once every row without a label is attacked; empty where it is not known.
+
+    Args:
+        table: table `trust_attacked`.
+        share: numbers are shares, shown in percent; else scores.
+    """
+    own = table[(table["case"] == "after") & (table["estimate"] == CORRECTED)].sort_values("share")
+    if own.empty or not np.isfinite(own["value"]).all():
+        return ""
+    before, hit = own.iloc[0], own.iloc[-1]
+    scale, digits, unit = (100, 0, " %") if share else (1, 2, "")
+    first, last, low, high = (
+        fixed(scale * float(x), digits) for x in (before["value"], hit["value"], hit["lower"], hit["upper"])
+    )
+    return (
+        "Labels taken before an attack do not see it: with every row without a label attacked, the corrected number "
+        f"goes from {first}{unit} to {last}{unit} [{low}, {high}]."
+    )
 
 
 _SHOW = {ERRS: _errs, WHO: _who, MEANT: _meant, KEEP: _keep, NEEDED: _needed, ATTACKED: _attacked}

@@ -26,7 +26,6 @@ from engine.data.reading import read_table
 from engine.jobs.manager import Job
 from engine.plots.text import plural
 from engine.runs.library import RunRow, all_runs, is_recorded
-from engine.studies.trust.run import FEWEST
 
 DEMO = "recorded:llmbar/trust"
 SHOWN = "trust_made"
@@ -36,6 +35,8 @@ LABELS_PAGE = "pages/labelling/page.py"
 _JUDGED = ("attack_grid", "score", "grid", "verify", "protocols", "puaudit", "recorded")
 """Studies whose runs hold a judge's verdicts."""
 _MOST = 40
+FEWEST = 2
+"""Labels without which the study says nothing."""
 _KINDS = ["csv", "tsv", "txt", "xlsx", "json", "jsonl", "parquet"]
 
 
