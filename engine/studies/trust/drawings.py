@@ -259,7 +259,7 @@ def plot_attacked(prepared: pd.DataFrame, *, axis: str, least: float, mode: Mode
     labels = int(prepared["n_labels"].max()) if len(prepared) else 0
     alone = prepared[prepared["share"] == 1]
     title = "What could an attacker do to it?"
-    said = "; ".join(f"{CASES[r.case]}, {r.name} {r.value:.3f}" for r in alone.itertuples(index=False))
+    said = "; ".join(f"{CASES[str(r.case)]}, {r.name} {r.value:.3f}" for r in alone.itertuples(index=False))
     return frame(
         fig, mode, title=title, notes=(f"{count(labels)} labels", "95 % intervals" if labels else "", seen),
         alt=f"{title} All rows attacked: {said}", body=300, legend=True, above=72, below=76,
