@@ -42,10 +42,10 @@ def test_a_stored_search_is_shown_and_a_planted_judge_has_none(page, server):
 def test_a_threshold_is_dragged_and_used_as_a_defense(page, server):
     saved_readings(server.settings)
     open_page(page, server.url, "attack-lab", tab="Perplexity threshold", judge=PLANTED)
-    expect(finding(page).first).to_contain_text("best F1 on the fitting side")
+    expect(page.get_by_text("best F1 on the fitting side")).to_be_visible(timeout=SETTLED)
     before = finding(page).first.inner_text()
     page.get_by_role("slider").press("End")
-    expect(finding(page).first).to_contain_text("set by hand")
+    expect(page.get_by_text("set by hand")).to_be_visible()
     assert finding(page).first.inner_text() != before
     page.get_by_role("button", name="Use this threshold as a defense").click()
     expect(page).to_have_url(re.compile(r"defense=perplexity%3Fthreshold"), timeout=SETTLED)
