@@ -90,7 +90,7 @@ AUDIT = "--set bootstraps=5 --set splits=5"
         "study protocols --judge planted:injection --limit 6",
         "study puaudit --judge planted:position --encoder words --limit 30 " + AUDIT,
         "study puaudit --judge recorded:demo-llmbar?judge=GPT-4&prompt=Vanilla --data demo-llmbar "
-        "--encoder given:demo-llmbar " + AUDIT,
+        "--encoder given:demo-llmbar --attack none " + AUDIT,
         "figures recorded:dialogue/run --format html --out {home}/figures",
     ],
 )

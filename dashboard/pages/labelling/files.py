@@ -9,6 +9,7 @@ import streamlit as st
 
 from dashboard import datasets, state, ui
 from dashboard.pages.labelling.setup import ANNOTATOR, PROBLEM, Shown, choices, leave
+from dashboard.uploads import MAX_UPLOAD_MB
 from engine.core.errors import EngineError, InputError
 from engine.core.files import safe_csv
 from engine.data.dataset import Dataset
@@ -51,7 +52,10 @@ def _import(session: Session, who: str) -> None:
             "not. All of it enters, or nothing.")  # fmt: skip
     turn = int(st.session_state.get(_ROUND, 0))
     file = st.file_uploader(
-        "Labels given elsewhere", key=f"label_import_{turn}", type=["csv", "tsv", "xlsx", "parquet"]
+        "Labels given elsewhere",
+        key=f"label_import_{turn}",
+        type=["csv", "tsv", "xlsx", "parquet"],
+        max_upload_size=MAX_UPLOAD_MB,
     )
     if file is None:
         return

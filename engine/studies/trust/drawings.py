@@ -235,7 +235,7 @@ CASES = {"after": "after the labels", "alike": "labelled rows too"}
 
 
 def plot_attacked(prepared: pd.DataFrame, *, axis: str, least: float, mode: Mode = "light") -> go.Figure:
-    """Each number by the share of attacked rows: on the left only rows without a label are hit, on the right all.
+    """Each number by the share of attacked rows: above only rows without a label are hit, below all.
 
     Args:
         prepared: table `trust_attacked` with `name`.
@@ -243,30 +243,30 @@ def plot_attacked(prepared: pd.DataFrame, *, axis: str, least: float, mode: Mode
         least: smallest share that the labels notice in 80 % of cases; above 1 for none.
         mode: light, dark or print.
     """
-    fig = make_subplots(cols=2, shared_yaxes=True, horizontal_spacing=0.14)
-    for col, (case, called) in enumerate(CASES.items(), 1):
-        fig.update_xaxes(title=f"share attacked<br>{called}", col=col)
-        for name in dict.fromkeys(prepared["name"]):
+    fig = make_subplots(rows=2, shared_xaxes=True, vertical_spacing=0.1)
+    for row, (case, called) in enumerate(CASES.items(), 1):
+        fig.update_yaxes(title=f"{axis}<br>{called}", row=row, fixedrange=True)
+        for k, name in enumerate(dict.fromkeys(prepared["name"])):
             own = prepared[(prepared["case"] == case) & (prepared["name"] == name)]
-            for trace in _band(own, name, COLOURS[name], mode):
-                fig.add_trace(trace.update(showlegend=col == 1 and trace.fill is None), row=1, col=col)
+            for trace in _band(own, name, COLOURS[name], k, mode):
+                fig.add_trace(trace.update(showlegend=row == 1 and trace.fill is None), row=row, col=1)
     if least <= 1:
         line = {"color": ROLES[mode]["ink"], "width": 1.5, "dash": "dot"}
         fig.add_vline(x=least, line=line, row=1, col=1)
     fig.update_xaxes(tickformat=".0%", range=[0, 1], nticks=5, fixedrange=True)
-    fig.update_yaxes(title=axis, col=1, fixedrange=True)
+    fig.update_xaxes(title="share of rows attacked", row=2)
     seen = f"dotted: noticed from {fixed(100 * least, 1)} % on" if least <= 1 else "no share would be noticed"
     labels = int(prepared["n_labels"].max()) if len(prepared) else 0
     alone = prepared[prepared["share"] == 1]
     title = "What could an attacker do to it?"
     said = "; ".join(f"{CASES[str(r.case)]}, {r.name} {r.value:.3f}" for r in alone.itertuples(index=False))
     return frame(
-        fig, mode, title=title, notes=(f"{count(labels)} labels", "95 % intervals" if labels else "", seen),
-        alt=f"{title} All rows attacked: {said}", body=300, legend=True, above=72, below=76,
+        fig, mode, title=title, notes=(f"n = {count(labels)} labels", "95 % intervals" if labels else "", seen),
+        alt=f"{title} All rows attacked: {said}", body=440, legend=True, above=72,
     )  # fmt: skip
 
 
-def _band(own: pd.DataFrame, name: str, meaning: str, mode: Mode) -> list[go.Scatter]:
+def _band(own: pd.DataFrame, name: str, meaning: str, k: int, mode: Mode) -> list[go.Scatter]:
     """A line and the interval around it; gaps where there is no number."""
     colour = MEANING[mode][meaning]
     known = own[own["lower"].notna() & own["upper"].notna()]
@@ -277,7 +277,8 @@ def _band(own: pd.DataFrame, name: str, meaning: str, mode: Mode) -> list[go.Sca
     )  # fmt: skip
     line = go.Scatter(
         x=own["share"].tolist(), y=own["value"].tolist(), mode="lines+markers", name=name, legendgroup=name,
-        line={"color": colour, "width": 2}, marker={"size": 5},
+        line={"color": colour, "width": 2, "dash": ("solid", "dash", "dot", "dashdot")[k % 4]},
+        marker={"size": 6, "symbol": ("circle", "square", "diamond", "cross")[k % 4]},
         hovertemplate="%{x:.0%}: %{y:.3f}<extra>" + name + "</extra>",
     )  # fmt: skip
     return [ends, line]

@@ -110,7 +110,8 @@ def _attacked(source: Source, _: Values) -> FigureData:
     table, kind = source.table("trust_attacked"), str(source.manifest["data"].get("kind"))
     least = (source.manifest.get("noticed") or {}).get("least_share")
     extras = {"axis": AXES.get(kind, AXES["scale"]), "least": float(least) if least is not None else np.inf}
-    return FigureData(table.assign(name=table["estimate"].map(SERIES | {ROGAN: "Rogan-Gladen"})), extras)
+    named = table.assign(name=table["estimate"].map(SERIES | {ROGAN: "Rogan-Gladen"}))
+    return FigureData(named, extras, (_unread(source),))
 
 
 _ESTIMATES = tuple(

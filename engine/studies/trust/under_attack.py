@@ -187,7 +187,8 @@ def noticed_power(found: Noticed, effect: float, labels: int, rows: int, old: in
 
 def _error(found: Noticed, labels: int, rows: int, old: int, test: str) -> float:
     if test == VERDICTS_TEST:
-        return math.sqrt(found.labelled / labels + found.unlabelled / (rows - labels)) if labels < rows else _NAN
+        known = 0 < labels < rows
+        return math.sqrt(found.labelled / labels + found.unlabelled / (rows - labels)) if known else _NAN
     return math.sqrt(found.residual * (1 / old + 1 / labels)) if old else _NAN
 
 
@@ -197,7 +198,7 @@ def least_share(rows: Rows, attacked: Floats) -> float:
     error = _error(found, labels, len(rows.frame), labels, VERDICTS_TEST)
     moved = abs(float((attacked - rows.verdict).mean()))
     wanted = float(ndtri(0.5 + rows.level / 2) + ndtri(POWER))
-    return wanted * error / moved if moved > 0 else math.inf
+    return wanted * error / moved if moved > 0 and error > 0 else math.inf
 
 
 def noticed_table(rows: Rows, attacked: Floats) -> pd.DataFrame:

@@ -283,10 +283,9 @@ def test_the_documentation_names_the_studies_that_keep_nothing():
     keep = {s.kind for s in all_studies() if any("keeping(" in f.read_text() for f in (root / s.kind).glob("*.py"))}
     said = (root.parents[1] / "docs/runs-and-reports.md").read_text()
     [others] = re.findall(r"\(Studies (\w+), (\w+) and (\w+) rely on the call cache instead\.\)", said)
-    # thresholds ask no judge, and what is recorded is asked of nobody
-    assert {s.kind for s in all_studies()} - keep - {"perplexity_threshold", "recorded"} == {
-        study_named(name).kind for name in others
-    }
+    # thresholds, panels and the trust study ask no judge, and what is recorded is asked of nobody
+    asks_nobody = {"perplexity_threshold", "recorded", "panel", "trust"}
+    assert {s.kind for s in all_studies()} - keep - asks_nobody == {study_named(name).kind for name in others}
 
 
 def test_nothing_is_kept_outside_a_retry(settings):
