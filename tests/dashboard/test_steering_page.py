@@ -139,7 +139,7 @@ def run(settings):
 
 @pytest.mark.parametrize("part", TABS)
 def test_every_part_draws_its_figures(app, run, part):
-    at = go(app, "cap_more", "cap_diagnosis", "cap_anchors_open", "cap_fluency", "cap_two", judge=PLANTED, part=part)
+    at = go(app, "cap_more", "cap_diagnosis", "cap_cost_more", judge=PLANTED, part=part)
     charts = at.get("plotly_chart")
     assert len(charts) == 1 + TABS[part]
     assert all(chart.proto.alt for chart in charts)
