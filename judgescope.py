@@ -11,6 +11,7 @@ in the user's data folder, where the command line and the dashboard find them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
@@ -251,24 +252,13 @@ class Figure:
 
 def _run(found: Study, config: Any, context: Context, name: str) -> Run:
     """Carry a study out; stopped by its budget it is a run all the same, whose manifest says so."""
-    from engine.core.errors import Cancelled, OutOfCalls
-    from engine.studies.running import OutOfBudget, ending
+    from engine.core.errors import OutOfCalls
+    from engine.studies.running import carry_out
 
     config = found.prepare(config, context)
     folder = found.begin(config, context.settings.runs, name)
-    try:
-        with ending(folder):
-            found.run(config, context, folder)
-    except OutOfBudget:
-        pass
-    except InputError:
-        folder.discard_if_bare()
-        raise
-    except Cancelled as stop:
-        if not isinstance(stop, OutOfCalls):
-            raise
-    finally:
-        folder.release()
+    with suppress(OutOfCalls):
+        carry_out(found, config, context, folder)
     return Run(folder)
 
 

@@ -16,6 +16,7 @@ from dashboard.run_view import RunView, View, first_readable, load, load_or_none
 from engine import catalog
 from engine.core.errors import EngineError
 from engine.core.settings import get_settings
+from engine.data.comparisons import DEMO_LLMBAR
 from engine.jobs.manager import Job, manager
 from engine.runs.folder import list_runs, state_of
 from engine.runs.library import RECORDED
@@ -171,8 +172,6 @@ _STRONG_FIRST, _PUBLISHED = ("transport_audit", "protocols"), "recorded:"
 """Studies whose pages open on a strong judge, and the beginning of the spec of one."""
 _SHOWS = {"refswap": "bundled:shortcut-verifier"}
 """The judge on which a study's effect is plain to see, where that is not the naive one."""
-_PANEL_DATA = "demo-llmbar"
-"""Data of the recorded panel of strong judges."""
 
 
 def defaults(page: str) -> tuple[str, str]:
@@ -186,7 +185,7 @@ def defaults(page: str) -> tuple[str, str]:
     """
     kinds = [kind for kind, place in _pages("", "").items() if place.page == page]
     if "panel" in kinds:
-        return state.DEFAULT_JUDGE, _PANEL_DATA
+        return state.DEFAULT_JUDGE, DEMO_LLMBAR  # of the recorded panel of strong judges
     found = [one for one in recorded_runs() if one[0] in kinds]
     strong = [judge for kind, judge, _ in found if kind in _STRONG_FIRST and judge.startswith(_PUBLISHED)]
     plain = [_SHOWS[kind] for kind in kinds if kind in _SHOWS]

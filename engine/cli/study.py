@@ -17,7 +17,7 @@ from engine.judges.card_files import judge_given
 from engine.runs.folder import RunFolder, new_run_id, open_run
 from engine.runs.library import TEXT_READ, numbered, outage, text_read
 from engine.studies.registry import read_study, settings_given, study_named, study_named_in
-from engine.studies.running import OutOfBudget, ending
+from engine.studies.running import carry_out
 from engine.studies.study import Context, Study, Summary
 
 EXTRA = ("embeddings", "encoder", "threshold", "redecide")
@@ -254,17 +254,9 @@ def told(summary: Summary, folder: RunFolder, *, strict: bool = False) -> Summar
 def run_into_folder(study: Study, config: Any, context: Context, root: Path, name: str) -> tuple[RunFolder, int]:
     """Begin a run under `root` and carry it out; its folder and the exit code. A refused setting leaves no folder."""
     folder = study.begin(config, root, name)
-    try:
-        with ending(folder):
-            study.run(config, context, folder)
-    except OutOfBudget:
+    if not carry_out(study, config, context, folder):
         print(f"Stopped at the budget of {config.budget_seconds:g} s; the same --run-id goes on from the calls made.")
         return folder, INCONCLUSIVE
-    except InputError:
-        folder.discard_if_bare()
-        raise
-    finally:
-        folder.release()
     return folder, OK
 
 

@@ -208,13 +208,16 @@ class ApiAsker:
 
     Args:
         client: the server.
-        identity: digest of server and model, part of every key.
         asked: the spec; a way found under one mode of answers says nothing of another.
         cache: where answers are kept; None keeps none.
     """
 
-    def __init__(self, client: ApiClient, asked: ApiSpec, identity: str, cache: CallCache | None) -> None:
-        self._client, self._asked_for, self._identity, self._cache = client, asked, identity, cache
+    def __init__(self, client: ApiClient, asked: ApiSpec, cache: CallCache | None) -> None:
+        self._client, self._asked_for, self._cache = client, asked, cache
+        server = json.dumps([client.settings.host, asked.model])
+        self.identity = hashlib.sha256(server.encode()).hexdigest()[:16]
+        """Digest of server and model, part of every key."""
+        self._identity = f"api-{self.identity}"
         self._model, self._mode = asked.model, "-".join([asked.answers, *asked.reasoning])
         self._ways: dict[Group, Way] = {}
         self._first: dict[str, Got] = {}
@@ -451,8 +454,8 @@ class ApiJudge:
         self._readers: Mapping[Protocol, Reader] = {r.protocol: r for r in readers}
         self._book = CardBook(card for card in cards if card.protocol in self._readers)
         self._min_coverage = min_coverage
-        identity = hashlib.sha256(json.dumps([client.settings.host, asked.model]).encode()).hexdigest()[:16]
-        self._asker = ApiAsker(client, asked, f"api-{identity}", cache)
+        self._asker = ApiAsker(client, asked, cache)
+        identity = self._asker.identity
         parameters = [asked.answers, asked.samples, asked.temperature, client.settings.top_logprobs, *asked.reasoning]
         prompts = json.dumps([identity, parameters, sorted(c.digest for c in self._book.cards)])
         self.fingerprint = f"api-{identity}-{hashlib.sha256(prompts.encode()).hexdigest()[:8]}"

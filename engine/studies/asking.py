@@ -25,7 +25,7 @@ from engine.judges.registry import make_judge
 from engine.runs.drift import Answers
 from engine.runs.folder import versions
 from engine.studies.anchors import sources_for
-from engine.studies.running import about_judge, build_requests, with_attack
+from engine.studies.running import about_judge, build_requests, offset, with_attack
 
 _ASKABLE = (Protocol.POINTWISE.value, Protocol.PAIRWISE.value, Protocol.VERIFIER.value)
 _FIELDS = (
@@ -149,7 +149,7 @@ def ask_again(
         try:
             defended = _defended(judge, defense, own, settings, tutor)
             for k in range(times):
-                verdicts = defended.judge(own, _offset(checkpoint, done, times * len(requests)))
+                verdicts = defended.judge(own, offset(checkpoint, done, times * len(requests)))
                 rounds[k].append(verdict_table(defended, own, verdicts))
                 done += len(own)
         except InputError as error:
@@ -159,10 +159,6 @@ def ask_again(
         raise InputError(f"No frozen call could be asked: {'; '.join(left_out)}")
     about = {**base.manifest, "judge": about_judge(judge, judge.labels(requests[0]), requests), "versions": versions()}
     return Answers(f"{judge.spec}, asked now", about, tables[0], tuple(tables[1:]), base.requests), dict(left_out)
-
-
-def _offset(checkpoint: Checkpoint, before: int, total: int) -> Checkpoint:
-    return lambda done, _: checkpoint(before + done, total)
 
 
 def _defended(judge: Judge, defense: str, own: Sequence[Request], settings: Settings, tutor: str) -> Judge:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -36,10 +34,8 @@ class ApiWriter:
     """
 
     def __init__(self, spec: str, client: ApiClient, cache: CallCache | None) -> None:
-        asked = replace(parse_api(spec), answers="text")
-        identity = hashlib.sha256(json.dumps([client.settings.host, asked.model]).encode()).hexdigest()[:16]
         self.spec = spec
-        self._asker = ApiAsker(client, asked, f"api-{identity}", cache)
+        self._asker = ApiAsker(client, replace(parse_api(spec), answers="text"), cache)
 
     def write(self, prompts: Sequence[str], new_tokens: int, after_batch: AfterBatch) -> list[Written]:
         """Texts of the model for each prompt; equal prompts are asked once.

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
 
@@ -34,6 +34,9 @@ from engine.judges.base import (
 )
 from engine.runs.folder import RETRY, RunFolder, now, versions
 from engine.runs.library import answers_read
+
+if TYPE_CHECKING:
+    from engine.studies.study import Context, Study
 
 SECONDS_BETWEEN_WRITES = 2.0
 WRITING_SHARE = 0.1
@@ -466,6 +469,26 @@ def in_chunks(
         start += size
         if device == NO_MODEL and time.monotonic() - began < SOON:
             calls = min(2 * calls, MANY_CALLS)
+
+
+def offset(checkpoint: Checkpoint, before: int, total: int) -> Checkpoint:
+    """The study's checkpoint for one call of the judge: calls before it are added."""
+    return lambda done, _: checkpoint(before + done, total)
+
+
+def carry_out(study: Study, config: Any, context: Context, folder: RunFolder) -> bool:
+    """Carry out a run that is begun; false where its budget stopped it. A refused setting leaves no folder."""
+    try:
+        with ending(folder):
+            study.run(config, context, folder)
+    except OutOfBudget:
+        return False
+    except InputError:
+        folder.discard_if_bare()
+        raise
+    finally:
+        folder.release()
+    return True
 
 
 def left_over(done: pd.DataFrame, judge: Judge | None, run: RunFolder) -> pd.DataFrame:

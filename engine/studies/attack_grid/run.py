@@ -37,6 +37,7 @@ from engine.studies.running import (
     in_chunks,
     keeping,
     make_plan,
+    offset,
     with_attack,
     within,
 )
@@ -71,7 +72,7 @@ def run_score(
     with ending(run, lambda: _finish(run, log.with_earlier(), config, "stopped")):
         for start, part in in_chunks(requests, judge, CALLS_PER_CHUNK, per_response):
             chunk = [with_attack(r, a) for r in part for a in attacks]
-            progress = _offset(checkpoint, start * per_response, len(requests) * per_response)
+            progress = offset(checkpoint, start * per_response, len(requests) * per_response)
             answers = _answers(judges, chunk, progress)
             for (name, defended), verdicts in zip(judges.items(), answers, strict=True):
                 log.add(defended, [_named(r, name) for r in chunk], verdicts)
@@ -125,11 +126,6 @@ def _defenses(defenses: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(defense_name(name) for name in defenses or (NONE,)))
 
 
-def _offset(checkpoint: Checkpoint, before: int, total: int) -> Checkpoint:
-    """The study's checkpoint for one call of the judge: calls before it are added."""
-    return lambda done, _: checkpoint(before + done, total)
-
-
 def _named(request: Request, defense: str) -> Request:
     return request if request.defense == defense else replace(request, defense=defense)
 
@@ -149,7 +145,7 @@ def _answers(judges: dict[str, Judge], chunk: Sequence[Request], progress: Check
     size = len(chunk)
     return [
         judge.judge_as(
-            chunk, [verdict_id(_named(r, name)) for r in chunk], _offset(progress, k * size, len(kept) * size)
+            chunk, [verdict_id(_named(r, name)) for r in chunk], offset(progress, k * size, len(kept) * size)
         )
         for k, (name, judge) in enumerate(kept)
     ]
