@@ -27,19 +27,8 @@ from numpy.typing import NDArray
 from engine.core.cache import CallCache, call_key, reply_key
 from engine.core.errors import ModelError
 from engine.core.schema import Protocol
-from engine.inference.served import (
-    REASONING_TOKENS,
-    TOKEN_RULE,
-    ApiClient,
-    ApiReply,
-    CallError,
-    FaultError,
-    FieldError,
-    Question,
-    Spent,
-    Way,
-    estimate,
-)
+from engine.inference.completions import REASONING_TOKENS, TOKEN_RULE, ApiReply, Question, Way, estimate
+from engine.inference.served import ApiClient, CallError, FaultError, FieldError, Spent
 from engine.judges.api_spec import ApiSpec
 from engine.judges.base import Checkpoint, Cost, Expense, Paid, Request, Verdict, no_checkpoint, unread
 from engine.judges.cards import Card, CardBook

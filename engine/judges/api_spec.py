@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl
 from engine.core.errors import InputError, shown
 from engine.core.files import write_atomically
 from engine.core.settings import Settings, api_settings, get_settings, offered_models
-from engine.inference.served import BYTES_PER_TOKEN, FRAME_TOKENS, REASONING_TOKENS, TOKEN_RULE
+from engine.inference.completions import BYTES_PER_TOKEN, FRAME_TOKENS, REASONING_TOKENS, TOKEN_RULE
 from engine.judges.base import Expense
 
 PREFIX = "api:"

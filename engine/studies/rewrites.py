@@ -13,8 +13,9 @@ from engine.core.errors import InputError
 from engine.core.settings import Settings, api_key, api_settings
 from engine.defenses.base import AfterBatch
 from engine.defenses.writing import Writer, Written, writer_for
+from engine.inference.completions import Question, estimate
 from engine.inference.loading import LoadedModel, load_model
-from engine.inference.served import ApiClient, Question, estimate
+from engine.inference.served import ApiClient
 from engine.judges.api import ApiAsker, ApiCall, Got
 from engine.judges.api_spec import parse_api
 from engine.judges.base import Cost

@@ -11,18 +11,8 @@ import pytest
 
 from engine.core.errors import InputError, ModelError, OutOfCalls
 from engine.core.settings import ApiSettings
-from engine.inference.served import (
-    FAILURES_IN_A_ROW,
-    AnswerError,
-    ApiClient,
-    CallError,
-    FieldError,
-    Question,
-    Stopped,
-    Way,
-    complaint_of,
-    read_reply,
-)
+from engine.inference.completions import AnswerError, Question, Way, complaint_of, read_reply
+from engine.inference.served import FAILURES_IN_A_ROW, ApiClient, CallError, FieldError, Stopped
 from tests.engine.judges.api_server import completion, fault, ok, serving
 
 KEY = "sk-test-0123456789abcdef"
