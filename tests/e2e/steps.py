@@ -3,7 +3,7 @@
 import re
 from urllib.parse import urlencode
 
-from playwright.sync_api import Locator, Page, TimeoutError, expect
+from playwright.sync_api import Download, Locator, Page, TimeoutError, expect
 
 from dashboard.linked_run import PAGES
 
@@ -23,6 +23,15 @@ def open_page(page: Page, url: str, path: str = "", **query: str) -> None:
 def settle(page: Page) -> None:
     """Wait until no script run is going."""
     expect(page.locator('[data-testid="stApp"][data-test-script-state="notRunning"]')).to_be_visible(timeout=SETTLED)
+
+
+def downloaded(page: Page, button: Locator) -> Download:
+    """The file behind a button, pressed at rest: a script run that ends meanwhile removes the file it offered."""
+    settle(page)
+    with page.expect_download(timeout=SETTLED) as got:
+        button.click()
+    got.value.path()  # waits until it is whole
+    return got.value
 
 
 def data_id(page: Page) -> str:

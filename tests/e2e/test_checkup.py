@@ -7,7 +7,7 @@ import re
 
 from playwright.sync_api import expect
 
-from tests.e2e.steps import SETTLED, finding, open_page, settle
+from tests.e2e.steps import SETTLED, downloaded, finding, open_page, settle
 
 PATH = "check-up"
 JUDGE = "planted:position?strength=1"
@@ -37,9 +37,8 @@ def test_from_the_recorded_check_up_to_the_page_behind_a_probe(page, server):
     expect(row).to_contain_text("holds", timeout=SETTLED)
     expect(page).to_have_url(re.compile("limit_order=50"))
     settle(page)  # the button below the verdicts is drawn after them
-    with page.expect_download() as got:
-        page.get_by_role("button", name="Verdicts (JSON)").click()
-    told = json.loads(got.value.path().read_text())
+    got = downloaded(page, page.get_by_role("button", name="Verdicts (JSON)"))
+    told = json.loads(got.path().read_text())
     assert [p["probe"] for p in told["probes"]][:2] == ["order", "length"]
     assert told["probes"][0]["verdict"] == "holds"
 

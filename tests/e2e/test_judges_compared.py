@@ -7,7 +7,7 @@ import re
 
 from playwright.sync_api import expect
 
-from tests.e2e.steps import SETTLED, finding, open_page, settle
+from tests.e2e.steps import SETTLED, downloaded, finding, open_page, settle
 
 
 def test_from_the_recorded_panel_to_a_file_of_its_numbers(page, server):
@@ -16,8 +16,7 @@ def test_from_the_recorded_panel_to_a_file_of_its_numbers(page, server):
     page.get_by_role("tab", name="Cost").click()
     expect(page).to_have_url(re.compile("panel_tab=Cost"))
     settle(page)
-    with page.expect_download() as got:
-        page.locator('[class*="st-key-panel_main_csv"] button').click()
-    rows = list(csv.DictReader(got.value.path().open(encoding="utf-8-sig")))
+    got = downloaded(page, page.locator('[class*="st-key-panel_main_csv"] button'))
+    rows = list(csv.DictReader(got.path().open(encoding="utf-8-sig")))
     assert rows[0]["name"] == "GPT-4"
     assert 0.8 < float(rows[0]["value"]) < 0.9

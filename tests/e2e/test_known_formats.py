@@ -4,7 +4,7 @@ import re
 
 from playwright.sync_api import expect
 
-from tests.e2e.steps import PLANTED, choose, drop_file, finding, open_page, settle
+from tests.e2e.steps import PLANTED, choose, downloaded, drop_file, finding, open_page, settle
 from tests.e2e.test_access import assert_accessible
 from tests.engine.data.formats.examples import ANSWERS, FILES, MT_BENCH, QUESTIONS, lines
 
@@ -43,10 +43,9 @@ def test_a_file_that_could_be_two_things_is_asked_about_and_written_in_a_third_f
     page.get_by_role("button", name="Save in another format").click()
     settle(page)
     choose(page, "Format to write", "Plain table of pairs (pairs)")
-    with page.expect_download() as download:
-        page.get_by_role("button", name="Download as Plain table of pairs").click()
-    assert download.value.suggested_filename == "both-pairs.csv"
-    text = download.value.path().read_text(encoding="utf-8-sig")
+    download = downloaded(page, page.get_by_role("button", name="Download as Plain table of pairs"))
+    assert download.suggested_filename == "both-pairs.csv"
+    text = download.path().read_text(encoding="utf-8-sig")
     assert text.replace('"', "").startswith("comparison_id,item_id,prompt,response_a,response_b")
     page.keyboard.press("Escape")
     page.get_by_role("button", name="Discard this file").click()

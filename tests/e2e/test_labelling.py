@@ -9,7 +9,7 @@ import re
 from playwright.sync_api import expect
 
 from engine.data.labels import list_plans, open_session
-from tests.e2e.steps import SETTLED, finding, open_page, settle
+from tests.e2e.steps import SETTLED, downloaded, finding, open_page, settle
 
 
 def progress(page, said: str) -> None:
@@ -44,9 +44,8 @@ def test_five_rows_are_labelled_by_keyboard_and_exported(page, server):
         progress(page, f"{done} of 5 done")
     page.keyboard.press("y")
     expect(finding(page).first).to_contain_text("All 5 rows are done: 4 labels stand", timeout=SETTLED)
-    with page.expect_download() as loaded:
-        page.get_by_role("button", name="Export").click()
-    rows = list(csv.DictReader(io.StringIO(loaded.value.path().read_text(encoding="utf-8-sig"))))
+    loaded = downloaded(page, page.get_by_role("button", name="Export"))
+    rows = list(csv.DictReader(io.StringIO(loaded.path().read_text(encoding="utf-8-sig"))))
     labels = [row["label"] for row in rows if row["label"]]
     assert (len(rows), sorted(labels)) == (48, ["pass"] * 4)
     assert [row["skipped_reason"] for row in rows if row["skipped_reason"]] == ["I cannot tell"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from playwright.sync_api import expect
 
-from tests.e2e.steps import SETTLED, choose, data_id, drop_file, finding, open_page, settle
+from tests.e2e.steps import SETTLED, choose, data_id, downloaded, drop_file, finding, open_page, settle
 
 FOOLED = "planted:verifier?self_solve=0.9&leak=0.4&ref_sensitivity=0.9"
 QUERY = {"data": "demo-verification", "judge": FOOLED}
@@ -41,9 +41,8 @@ def test_run_read_and_reload(page, server):
     keys = page.get_by_role("figure", name=re.compile("on which each key is accepted"))
     expect(keys).to_contain_text("(space)")
     expect(keys).to_contain_text("As shown above.")
-    with page.expect_download() as got:
-        page.get_by_role("tabpanel", name="By key").get_by_role("button", name="Data (CSV)").click()
-    assert "(space)" in Path(got.value.path()).read_text(encoding="utf-8-sig")
+    got = downloaded(page, page.get_by_role("tabpanel", name="By key").get_by_role("button", name="Data (CSV)"))
+    assert "(space)" in Path(got.path()).read_text(encoding="utf-8-sig")
 
 
 def test_a_csv_without_correctness_shows_keys_and_the_full_run_follows(page, server):

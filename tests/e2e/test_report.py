@@ -7,7 +7,7 @@ from pathlib import Path
 
 from playwright.sync_api import expect
 
-from tests.e2e.steps import SETTLED, finding, open_page, settle
+from tests.e2e.steps import SETTLED, downloaded, finding, open_page, settle
 from tests.e2e.test_access import UNTIL, assert_accessible, assert_nothing_is_cut_off
 
 MARKUP = "<script>window.hit=1</script><img src='http://127.0.0.9/p.png' onerror='window.hit=1'> **b**"
@@ -25,10 +25,9 @@ def pick_first(page) -> None:
     expect(page.locator(".js-note").first).to_have_css("font-size", "14px")  # the style sheet is still there
 
 
-def downloaded(page, name: str) -> bytes:
-    with page.expect_download(timeout=SETTLED) as got:
-        page.get_by_role("button", name=name).click()
-    return Path(got.value.path()).read_bytes()
+def file_behind(page, name: str) -> bytes:
+    got = downloaded(page, page.get_by_role("button", name=name))
+    return Path(got.path()).read_bytes()
 
 
 def test_from_two_pages_to_one_file(page, server, browser, tmp_path):
@@ -63,12 +62,12 @@ def test_from_two_pages_to_one_file(page, server, browser, tmp_path):
     assert_accessible(page)
 
     page.get_by_role("tab", name="Download").click()
-    content = downloaded(page, "One HTML page")
-    archive = zipfile.ZipFile(io.BytesIO(downloaded(page, "Figures (zip)")))
+    made = file_behind(page, "One HTML page")
+    archive = zipfile.ZipFile(io.BytesIO(file_behind(page, "Figures (zip)")))
     pdfs = [n for n in archive.namelist() if n.endswith(".pdf")]
     assert len(pdfs) == 2
     assert all(b"/FontFile" in archive.read(n) for n in pdfs)
-    the_page_stands_alone(browser, tmp_path, content)
+    the_page_stands_alone(browser, tmp_path, made)
 
 
 def the_page_stands_alone(browser, tmp_path, content: bytes) -> None:

@@ -9,7 +9,7 @@ from engine.runs.folder import open_run
 from engine.runs.library import all_runs
 from engine.studies.attack_grid.study import STUDY, ScoreConfig
 from engine.studies.study import Context
-from tests.e2e.steps import SETTLED, finding, open_page, pick_by_keyboard
+from tests.e2e.steps import SETTLED, downloaded, finding, open_page, pick_by_keyboard
 
 SETTINGS = {"data": "demo-dialogue", "attacks": ["dsi"], "limit": 8}
 
@@ -40,10 +40,9 @@ def test_a_link_a_title_a_comparison_a_journey_as_zip_and_the_trash(page, made, 
     expect(page.get_by_test_id("stPlotlyChart")).to_be_visible(timeout=SETTLED)
     pick_by_keyboard(page, "Compare with", "None")
     expect(page).not_to_have_url(re.compile("with="), timeout=SETTLED)
-    with page.expect_download() as got:
-        page.get_by_role("button", name="Export (zip)").click()
+    got = downloaded(page, page.get_by_role("button", name="Export (zip)"))
     zipped = tmp_path / "run.zip"
-    got.value.save_as(zipped)
+    got.save_as(zipped)
     page.get_by_role("button", name="Delete", exact=True).click()
     expect(page.get_by_text("Trash: 1 run")).to_be_visible(timeout=SETTLED)
     assert "weak-run" not in {r.run_id for r in all_runs(made.settings.runs)}

@@ -17,7 +17,18 @@ from engine.report.export import report_html
 from engine.report.methods import formulas
 from engine.studies.figure import Source
 from engine.studies.registry import find_run
-from tests.e2e.steps import JOB_DONE, PLANTED, SETTLED, data_id, drop_file, finding, open_page, pages, settle
+from tests.e2e.steps import (
+    JOB_DONE,
+    PLANTED,
+    SETTLED,
+    data_id,
+    downloaded,
+    drop_file,
+    finding,
+    open_page,
+    pages,
+    settle,
+)
 
 BIDI = "\u2067left\u2069 \u202egnissecorp"  # the last sign is left open
 MARKUP = (
@@ -133,9 +144,8 @@ def test_markup_is_text_in_results_and_a_formula_is_text_in_their_files(page, se
     buttons = page.get_by_role("button", name="Data (CSV)")
     expect(buttons.first).to_be_visible()
     for i in range(buttons.count()):
-        with page.expect_download() as got:
-            buttons.nth(i).click()
-        assert_no_formula(Path(got.value.path()))
+        got = downloaded(page, buttons.nth(i))
+        assert_no_formula(Path(got.path()))
 
 
 def assert_no_formula(path: Path) -> None:

@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.e2e.steps import JOB_DONE, PLANTED, SETTLED, data_id, drop_file, finding, open_page, settle
+from tests.e2e.steps import JOB_DONE, PLANTED, SETTLED, data_id, downloaded, drop_file, finding, open_page, settle
 
 PATH = "steering-and-anchors"
 
@@ -26,9 +26,8 @@ def test_reading_the_recorded_run_from_the_curve_to_the_cost(page, server):
         page.get_by_role("tab", name=tab).click()
         settle(page)
         expect(page.get_by_role("tabpanel", name=tab)).to_contain_text(title, timeout=SETTLED)
-    with page.expect_download() as got:
-        page.get_by_role("tabpanel", name="Attacks").get_by_role("button", name="Data (CSV)").first.click()
-    assert got.value.suggested_filename == "cap_grid.csv"
+    got = downloaded(page, page.get_by_role("tabpanel", name="Attacks").get_by_role("button", name="Data (CSV)").first)
+    assert got.suggested_filename == "cap_grid.csv"
     page.get_by_text("How this was measured", exact=True).click()
     expect(page.get_by_text(re.compile(r"recorded on 20\d\d-\d\d-\d\d")).first).to_be_visible(timeout=SETTLED)
 

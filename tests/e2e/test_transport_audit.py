@@ -6,7 +6,7 @@ from pathlib import Path
 
 from playwright.sync_api import expect
 
-from tests.e2e.steps import JOB_DONE, SETTLED, data_id, drop_file, finding, open_page, settle, still_box
+from tests.e2e.steps import JOB_DONE, SETTLED, data_id, downloaded, drop_file, finding, open_page, settle, still_box
 
 
 def pairs_file() -> bytes:
@@ -40,9 +40,8 @@ def test_upload_pairs_run_the_audit_slide_the_mass_and_take_the_flips(page, serv
     expect(finding(page).first).to_contain_text("At mass 0.01 the audit flips 11 of 12 verdicts")
     expect(finding(page).first).to_contain_text("Exploratory")
     page.get_by_role("tab", name="Rows flipped").click()
-    with page.expect_download() as got:
-        page.get_by_role("button", name="Flipped verdicts (CSV)").click()
-    with Path(got.value.path()).open(encoding="utf-8-sig", newline="") as file:
+    got = downloaded(page, page.get_by_role("button", name="Flipped verdicts (CSV)"))
+    with Path(got.path()).open(encoding="utf-8-sig", newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 11
     assert all(row["audited"] != row["verdict"] for row in rows)
@@ -111,9 +110,8 @@ def test_from_a_plain_file_to_a_report_in_eight_clicks(page, server):
     expect(page.get_by_role("button", name="In the report").first).to_be_disabled(timeout=SETTLED)
     page.get_by_role("link", name="Report").click()  # 7
     expect(page.get_by_text(re.compile("Tested: .*answers.csv, in pairs"))).to_be_visible(timeout=SETTLED)
-    with page.expect_download(timeout=SETTLED) as got:
-        page.get_by_role("button", name="One HTML page").click()  # 8
-    assert "Does its choice survive" in Path(got.value.path()).read_text()
+    got = downloaded(page, page.get_by_role("button", name="One HTML page"))  # 8
+    assert "Does its choice survive" in Path(got.path()).read_text()
     page.get_by_role("button", name="Remove", exact=True).first.click()  # other journeys count what the report holds
 
 
