@@ -101,6 +101,8 @@ SET_LIMIT = "set_limit"
 ARM = "arm"
 PANEL = "panel"
 TRUST = "trust"
+TRUST_BOX, TRUST_SESSION = "trust_setup", "trust_session"
+"""The open box of the page Trust, and the labelling session it takes labels from."""
 
 TAB_ONE = "One response"
 TAB_SET = "Whole set"

@@ -15,7 +15,11 @@ from dashboard.pages.trust.results import after_labels, headline, number_of, row
 from dashboard.pages.trust.setup import DEMO, candidates, labels_of
 from dashboard.run_view import load, read
 from engine.core.settings import get_settings
+from engine.data.comparisons import DEMO_PAIRS, load_comparisons
+from engine.data.label_plan import Kind, Scale, make_plan
+from engine.data.labels import save_plan
 from engine.jobs import manager as jobs
+from engine.runs.labelling import population
 from engine.studies.trust.tables import CORRECTED, LABELS_ONLY, RAW
 from tests.dashboard.helpers import MARKUP, file_bytes
 from tests.dashboard.test_pages import go, html_of, wait_for
@@ -208,3 +212,27 @@ def test_a_missing_label_leads_to_the_page_that_mends_it(app):
 def test_own_data_are_told_that_the_demo_is_shown(app, saved):
     at = go(app, PAGE, data=saved.dataset_id)
     assert "You see the demo" in html_of(at)
+
+
+def test_labels_of_an_uneven_draw_enter_by_their_chances(app, settings):
+    """Rows on which the judge's two orders differ are drawn more often; people prefer b there, a elsewhere."""
+    pairs = load_comparisons(DEMO_PAIRS, settings.comparisons)
+    rows = population(pairs, Scale(Kind.PAIRS))
+    rows = rows.assign(verdict="a", disagree=[float(i % 10 == 0) for i in range(len(rows))])
+    plan = make_plan(rows, data=DEMO_PAIRS, scale=Scale(Kind.PAIRS), n=40, by=["disagreement"])
+    held = save_plan(plan, settings.labels)
+    apart = dict(zip(rows["id"], rows["disagree"] == 1, strict=True))
+    for row in held.plan.order:
+        held.answer("Ann", row, "b" if apart[row] else "a")
+    at = go(app, "pages/labelling/page.py", data=DEMO_PAIRS, labels=held.plan.plan_id, annotator="Ann")
+    at.button(key="label_trust").click().run()
+    at.switch_page(PAGE).run()
+    assert at.segmented_control(key="trust_way").value == "A labelling session"
+    assert "40 of" in html_of(at)
+    corrected(at)
+    run = load(TrustRun, at.session_state["trust"])
+    assert run
+    only = number_of(run.table, LABELS_ONLY)
+    share = sum(apart[row] for row in held.plan.order) / 40
+    assert only["value"] == pytest.approx(1 - np.mean(list(apart.values())))  # b in a tenth of the rows
+    assert abs(share - np.mean(list(apart.values()))) > 0.02  # the drawn rows alone say another number

@@ -91,6 +91,13 @@ def after(
             help="Saves the data with them as human scores or choices; other pages then use them.",
         ):  # fmt: skip
             _use(session, {row: one.label for row, one in final.items() if one.label}, data)
+        judged = bool(labelled) and session.plan.rows["verdict"].notna().any()
+        if judged and st.button(
+            "Correct the judge's number", icon=":material/rule:", key="label_trust",
+            help="On the page Trust, each row by its chance to be drawn.",
+        ):  # fmt: skip
+            state.after_rerun({state.TRUST_BOX: True, state.TRUST_SESSION: session.plan.plan_id})
+            st.switch_page("pages/trust/page.py")
         if not compared:
             undo(session, who, held)
             if st.button("Someone else labels", icon=":material/person_add:", key="label_second"):

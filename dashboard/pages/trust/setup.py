@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import streamlit as st
@@ -18,8 +19,10 @@ from dashboard.progress import start_job
 from dashboard.run_view import load
 from dashboard.uploads import MAX_UPLOAD_MB
 from engine.core.errors import EngineError
+from engine.core.files import safe_csv
 from engine.core.settings import get_settings
 from engine.data.labelled import ALIASES, REQUIRED, Labelled, labelled_of, save_labelled
+from engine.data.labels import export_table, list_plans, open_session
 from engine.data.mapping import known_right
 from engine.data.raw import RawTable
 from engine.data.reading import read_table
@@ -30,7 +33,7 @@ from engine.runs.library import RunRow, all_runs, is_recorded
 DEMO = "recorded:llmbar/trust"
 SHOWN = "trust_made"
 """The job whose run was shown once when it was done."""
-FILE, RUN = "A file", "A run"
+FILE, RUN, SESSION = "A file", "A run", "A labelling session"
 LABELS_PAGE = "pages/labelling/page.py"
 _JUDGED = ("attack_grid", "score", "grid", "verify", "protocols", "puaudit", "recorded")
 """Studies whose runs hold a judge's verdicts."""
@@ -114,9 +117,14 @@ class Given:
 
 def setup(*, busy: bool) -> None:
     """At the top right: verdicts and labels of one's own, what they lack, and the button that corrects the number."""
-    with st.popover("Use my labels", icon=":material/upload:", key="trust_setup", disabled=busy):
-        way = st.segmented_control("Labels are in", [FILE, RUN], default=FILE, required=True, key="trust_way")
-        given = _of_file() if way == FILE else _of_run()
+    sessions = {str(about["plan_id"]): about for about in list_plans(get_settings().labels)[:_MOST]}
+    with st.popover("Use my labels", icon=":material/upload:", key=state.TRUST_BOX, disabled=busy, on_change="rerun"):
+        ways = [FILE, RUN, *([SESSION] if sessions else [])]
+        come = st.session_state.get(state.TRUST_SESSION) in sessions
+        way = st.segmented_control(
+            "Labels are in", ways, default=SESSION if come else FILE, required=True, key="trust_way"
+        )
+        given = _of_session(sessions) if way == SESSION and sessions else _of_file() if way == FILE else _of_run()
         if given is None:
             ui.needs([_need("verdicts, some of them with people's labels", 0)], key="trust")
         elif ui.needs([given.need], key="trust") and st.button(
@@ -183,6 +191,30 @@ def _columns(raw: RawTable) -> dict[str, str]:
     lacking = [field for field in REQUIRED if not lower & set(ALIASES[field])]
     words = {"verdict": "Column of the judge's verdict", "label": "Column of people's label"}
     return {field: ui.pick(words[field], names, key=f"trust_{field}", title=str, default=names[0]) for field in lacking}
+
+
+def _of_session(sessions: Mapping[str, Mapping[str, Any]]) -> Given | None:
+    """Labels given on the page Label, each row with the chance that it was drawn, beside the verdicts of its plan."""
+    held = datasets.titles()
+    name = ui.pick(
+        "Session", list(sessions), key=state.TRUST_SESSION, default=next(iter(sessions)),
+        title=lambda one: f"{held.get(sessions[one]['data'], sessions[one]['data'])} ({sessions[one]['created'][:16]})",
+    )  # fmt: skip
+    what = "labels of people on rows with a judge's verdict"
+    try:
+        session = open_session(name, get_settings().labels)
+        table = export_table(session)
+        if table["verdict"].isna().all():
+            return Given(_need(what, 0, "this session was planned without a judge's run"), "")
+        raw = read_table(f"labels-{name}.csv", safe_csv(table))
+        found = labelled_of(f"labels of {held.get(session.plan.data, session.plan.data)}", raw, {})
+    except EngineError as error:
+        ui.show_error(error, "These labels cannot be used.")
+        return None
+    ui.note(f"{found.counts()}.")
+    labels = int(found.rows["label"].notna().sum())
+    need = _need(what, labels, f"{labels:,} of {plural(len(found.rows), 'row')}")
+    return Given(need, found.set_id, found, _pass_at(found))
 
 
 def _pass_at(found: Labelled) -> float | None:
