@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 
 import numpy as np
@@ -9,15 +10,18 @@ import pandas as pd
 import pytest
 
 from dashboard import linked_run
+from dashboard.datasets import add_scores
 from dashboard.linked_run import place_of
 from dashboard.pages.trust.numbers import FEWEST, TrustRun
 from dashboard.pages.trust.results import after_labels, headline, number_of, rows_to_people
 from dashboard.pages.trust.setup import DEMO, candidates, labels_of
 from dashboard.run_view import load, read
+from engine.cli.main import main
 from engine.core.settings import get_settings
 from engine.data.comparisons import DEMO_PAIRS, load_comparisons
 from engine.data.label_plan import Kind, Scale, make_plan
 from engine.data.labels import save_plan
+from engine.data.store import DEMO_DIALOGUE, load_dataset
 from engine.jobs import manager as jobs
 from engine.runs.labelling import population
 from engine.studies.trust.tables import CORRECTED, LABELS_ONLY, RAW
@@ -236,3 +240,42 @@ def test_labels_of_an_uneven_draw_enter_by_their_chances(app, settings):
     share = sum(apart[row] for row in held.plan.order) / 40
     assert only["value"] == pytest.approx(1 - np.mean(list(apart.values())))  # b in a tenth of the rows
     assert abs(share - np.mean(list(apart.values()))) > 0.02  # the drawn rows alone say another number
+
+
+def test_attacked_verdicts_come_from_a_second_file_of_the_same_rows(app):
+    """All rows that failed pass under attack, so with every unlabelled row attacked the raw number is 1 on them."""
+    plain = pd.read_csv(io.BytesIO(labels_file())).assign(id=lambda t: t.index)
+    under = plain[["id"]].assign(verdict="pass", label="")
+    at = dropped(app, "mine.csv", plain.to_csv(index=False).encode())
+    next(box for box in at.get("file_uploader") if box.label.startswith("The same rows")).upload(
+        "attacked.csv", under.to_csv(index=False).encode(), "text/csv"
+    ).run()
+    corrected(at)
+    run = load(TrustRun, at.session_state["trust"])
+    assert run
+    config = run.source.manifest["config"]
+    assert config["attacked"] not in ("", config["data"])
+    rows = run.source.table("trust_attacked").query("estimate == 'raw' and case == 'alike'").set_index("share")["value"]
+    assert (rows[0.0], rows[1.0]) == (0.75, 1.0)
+
+
+def test_attacked_verdicts_of_a_run_are_chosen_by_its_attacks(app, settings):
+    """The planted judge adds 0.8 to every attacked response, so with every row attacked the raw mean is 0.8 higher."""
+    held = load_dataset(DEMO_DIALOGUE, settings.datasets)
+    made = add_scores(held, {one: float(1 + i % 5) for i, one in enumerate(held.responses["response_id"])})
+    assert main(["score", made, "--judge", "planted:injection", "--attack", "dsi", "--limit", "12"]) == 0
+    at = go(app, PAGE)
+    at.segmented_control(key="trust_way").set_value("A run").run()
+    name = candidates()[0].run_id
+    assert len(at.selectbox(key=f"trust_attack_{name}").options) == 2
+    corrected(at)
+    run = load(TrustRun, at.session_state["trust"])
+    assert run
+    config = run.source.manifest["config"]
+    assert (config["attacked"], config["attack"]) == (name, "dsi")
+    verdicts = read(name).folder.table("verdicts")
+    means = verdicts.groupby("attack")["score"].mean()
+    raw = run.source.table("trust_attacked").query("estimate == 'raw' and case == 'alike'").set_index("share")["value"]
+    assert raw[0.0] == pytest.approx(means["none"])
+    assert raw[1.0] == pytest.approx(means["dsi"])
+    assert raw[1.0] > raw[0.0]

@@ -16,7 +16,7 @@ from dashboard import datasets, findings, state, ui
 from dashboard.linked_run import TITLES, runs_of
 from dashboard.pages.trust.numbers import TrustRun
 from dashboard.progress import start_job
-from dashboard.run_view import load
+from dashboard.run_view import load, read
 from dashboard.uploads import MAX_UPLOAD_MB
 from engine.core.errors import EngineError
 from engine.core.files import safe_csv
@@ -29,6 +29,7 @@ from engine.data.reading import read_table
 from engine.jobs.manager import Job
 from engine.plots.text import plural
 from engine.runs.library import RunRow, all_runs, is_recorded
+from engine.studies.figure import upper_first
 
 DEMO = "recorded:llmbar/trust"
 SHOWN = "trust_made"
@@ -38,6 +39,7 @@ LABELS_PAGE = "pages/labelling/page.py"
 _JUDGED = ("attack_grid", "score", "grid", "verify", "protocols", "puaudit", "recorded")
 """Studies whose runs hold a judge's verdicts."""
 _MOST = 40
+_STRONGEST = "Strongest attack: all attacked rows pass"
 FEWEST = 2
 """Labels without which the study says nothing."""
 _KINDS = ["csv", "tsv", "txt", "xlsx", "json", "jsonl", "parquet"]
@@ -107,12 +109,16 @@ class Given:
         data: what the study takes, saved first where `found` holds it.
         found: rows of a file.
         pass_at: least score that passes; None where scores stay.
+        under: verdicts of the same rows under attack, saved first; None for those of a run, or the strongest.
+        attack: arm of the run `data` whose verdicts stand for an attack; empty for none.
     """
 
     need: ui.Need
     data: str
     found: Labelled | None = None
     pass_at: float | None = None
+    under: Labelled | None = None
+    attack: str = ""
 
 
 def setup(*, busy: bool) -> None:
@@ -146,36 +152,47 @@ def _use_demo() -> None:
 
 def _start(given: Given) -> None:
     try:
-        if given.found is not None:
-            save_labelled(given.found, get_settings().labelled)
+        for found in filter(None, (given.found, given.under)):
+            save_labelled(found, get_settings().labelled)
     except EngineError as error:
         ui.show_error(error, "The labels could not be kept.")
         return
     params = {"data": given.data} | ({} if given.pass_at is None else {"pass_at": given.pass_at})
+    if given.attack or given.under:
+        params |= {"attacked": given.under.set_id if given.under else given.data, "attack": given.attack}
     start_job(TrustRun.kind, params, "The number could not be corrected.")
 
 
 def _of_file() -> Given | None:
-    held = st.file_uploader(
-        "Verdicts with labels, one row each", type=_KINDS, max_upload_size=MAX_UPLOAD_MB, key="trust_file",
-        help="Columns verdict and label; a label that nobody gave stays empty.",
-    )  # fmt: skip
-    with st.expander("Details: which columns are understood"):
-        st.table({field: ", ".join(names) for field, names in ALIASES.items()}, border="horizontal")
+    found = _uploaded("Verdicts with labels, one row each", "Columns verdict and label; a label that nobody gave stays "
+                      "empty.", key="trust_file")  # fmt: skip
+    if found is None:
+        with st.expander("Details: which columns are understood"):
+            st.table({field: ", ".join(names) for field, names in ALIASES.items()}, border="horizontal")
+        return None
+    labels = int(found.rows["label"].notna().sum())
+    need = _need("labels of people", labels, f"{labels:,} of {plural(len(found.rows), 'row')}")
+    least = _pass_at(found)
+    under = _uploaded("The same rows under attack (optional)", "Same ids, verdicts of the attacked responses. Without "
+                      "it all attacked rows pass.", key="trust_under")  # fmt: skip
+    return Given(need, found.set_id, found, least, under)
+
+
+def _uploaded(label: str, about: str, *, key: str) -> Labelled | None:
+    """The rows of a file, said in one line; None before there is one, or where it cannot be used."""
+    held = st.file_uploader(label, type=_KINDS, max_upload_size=MAX_UPLOAD_MB, key=key, help=about)
     if held is None:
         return None
     content = held.getvalue()
     try:
         raw = _raw(held.name, datasets.digest(content), content)
-        found = labelled_of(Path(held.name).name, raw, _columns(raw))
+        found = labelled_of(Path(held.name).name, raw, _columns(raw, key))
     except EngineError as error:
         ui.show_error(error, "This file cannot be used as it is.")
         return None
     read = ", ".join(f"{spelled} is {value}" for spelled, value in found.spellings.items())
     ui.note(f"{found.counts()}.{f' Read: {read}.' if read else ''}")
-    labels = int(found.rows["label"].notna().sum())
-    need = _need("labels of people", labels, f"{labels:,} of {plural(len(found.rows), 'row')}")
-    return Given(need, found.set_id, found, _pass_at(found))
+    return found
 
 
 @st.cache_resource(max_entries=4, show_spinner="Reading the file …")
@@ -184,13 +201,13 @@ def _raw(name: str, content_digest: str, _content: bytes) -> RawTable:
     return read_table(name, _content)
 
 
-def _columns(raw: RawTable) -> dict[str, str]:
+def _columns(raw: RawTable, key: str) -> dict[str, str]:
     """Columns that the user names for verdict and label, where none is called so."""
     names = [str(name) for name in raw.frame.columns]
     lower = {name.strip().casefold() for name in names}
     lacking = [field for field in REQUIRED if not lower & set(ALIASES[field])]
     words = {"verdict": "Column of the judge's verdict", "label": "Column of people's label"}
-    return {field: ui.pick(words[field], names, key=f"trust_{field}", title=str, default=names[0]) for field in lacking}
+    return {field: ui.pick(words[field], names, key=f"{key}_{field}", title=str, default=names[0]) for field in lacking}
 
 
 def _of_session(sessions: Mapping[str, Mapping[str, Any]]) -> Given | None:
@@ -240,7 +257,15 @@ def _of_run() -> Given | None:
         default=rows[0].run_id,
     )  # fmt: skip
     labels = labels_of(by_id[name].data_id)
-    return Given(_need("human scores or preferences", labels, plural(labels, "label")), name)
+    need = _need("human scores or preferences", labels, plural(labels, "label"))
+    attacks = [str(one) for one in read(name).manifest["config"].get("attacks") or ()]
+    if not attacks or by_id[name].data_id in datasets.pair_sets():
+        return Given(need, name)
+    attack = ui.pick(
+        "Attacked verdicts", [*attacks, _STRONGEST], key=f"trust_attack_{name}", default=attacks[0],
+        title=lambda one: _STRONGEST if one == _STRONGEST else upper_first(findings.attack_name(one)),
+    )  # fmt: skip
+    return Given(need, name, attack="" if attack == _STRONGEST else attack)
 
 
 def candidates() -> list[RunRow]:
