@@ -15,8 +15,8 @@ from engine.jobs.manager import manager
 BUSY_POLL_S = 2.0
 IDLE_POLL_S = 15.0
 PLANTED = "planted:"
-_BLIND = "pages/labelling/page.py"
-"""Where people label, no judge is shown."""
+_NO_JUDGE = {"pages/labelling/page.py", "pages/trust/page.py", "pages/judges_compared/page.py"}
+"""Pages that ask no judge: labels are given blind, and the others bring their verdicts along."""
 _WORDS = {
     "off": "asleep, wakes when asked",
     "starting": "waking up",
@@ -35,7 +35,7 @@ def rail(page: str) -> None:
     files = [file for file, title in linked_run.TITLES.items() if title == page]
     judge, data = linked_run.defaults(files[0] if files else "")
     with st.sidebar:
-        if _BLIND in files:
+        if _NO_JUDGE & set(files):
             state.seed(state.JUDGE, _judge_options(), judge)
         else:
             _judge(judge)
