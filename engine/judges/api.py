@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from engine.core.cache import CallCache, call_key, reply_key
 from engine.core.errors import ModelError
 from engine.core.schema import Protocol
+from engine.inference.abilities import GROUPS, abilities, note_server, server_version
 from engine.inference.completions import (
     CHOICES,
     REASONING_TOKENS,
@@ -169,8 +170,8 @@ class ApiAsker:
         self._ways: dict[str, Way] = {}
         self._first: dict[str, Got] = {}
         self._ids: dict[Forms, tuple[tuple[int, str], ...]] = {}
-        self.systems: set[str] = set()
-        """Names that the server gave its own state with the answers so far (`system_fingerprint`)."""
+        self._systems: set[str] = set()
+        self._version: str | None = None
 
     def way(self, group: str) -> Way | None:
         """Form in which the server takes such questions: as found out in a run; None where nobody asked."""
@@ -181,7 +182,7 @@ class ApiAsker:
         return self._ways.get(group)
 
     def find_way(self, calls: Sequence[ApiCall], tick: Callable[[], None], *, must: bool) -> None:
-        """Find out how the server takes the questions of a group, by asking the first that it answers.
+        """Find out how the server takes the questions of a group, by asking the first that it answers; keeps the way.
 
         Args:
             calls: of one group, each asked at most once.
@@ -226,7 +227,16 @@ class ApiAsker:
             if got.failed != NOT_OFFERED:
                 self._keep(self._key(call, way), call, got)
                 self._first[self._key(call, way)] = got
+            note_server(self._client.settings.host, self._model, self.found())
             return
+
+    def found(self) -> dict[str, Any]:
+        """The server as its answers show it, for a manifest; what nobody asked for is absent."""
+        if self._version is None:
+            self._version = server_version(self._client)
+        ways = {group: way for group in GROUPS if (way := self.way(group))}
+        facts = {"version": self._version, "system_fingerprint": sorted(self._systems), "model": self._client.served}
+        return {name: fact for name, fact in facts.items() if fact} | abilities(ways)
 
     def known(self, calls: Sequence[ApiCall]) -> dict[str, Got]:
         """The answers that are kept, by key."""
@@ -284,6 +294,8 @@ class ApiAsker:
             self._client.settings.concurrency,
             lambda: checkpoint(sum(key not in known for key in open_keys)),
         )
+        if calls:
+            note_server(self._client.settings.host, self._model, self.found())
         return [known[key] for key in keys]
 
     def _negotiate(self, call: ApiCall, stop: threading.Event) -> tuple[Got, Way]:
@@ -381,7 +393,7 @@ class ApiAsker:
 
     def _read(self, call: ApiCall, reply: ApiReply, way: Way) -> Got:
         """Content of an answer, as far as the call wants to know."""
-        self.systems.update({reply.system} - {""})
+        self._systems.update({reply.system} - {""})
         labels = call.question.labels
         full = reply.answer_tokens >= call.question.max_tokens + way.room
         cut = not labels and (full if reply.cut is None else reply.cut)
@@ -525,6 +537,7 @@ class ApiJudge:
         """Record of the server in a manifest: never the key, and of the address host and port alone."""
         s = self._client.settings
         limits = {"max_calls": s.max_calls, "max_cost": s.max_cost or None, "top_logprobs": s.top_logprobs}
+        limits |= {"batch_invariant": s.batch_invariant}
         return {"host": s.host, "model": self._asked.model, **asdict(self._asked), **limits}
 
     def labels(self, request: Request) -> tuple[str, ...]:

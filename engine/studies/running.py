@@ -16,6 +16,7 @@ from engine.core.errors import Cancelled, EngineError, InputError, OutOfCalls, R
 from engine.core.schema import VERDICTS, Outcome, Task
 from engine.data.dataset import Dataset, content_digest
 from engine.data.raw import cells_of
+from engine.inference.abilities import noted_server
 from engine.judges.base import (
     NO_MODEL,
     Checkpoint,
@@ -149,12 +150,16 @@ def ending(run: RunFolder, stopped: Callable[[], object] | None = None) -> Itera
 
 
 def _note_answers(run: RunFolder) -> None:
-    """Write into the manifest how a server's answers were read."""
+    """Write into the manifest how a server's answers were read, and what it showed of itself."""
     with suppress(RunError, OSError):  # a run that cannot be read says so elsewhere
+        judge = run.manifest().get("judge") or {}
+        if not (api := judge.get("api")):
+            return
+        if found := noted_server(str(api.get("host")), str(api.get("model"))):
+            run.update_manifest(judge={**judge, "api": {**api, "server": found}})
         manifest = run.manifest()
-        judge = manifest.get("judge") or {}
-        if judge.get("api") and (read_as := answers_read(manifest, run.table("verdicts"))):
-            run.update_manifest(judge={**judge, "api": {**judge["api"], "read_as": read_as}})
+        if read_as := answers_read(manifest, run.table("verdicts")):
+            run.update_manifest(judge={**judge, "api": {**manifest["judge"]["api"], "read_as": read_as}})
 
 
 # From a dataset to requests, and from a request to an attacked one.
