@@ -221,6 +221,8 @@ class ApiSettings:
         top_logprobs: alternatives asked for at the answer's first token.
         batch_invariant: `yes` where the server was started so that an answer does not depend on what else is in its
             batch (vLLM: `VLLM_BATCH_INVARIANT=1`), `no`, or `unknown`: a server does not tell. For manifests.
+        perplexity_model: model at the server whose perplexity the screening defense reads; empty takes the bundled
+            base model.
     """
 
     base_url: str = ""
@@ -237,6 +239,7 @@ class ApiSettings:
     currency: str = "USD"
     top_logprobs: int = 20
     batch_invariant: str = "unknown"
+    perplexity_model: str = ""
 
     @property
     def host(self) -> str:
@@ -412,7 +415,7 @@ def _value(name: str, value: Any, where: str) -> Any:
         if not isinstance(parts, list) or not all(isinstance(p, str) for p in parts):
             raise InputError(f"{where} is no list of model names.")
         return tuple(p.strip() for p in parts if p.strip())
-    if name in {"base_url", "currency"}:
+    if name in {"base_url", "currency", "perplexity_model"}:
         return str(value).strip()
     if name == "batch_invariant":
         if value not in _INVARIANT:

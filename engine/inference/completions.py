@@ -186,7 +186,7 @@ class Question:
             if way.ids:
                 made |= {"logprob_token_ids": [i for i, _ in self.ids], "return_tokens_as_token_ids": True}
         elif way.seed and self.temperature > 0:
-            made["seed"] = self.seed * SEEDS_APART + self.sample
+            made["seed"] = (self.seed * SEEDS_APART + self.sample) % 2**31
         if self.choices and way.choice:
             made[way.choice] = _held(way.choice, self.choices)
         if way.plain:
@@ -363,6 +363,9 @@ def plain_token(token: str) -> str:
     return _MARKS.get(token[:1], token[:1]) + token[1:]
 
 
+NO_ECHO = "the server gives no log-probabilities of a prompt (/completions with echo)"
+
+
 @dataclass(frozen=True)
 class EchoQuestion(Question):
     """A text whose own tokens' log-probabilities are asked for, by a plain completion that echoes its prompt.
@@ -400,7 +403,7 @@ class EchoQuestion(Question):
         except (KeyError, IndexError, TypeError, ValueError):
             echoed, nlls, prompt_tokens = False, (), -1
         if not echoed or not all(math.isfinite(nll) and nll >= -_SLACK for nll in nlls):
-            raise NoProbabilitiesError("the server gives no log-probabilities of a prompt (/completions with echo)")
+            raise NoProbabilitiesError(NO_ECHO)
         return ApiReply("", None, prompt_tokens, 1, model=str(body.get("model") or ""), nlls=nlls)
 
 

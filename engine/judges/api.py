@@ -30,6 +30,7 @@ from engine.core.schema import Protocol
 from engine.inference.abilities import GROUPS, abilities, note_server, server_version
 from engine.inference.completions import (
     CHOICES,
+    NO_ECHO,
     REASONING_TOKENS,
     ROUTES,
     TOKEN_RULE,
@@ -44,6 +45,7 @@ from engine.judges.api_spec import ApiSpec
 from engine.judges.base import Checkpoint, Cost, Expense, Paid, Request, Verdict, no_checkpoint, unread
 from engine.judges.cards import Card, CardBook
 from engine.judges.labelled import MIN_COVERAGE, Reader, card_for, user_message
+from engine.judges.samples import from_texts
 
 # Work that waits for somebody else, done by a few threads while the caller keeps looking at its checkpoint.
 
@@ -202,6 +204,8 @@ class ApiAsker:
 
             run_all([task], 1, tick)
             got, way = found[0]
+            if got.failed == NO_ECHO:
+                raise ModelError(f"{self._client.settings.host}: {NO_ECHO}, so {self._model} reads no perplexity.")
             if got.failed and got.failed != NOT_OFFERED and got.row is None:
                 self._first[self._key(call, self._way_of(call))] = got
                 faults += got.fault
@@ -508,6 +512,11 @@ class ApiJudge:
         return self._book.protocols
 
     @property
+    def client(self) -> ApiClient:
+        """The server; whoever asks it beside the judge draws on the same cap."""
+        return self._client
+
+    @property
     def concurrency(self) -> int:
         """Calls in flight at a time."""
         return self._client.settings.concurrency
@@ -650,7 +659,7 @@ class ApiJudge:
         reader = self._readers[request.protocol]
         seen = self._seen(asked.calls, answers)
         if not asked.calls[0].forms:
-            return _from_texts(reader, request, asked.card, answers, seen, self._min_coverage)
+            return from_texts(reader, request, asked.card, answers, seen, self._min_coverage)
         got = answers[0]
         if got.failed or got.row is None:
             return replace(unread(seen, got.failed), raw_text=got.text)
@@ -673,27 +682,3 @@ class ApiJudge:
             forward_passes=float(sum(max(1, got.answer_tokens) for got in answers)),
             seconds=math.fsum(got.seconds for got in answers),
         )
-
-
-def _from_texts(
-    reader: Reader, request: Request, card: Card, answers: Sequence[Got], seen: Verdict, least: float
-) -> Verdict:
-    """The verdict of one text, or the mean over the readable ones of several."""
-    read = [
-        unread(seen, got.failed) if got.failed else reader.from_text(request, card, got.text, seen, cut=got.cut)
-        for got in answers
-    ]
-    texts = [got.text or got.failed for got in answers]
-    if len(read) == 1:
-        return replace(read[0], raw_text=answers[0].text)
-    shown = "\n".join(f"[{i} of {len(texts)}] {text}" for i, text in enumerate(texts, 1))
-    good = [verdict for verdict in read if verdict.read]
-    seen = replace(seen, raw_text=shown, coverage=len(good) / len(read))
-    if not good or seen.coverage < least:
-        first = next(verdict.unread_reason for verdict in read if not verdict.read)
-        return unread(seen, f"{len(good)} of {len(read)} answers could be read, below {least:g}; the first: {first}")
-    marks = [verdict.probabilities for verdict in good if verdict.probabilities is not None]
-    if len(marks) == len(good):
-        shares = tuple(float(p) for p in np.mean(marks, axis=0))
-        return reader.from_probabilities(request, card, shares, replace(seen, probabilities=shares))
-    return replace(seen, score=float(np.mean([verdict.score for verdict in good])))  # scores between two labels

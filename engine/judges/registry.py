@@ -134,6 +134,7 @@ def make_judge(
     card: Path | Card | None = None,
     cache: bool = True,
     threshold: float = 0.5,
+    seed: int = 0,
 ) -> Judge:
     """The judge a spec names.
 
@@ -145,6 +146,7 @@ def make_judge(
         card: a judge card, itself or by its file or saved name, that replaces the built-in prompts and any in the spec.
         cache: true where judge calls are kept on disk.
         threshold: p_yes from which a verifier's outcome is YES.
+        seed: of what a server draws, where the spec names none.
 
     Raises:
         InputError: the spec is of no known kind, or its card is missing, wrong or not any more what the spec says.
@@ -170,8 +172,10 @@ def make_judge(
             from engine.judges.decision import DecisionJudge
 
             client = ApiClient(api_settings(settings), api_key(settings))
-            judge = ApiJudge if kind == "api" else DecisionJudge
-            return judge(named, parse_api(spec), client, cards, readers, calls)
+            asked, judge = parse_api(spec), ApiJudge if kind == "api" else DecisionJudge
+            if asked.temperature > 0:  # elsewhere nothing is drawn
+                asked = replace(asked, seed=asked.seed or seed)
+            return judge(named, asked, client, cards, readers, calls)
         return CardJudge(_loaded(spec, settings), cards, readers, calls, spec=named)
     raise InputError(
         f"{shown(spec)} names no judge. Allowed: bundled:judge, bundled:naive, bundled:shortcut-verifier, "

@@ -14,6 +14,7 @@ import pandas as pd
 from engine.attacks.base import Attack
 from engine.core.errors import Cancelled, EngineError, InputError, OutOfCalls, RunError
 from engine.core.schema import VERDICTS, Outcome, Task
+from engine.core.settings import api_settings
 from engine.data.dataset import Dataset, content_digest
 from engine.data.raw import cells_of
 from engine.inference.abilities import noted_server
@@ -78,6 +79,8 @@ def about_judge(judge: Judge, labels: Sequence[str], asked: Iterable[Request] = 
         about |= {"revision": commit or "", "precision": loaded.dtype}
     if prompts := _prompts(inner, asked):
         about["prompts"] = prompts
+    if reader := api_settings().perplexity_model:
+        about["perplexity_model"] = f"api:{reader}"
     return about | ({"api": inner.about()} if hasattr(inner, "about") else {})
 
 
@@ -485,7 +488,7 @@ def carry_out(study: Study, config: Any, context: Context, folder: RunFolder) ->
     """Carry out a run that is begun; false where its budget stopped it. A refused setting leaves no folder."""
     try:
         with ending(folder):
-            study.run(config, context, folder)
+            study.run(config, context.seeded(config), folder)
     except OutOfBudget:
         return False
     except InputError:
