@@ -517,6 +517,11 @@ class ApiJudge:
         return self._client
 
     @property
+    def server(self) -> dict[str, Any]:
+        """What the server has shown of itself."""
+        return self._asker.found() | {"batch_invariant": self._client.settings.batch_invariant}
+
+    @property
     def concurrency(self) -> int:
         """Calls in flight at a time."""
         return self._client.settings.concurrency

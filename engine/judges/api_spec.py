@@ -190,7 +190,7 @@ def rough_expense(spec: str, calls: int, prompt_bytes: float) -> Expense:
 def known_models(settings: Settings | None = None) -> tuple[str, ...]:
     """Specs of the API models to offer: those of the settings, then those chosen on this machine."""
     settings = settings or get_settings()
-    named = [PREFIX + model for model in offered_models(settings)]
+    named = [model if is_served(model) else PREFIX + model for model in offered_models(settings)]
     return tuple(spec for spec in dict.fromkeys([*named, *_chosen(settings.api_models)]) if _valid(spec))
 
 
