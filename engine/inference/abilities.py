@@ -25,7 +25,7 @@ def abilities(ways: Mapping[str, Way]) -> dict[str, Any]:
         found["prompt_logprobs"] = echo.top > 0
     if decision := ways.get("decision"):
         found["decisions"] = decision.route
-    if text := ways.get("text") or ways.get("choice"):
+    if text := ways.get("text"):
         found["seed"] = text.seed
     spoken = [way for group, way in ways.items() if group in {"labels", "choice", "text"}]
     if spoken:

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
@@ -17,6 +18,8 @@ TOKEN_RULE = f"UTF-8 bytes of the messages / {BYTES_PER_TOKEN}, rounded up, + {F
 """Rule for counting prompt tokens before a call, since the server's tokenizer is not known."""
 SEEDS_APART = 1000
 """Between the seeds of two runs; more than the samples one prompt may have."""
+CHOICE_TOKENS = 64
+"""Least room for an answer that is held to the labels, inside JSON at some servers [tokens]."""
 REASONING_TOKENS = 4096
 """Room for the reasoning of a model that cannot leave it out [tokens]."""
 _SLACK = 1e-3
@@ -173,7 +176,7 @@ class Question:
         if self.labels and way.ids:
             return replace(found, top=_named(found.top, self.ids))
         if self.choices and way.choice == "response_format":
-            return replace(found, text=_unwrapped(found.text))
+            return _unwrapped(found)
         return found
 
     def body(self, model: str, way: Way) -> dict[str, Any]:
@@ -282,12 +285,16 @@ def _held(name: str, choices: Sequence[str]) -> Any:
     return {"type": "json_schema", "json_schema": {"name": "verdict", "strict": True, "schema": schema}}
 
 
-def _unwrapped(text: str) -> str:
-    """The answer in the JSON that was asked for; the text as it is where it is no such JSON, for example cut off."""
-    try:
-        return str(json.loads(text)[_ANSWER])
-    except (ValueError, RecursionError, TypeError, KeyError, IndexError):
-        return text
+_WRAPPED = re.compile(rf'\{{\s*"{_ANSWER}"\s*:\s*("(?:[^"\\]|\\.)*")')
+"""Small models fill the JSON with line breaks (llama.cpp), so that it may be cut off behind the answer."""
+
+
+def _unwrapped(reply: ApiReply) -> ApiReply:
+    """With the answer out of the JSON that was asked for; as it is where the answer is not whole, or not JSON."""
+    if found := _WRAPPED.match(reply.text.strip()):
+        with suppress(ValueError):
+            return replace(reply, text=str(json.loads(found[1])), cut=False)
+    return reply
 
 
 _THOUGHT = re.compile(r"\s*(?:<(?:\w+:)?think(?:ing)?>|◁think▷|\[think\]|<\|channel\|>)", re.IGNORECASE)

@@ -29,6 +29,7 @@ from engine.core.errors import ModelError
 from engine.core.schema import Protocol
 from engine.inference.abilities import GROUPS, abilities, note_server, server_version
 from engine.inference.completions import (
+    CHOICE_TOKENS,
     CHOICES,
     NO_ECHO,
     REASONING_TOKENS,
@@ -109,7 +110,7 @@ def run_all(tasks: Sequence[Task], threads: int, tick: Callable[[], None]) -> No
 FIRST_FAULTS = 3
 """At first contact so many calls that fail at every try stop the run, since each takes all its waits."""
 NOT_OFFERED = "the server gave no token probabilities with this answer"
-_PROOF, _PROOF_ASKS, _PROOF_TOKENS = "judgescope-7", "Say hello.", 24
+_PROOF, _PROOF_ASKS = "judgescope-7", "Say hello."
 """No model says this by itself, so whoever does is held to it by the server."""
 _WAYS = 2
 """Part of the key of a way that is kept; a new number has every server asked anew what it can do."""
@@ -347,7 +348,7 @@ class ApiAsker:
 
     def _held(self, question: Question, way: Way, stop: threading.Event) -> Way:
         """The way with the first field of `CHOICES` that the server obeys; many pass over a field they do not know."""
-        proof = replace(question, system="", user=_PROOF_ASKS, choices=(_PROOF,), max_tokens=_PROOF_TOKENS)
+        proof = replace(question, system="", user=_PROOF_ASKS, choices=(_PROOF,), max_tokens=CHOICE_TOKENS)
         quiet = self._asked_for.thinking == "auto"
         while way.choice:
             try:
@@ -643,6 +644,7 @@ class ApiJudge:
         held = self._asker.way("choice")
         constrain = card.mode == "label probabilities" and self._asked.may_be_choice and (held is None or held.choice)
         choices = self._readers[request.protocol].labels(request, card) if constrain else ()
+        longest = max(card.max_new_tokens, CHOICE_TOKENS) if choices else card.max_new_tokens
         # orders have no mean: a ranking is asked for once, at temperature 0
         several = request.protocol is not Protocol.RANKING
         count, heat = (self._asked.samples, self._asked.temperature) if several else (1, 0.0)
@@ -653,7 +655,7 @@ class ApiJudge:
 
         return tuple(
             ApiCall(
-                Question(card.system, user, False, card.max_new_tokens, heat, sample, self._asked.seed, choices),
+                Question(card.system, user, False, longest, heat, sample, self._asked.seed, choices),
                 reads=reads,
             )
             for sample in range(count)

@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl
 from engine.core.errors import InputError, shown
 from engine.core.files import write_atomically
 from engine.core.settings import Settings, api_settings, get_settings, offered_models
-from engine.inference.completions import BYTES_PER_TOKEN, FRAME_TOKENS, REASONING_TOKENS, TOKEN_RULE
+from engine.inference.completions import BYTES_PER_TOKEN, CHOICE_TOKENS, FRAME_TOKENS, REASONING_TOKENS, TOKEN_RULE
 from engine.judges.base import Expense
 
 PREFIX = "api:"
@@ -30,7 +30,7 @@ ANSWERS: tuple[Answers, ...] = ("auto", "probabilities", "choice", "text")
 MAX_SAMPLES = 50
 MAX_MODELS = 50
 MAX_SEED = 1_000_000
-CARD_BYTES, TEXT_TOKENS = 250, 48
+CARD_BYTES, TEXT_TOKENS = 250, CHOICE_TOKENS
 """A built-in card's own words [bytes], and the longest answer of a card that says nothing of it [tokens]."""
 _MODEL = re.compile(r"[A-Za-z0-9][\w./:@+~-]{0,199}")
 _DIALS: Mapping[str, str] = {

@@ -65,6 +65,6 @@ def in_words(facts: Mapping[str, Any]) -> dict[str, str]:
     shown["Decision API"] = f"/v1/{facts['decisions']}" if facts.get("decisions") else "none seen"
     shown["Reasoning"] = str(facts.get("thinking", "not known"))
     if "seed" in facts:
-        shown["Seed"] = "taken" if facts["seed"] else "refused"
+        shown["Seed"] = "not refused" if facts["seed"] else "refused"
     shown["Batch invariance"] = str(facts.get("batch_invariant", "unknown"))
     return shown
