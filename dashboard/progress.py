@@ -181,7 +181,7 @@ def cost_sentence(judge: str, calls: int, prompt_bytes: float) -> str:
 
 
 def _is_api(judge: str) -> bool:
-    return catalog.split_spec(judge).model.startswith("api:")
+    return catalog.is_served(catalog.split_spec(judge).model)
 
 
 def pace(verdicts: pd.DataFrame) -> float:

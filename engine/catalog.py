@@ -34,7 +34,7 @@ from engine.inference.hub_models import HubModel, is_here, look_up, megabytes
 from engine.inference.local_servers import LocalServer, local_servers
 from engine.inference.weights import base_record
 from engine.judges import registry
-from engine.judges.api_spec import forget_model, known_models, parse_api, remember_model, rough_expense
+from engine.judges.api_spec import forget_model, is_served, known_models, parse_api, remember_model, rough_expense
 from engine.judges.card_files import (
     DEFAULT_MODEL,
     Notice,
@@ -99,6 +99,7 @@ __all__ = [
     "forget_own",
     "gallery",
     "is_here",
+    "is_served",
     "judges_for",
     "key_name",
     "key_text",

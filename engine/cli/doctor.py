@@ -27,6 +27,7 @@ from engine.core.settings import PREFIX, ApiSettings, Settings, api_settings, ge
 from engine.inference.hub_models import fetch_model, look_up, show_bytes
 from engine.inference.local_servers import local_servers
 from engine.inference.weights import FETCH, base_folder, base_record, fetch_gguf, find_gguf
+from engine.judges.server_check import ask_server, in_words
 
 BUNDLED = "bundled"
 
@@ -39,6 +40,7 @@ def add(commands: Any) -> None:
         help="download and prepare the bundled judges' weights, or a model of the Hub",
     )  # fmt: skip
     doctor.add_argument("--servers", action="store_true", help="look for Ollama, vLLM and llama.cpp on this machine")
+    doctor.add_argument("--server", metavar="api:MODEL", help="find out what the API server can do; about ten calls")
     add_json(doctor)
     doctor.set_defaults(run=run)
 
@@ -49,6 +51,11 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         return _fetch_model(args.fetch, get_settings())
     if args.servers:
         return _servers()
+    if args.server:
+        facts = ask_server(args.server, get_settings())
+        for name, words in in_words(facts).items():
+            print(f"{name}: {words}")
+        return {"ok": True, "server": facts, "exit_code": OK}
     checks = checkup(get_settings(), fetch=bool(args.fetch))
     for check in checks:
         print(f"{'ok     ' if check.ok else 'MISSING' if check.needed else 'absent '}  {check.name}: {check.found}")

@@ -130,7 +130,7 @@ def run_and_print(study: Study, config: Any, context: Context, args: argparse.Na
         return {**answer.record, "exit_code": answer.exit_code}
     config = study.prepare(config, context)
     if args.dry_run:
-        plan, words = study.plan(config, context)
+        plan, words = study.plan(config, context.seeded(config))
         print(words)
         return plan
     folder, code = run_into_folder(study, config, context, root, name)

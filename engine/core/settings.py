@@ -187,6 +187,7 @@ def _threads(text: str) -> int:
 PREFIX = "JUDGESCOPE_API_"
 OPENAI_URL = "https://api.openai.com/v1"
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_INVARIANT = ("yes", "no", "unknown")
 _RANGES: Mapping[str, tuple[float, float]] = {
     "concurrency": (1, 512),
     "timeout_seconds": (0.05, 3600),
@@ -218,6 +219,10 @@ class ApiSettings:
         price_prompt, price_completion: per million tokens; 0 where not known or free.
         currency: of the prices, shown beside them.
         top_logprobs: alternatives asked for at the answer's first token.
+        batch_invariant: `yes` where the server was started so that an answer does not depend on what else is in its
+            batch (vLLM: `VLLM_BATCH_INVARIANT=1`), `no`, or `unknown`: a server does not tell. For manifests.
+        perplexity_model: model at the server whose perplexity the screening defense reads; empty takes the bundled
+            base model.
     """
 
     base_url: str = ""
@@ -233,6 +238,8 @@ class ApiSettings:
     price_completion: float = 0.0
     currency: str = "USD"
     top_logprobs: int = 20
+    batch_invariant: str = "unknown"
+    perplexity_model: str = ""
 
     @property
     def host(self) -> str:
@@ -408,8 +415,12 @@ def _value(name: str, value: Any, where: str) -> Any:
         if not isinstance(parts, list) or not all(isinstance(p, str) for p in parts):
             raise InputError(f"{where} is no list of model names.")
         return tuple(p.strip() for p in parts if p.strip())
-    if name in {"base_url", "currency"}:
+    if name in {"base_url", "currency", "perplexity_model"}:
         return str(value).strip()
+    if name == "batch_invariant":
+        if value not in _INVARIANT:
+            raise InputError(f"{where} is {shown(value, 40)}; allowed: {', '.join(_INVARIANT)}.")
+        return str(value)
     low, high = _RANGES[name]
     whole = isinstance(getattr(ApiSettings, name), int)
     try:

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.core.cache import CallCache, call_cache, call_key
-from engine.core.settings import Settings, get_settings
+from engine.core.settings import Settings, api_key, api_settings, get_settings
 from engine.defenses.base import AfterBatch, DefendedJudge, Step, add_quote, candidates_of
 from engine.defenses.prompting import tag_for
-from engine.judges.base import Checkpoint, Cost, Judge, Quote, Request, innermost
+from engine.judges.base import Checkpoint, Cost, Judge, Paid, Quote, Request, innermost
 
 if TYPE_CHECKING:
     from engine.inference.loading import LoadedModel
@@ -160,12 +160,20 @@ class ModelGuard:
 def guard_for(judge: Judge, settings: Settings | None = None) -> Guard:
     """The guard of a judge: perplexity under `bundled:base`, questions to the judge's own model.
 
-    A judge shows its model as `loaded`. The bundled judge's adapter answers nothing but scores, and a judge without
-    a model has none to ask; for both the question goes to `bundled:base`.
+    Where the settings name a model at the server, perplexity is read there. A judge shows its model as `loaded`. The
+    bundled judge's adapter answers nothing but scores, and a judge without a model has none to ask; for both the
+    question goes to `bundled:base`.
     """
     settings = settings or get_settings()
     base = base_loader(settings)
     model = own_model(judge)
+    served = api_settings(settings)
+    if served.perplexity_model:
+        from engine.defenses.served_guard import ServedGuard
+        from engine.inference.served import ApiClient
+
+        client = getattr(innermost(judge), "client", None) or ApiClient(served, api_key(settings))
+        return ServedGuard(client, served.perplexity_model, lambda: model or base(), call_cache(settings.calls))
     return ModelGuard(base, lambda: model or base(), call_cache(settings.calls))
 
 
@@ -254,11 +262,12 @@ class ScreeningJudge(DefendedJudge):
         name: the defense with its options.
         look: gives the reading of each distinct text.
         threshold: above it a candidate is quoted behind the warning.
+        paid: true where each look is a call to a server.
     """
 
-    def __init__(self, inner: Judge, name: str, look: Look, threshold: float) -> None:
+    def __init__(self, inner: Judge, name: str, look: Look, threshold: float, *, paid: bool = False) -> None:
         super().__init__(inner, name)
-        self._look, self._threshold = look, threshold
+        self._look, self._threshold, self._paid = look, threshold, paid
 
     def steps(self, requests: Sequence[Request], checkpoint: Checkpoint) -> list[Step]:
         """Each request with the warning where it is due; each distinct text is looked at once."""
@@ -276,7 +285,9 @@ class ScreeningJudge(DefendedJudge):
         inner = self.inner.cost(requests)
         texts = {text for request in requests for text in candidates_of(request)}
         looks = sum(1 + len(text) // 4 for text in texts)
-        return inner._replace(calls=inner.calls + len(texts), tokens=inner.tokens + looks)
+        calls, tokens, answers = inner.paid
+        paid = Paid(calls + len(texts), tokens + looks, answers + len(texts)) if self._paid else inner.paid
+        return inner._replace(calls=inner.calls + len(texts), tokens=inner.tokens + looks, paid=paid)
 
     def _step(self, request: Request, readings: dict[str, Reading], charged: set[str]) -> Step:
         texts = tuple(dict.fromkeys(candidates_of(request)))
@@ -290,7 +301,10 @@ class ScreeningJudge(DefendedJudge):
 
 def perplexity_judge(judge: Judge, name: str, guard: Guard, threshold: float, window: int) -> ScreeningJudge:
     """A judge that is warned of texts a language model finds unlikely; a window of 0 takes the whole text."""
-    return ScreeningJudge(judge, name, lambda texts, after: guard.perplexities(texts, window, after), threshold)
+    paid = bool(getattr(guard, "paid", False))
+    return ScreeningJudge(
+        judge, name, lambda texts, after: guard.perplexities(texts, window, after), threshold, paid=paid
+    )
 
 
 def detector_judge(judge: Judge, name: str, guard: Guard, threshold: float) -> ScreeningJudge:

@@ -377,7 +377,7 @@ def _require_model(spec: str) -> None:
     kind, _, name = spec.partition(":")
     if kind == "path" or (kind == "bundled" and name in _BUNDLED) or (kind == "hf" and HUB_NAME.fullmatch(name)):
         return
-    if kind == "api":
+    if kind in {"api", "decision"}:
         raise InputError(
             f"{spec} is behind a server, which gives text and token probabilities but no hidden states, gradients or "
             "weights. For this role name a model that runs here: bundled:base, hf:ORG/NAME or path:FOLDER."

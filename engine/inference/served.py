@@ -13,7 +13,7 @@ import json
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -28,7 +28,6 @@ from engine.inference.completions import (
     Question,
     Way,
     complaint_of,
-    read_reply,
 )
 
 FIRST_WAIT_S = 0.5
@@ -37,6 +36,7 @@ MOST_BYTES = 4 << 20
 FAILURES_IN_A_ROW = 20
 """So many failed calls with no answer between them stop the run: the server is gone, not busy."""
 _AGAIN = frozenset({408, 409, 425, 429})
+_NOT_BUILT = 501
 _FOR_ALL = {401: "does not take the key", 402: "asks for payment", 403: "does not allow this"}
 
 Sleep = Callable[[float, threading.Event], object]
@@ -239,7 +239,7 @@ class ApiClient:
     def _once(self, model: str, question: Question, way: Way) -> ApiReply:
         """One try."""
         start = self._clock()
-        url = f"{self.settings.base_url}/chat/completions"
+        url = f"{self.settings.base_url}/{question.path(way)}"
         try:
             # escaped to ASCII, so that half a character in a response reaches the server and not an exception
             body = json.dumps(question.body(model, way)).encode("ascii")
@@ -252,7 +252,7 @@ class ApiClient:
         if response.status_code != 200:
             raise self._refusal(response, content, model)
         try:
-            reply = read_reply(content)
+            reply = question.reply(content, way)
         except NoProbabilitiesError as error:  # another try would bring the same
             raise CallError(str(error)) from None
         except AnswerError as error:
@@ -277,7 +277,7 @@ class ApiClient:
         """Meaning of an error status: another try, this call unread, or the end of the run."""
         status, said = response.status_code, self.redacted(complaint_of(content))
         quoted = f": {said}" if said else ""
-        if status in _AGAIN or status >= 500:
+        if status in _AGAIN or (status >= 500 and status != _NOT_BUILT):
             wait = _wait_of(response, time.time())
             return _Again(f"the server answered {status}{quoted}", wait, everyone=status in {429, 503})
         if status in _FOR_ALL:
@@ -359,6 +359,20 @@ class ApiClient:
                 return
             self._sleep(wait, stop)
         raise Stopped
+
+    def raw(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        """JSON at a path beside the base URL's `/v1`: of the tokenizer, the version; None where there is none.
+
+        It takes no try from the purse, so it is for what costs nothing.
+        """
+        url = f"{self.settings.base_url.removesuffix('/v1')}/{path}"
+        headers = {"authorization": f"Bearer {self._key}"} if self._key else {}
+        try:
+            with httpx.Client(headers=headers, timeout=10.0, trust_env=not self.settings.loopback) as http:
+                found = http.get(url) if body is None else http.post(url, json=body)
+                return found.json() if found.status_code == 200 else None
+        except (httpx.HTTPError, ValueError):
+            return None
 
 
 def _wait_of(response: httpx.Response, now: float) -> float:

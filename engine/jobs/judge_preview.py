@@ -18,8 +18,10 @@ from engine.judges.api_spec import parse_api
 from engine.judges.base import Candidate, Checkpoint, Request, Verdict, device_of
 from engine.judges.card_files import split_spec
 from engine.judges.cards import Card, read_cards
+from engine.judges.decision import DecisionJudge
 from engine.judges.kinds import PointwiseReader
 from engine.judges.registry import make_judge
+from engine.judges.server_check import in_words
 from engine.studies.running import build_requests
 
 MOST_ROWS = 3
@@ -182,7 +184,8 @@ def api_test(config: ApiTest, settings: Settings, checkpoint: Checkpoint) -> dic
     client = ApiClient(found, api_key(settings))
     try:
         cards = [card for card in read_cards(settings.assets / "cards") if card.name == "dialogue"]
-        judge = ApiJudge(spec, asked, client, cards, [PointwiseReader()])
+        kind = DecisionJudge if asked.kind == "decision" else ApiJudge
+        judge = kind(spec, asked, client, cards, [PointwiseReader()])
         verdict = judge.judge([ASKED], checkpoint)[0]
         spent = client.purse.spent
         return {
@@ -190,6 +193,7 @@ def api_test(config: ApiTest, settings: Settings, checkpoint: Checkpoint) -> dic
             "model": asked.model,
             "served": client.redacted(client.served),
             "answers": judge.answers,
+            "server": in_words(judge.server),
             "labels": list(judge.labels(ASKED)),
             "score": verdict.score,
             "probabilities": verdict.probabilities,

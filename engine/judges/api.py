@@ -19,7 +19,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,62 +27,26 @@ from numpy.typing import NDArray
 from engine.core.cache import CallCache, call_key, reply_key
 from engine.core.errors import ModelError
 from engine.core.schema import Protocol
-from engine.inference.completions import REASONING_TOKENS, TOKEN_RULE, ApiReply, Question, Way, estimate
+from engine.inference.abilities import GROUPS, abilities, note_server, server_version
+from engine.inference.completions import (
+    CHOICE_TOKENS,
+    CHOICES,
+    NO_ECHO,
+    REASONING_TOKENS,
+    ROUTES,
+    TOKEN_RULE,
+    ApiReply,
+    Question,
+    Way,
+    estimate,
+)
 from engine.inference.served import ApiClient, CallError, FaultError, FieldError, Spent
+from engine.inference.served_labels import Forms, label_forms, label_ids, label_row
 from engine.judges.api_spec import ApiSpec
 from engine.judges.base import Checkpoint, Cost, Expense, Paid, Request, Verdict, no_checkpoint, unread
 from engine.judges.cards import Card, CardBook
 from engine.judges.labelled import MIN_COVERAGE, Reader, card_for, user_message
-
-# Label probabilities out of the alternatives that a server shows for the first token of its answer.
-
-AMBIGUOUS = 0.01
-"""Share of the answer's probability that may stand on a token which begins another label too."""
-
-
-def label_forms(labels: Sequence[str], spellings: Sequence[Sequence[str]] = ()) -> tuple[tuple[str, ...], ...]:
-    """Spellings of each label, by the rule of local judges: as given, with a leading space, and the card's own.
-
-    Args:
-        labels: the answers offered.
-        spellings: further spellings of each, aligned with `labels`; empty for none.
-    """
-    return tuple(
-        tuple(dict.fromkeys((label, f" {label}", *(spellings[i] if spellings else ()))))
-        for i, label in enumerate(labels)
-    )
-
-
-def label_row(top: Sequence[tuple[str, float]], forms: Sequence[Sequence[str]]) -> tuple[NDArray[np.float64], str]:
-    """Probability of each label, its variants merged; what the server does not show counts as nothing.
-
-    Args:
-        top: tokens and their probabilities.
-        forms: for each of L labels the texts that write it.
-
-    Returns:
-        Raw probabilities (L,), whose sum is the coverage (a lower bound of it), and why they cannot be used: a
-        token that is one label but also begins another, which the server shows no token for ("1" and "10").
-    """
-    found: dict[str, float] = {}
-    for token, p in top:
-        found[token] = found.get(token, 0.0) + p
-    row = np.array([sum(found.get(form, 0.0) for form in of_label) for of_label in forms])
-    for i, of_label in enumerate(forms):
-        for form in of_label:
-            longer = [
-                other
-                for j, others in enumerate(forms)
-                for other in others
-                if j != i and other.startswith(form) and other not in found
-            ]
-            if longer and found.get(form, 0.0) > AMBIGUOUS * float(row.sum()):
-                reason = (
-                    f"the token {form!r} may be the beginning of {longer[0]!r}, for which the server shows no token"
-                )
-                return row, reason
-    return row, ""
-
+from engine.judges.samples import from_texts
 
 # Work that waits for somebody else, done by a few threads while the caller keeps looking at its checkpoint.
 
@@ -143,10 +107,13 @@ def run_all(tasks: Sequence[Task], threads: int, tick: Callable[[], None]) -> No
 
 # Questions to an API: what is known comes from the call cache, the rest is asked by several threads and kept.
 
-Group = Literal["labels", "text"]
 FIRST_FAULTS = 3
 """At first contact so many calls that fail at every try stop the run, since each takes all its waits."""
 NOT_OFFERED = "the server gave no token probabilities with this answer"
+_PROOF, _PROOF_ASKS = "judgescope-7", "Say hello."
+"""No model says this by itself, so whoever does is held to it by the server."""
+_WAYS = 2
+"""Part of the key of a way that is kept; a new number has every server asked anew what it can do."""
 
 
 @dataclass(frozen=True)
@@ -155,25 +122,20 @@ class ApiCall:
 
     Attributes:
         question: the question.
-        forms: the ways to write each label, where the answer is read from probabilities.
+        forms: the ways to write each label, where the answer is read from their probabilities.
         reads: true where a text, cut off or not, holds a verdict; only such an answer is kept.
     """
 
     question: Question
-    forms: tuple[tuple[str, ...], ...] = ()
+    forms: Forms = ()
     reads: Callable[[str, bool], bool] = field(default=lambda text, cut: bool(text) and not cut, compare=False)
-
-    @property
-    def group(self) -> Group:
-        """Calls of one group are asked in the same way."""
-        return "labels" if self.question.labels else "text"
 
 
 class Got(NamedTuple):
     """The answer to one call.
 
     Attributes:
-        row: raw label probabilities (L,); None where the answer is text or there is none.
+        row: numbers that were asked for, mostly raw label probabilities (L,); None for a text, or where there are none.
         text: the server's text.
         prompt_tokens, answer_tokens: by the server's count; -1 where it does not say.
         seconds: time it took now [s]; 0 where it was known.
@@ -208,10 +170,13 @@ class ApiAsker:
         """Digest of server and model, part of every key."""
         self._identity = f"api-{self.identity}"
         self._model, self._mode = asked.model, "-".join([asked.answers, *asked.reasoning])
-        self._ways: dict[Group, Way] = {}
+        self._ways: dict[str, Way] = {}
         self._first: dict[str, Got] = {}
+        self._ids: dict[Forms, tuple[tuple[int, str], ...]] = {}
+        self._systems: set[str] = set()
+        self._version: str | None = None
 
-    def way(self, group: Group) -> Way | None:
+    def way(self, group: str) -> Way | None:
         """Form in which the server takes such questions: as found out in a run; None where nobody asked."""
         if group not in self._ways and self._cache:
             kept = self._cache.get_replies([self._way_key(group)])
@@ -220,17 +185,18 @@ class ApiAsker:
         return self._ways.get(group)
 
     def find_way(self, calls: Sequence[ApiCall], tick: Callable[[], None], *, must: bool) -> None:
-        """Find out how the server takes the questions of a group, by asking the first that it answers.
+        """Find out how the server takes the questions of a group, by asking the first that it answers; keeps the way.
 
         Args:
             calls: of one group, each asked at most once.
             tick: called while an answer is waited for.
-            must: true where probabilities are insisted on.
+            must: true where this group is insisted on.
 
         Raises:
-            ModelError: probabilities are insisted on and the server offers none, or nothing can be asked at all.
+            ModelError: it is insisted on and the server does not offer it, or nothing can be asked at all.
         """
-        group, faults = calls[0].group, 0
+        group, faults = calls[0].question.group, 0
+        self._find_ids(calls[:1])
         for call in calls:
             found: list[tuple[Got, Way]] = []
 
@@ -239,6 +205,8 @@ class ApiAsker:
 
             run_all([task], 1, tick)
             got, way = found[0]
+            if got.failed == NO_ECHO:
+                raise ModelError(f"{self._client.settings.host}: {NO_ECHO}, so {self._model} reads no perplexity.")
             if got.failed and got.failed != NOT_OFFERED and got.row is None:
                 self._first[self._key(call, self._way_of(call))] = got
                 faults += got.fault
@@ -253,13 +221,27 @@ class ApiAsker:
                     f"{self._client.settings.host} gives no token probabilities for {self._model}. Leave "
                     "answers=probabilities out of the judge's spec, or write answers=text, to have its text read."
                 )
+            if group == "choice" and not way.choice and must:
+                raise ModelError(
+                    f"{self._client.settings.host} holds no answer of {self._model} to the labels. Leave "
+                    "answers=choice out of the judge's spec, or write answers=text, to have its free text read."
+                )
             self._ways[group] = way
             if self._cache:
                 self._cache.put_replies([(self._way_key(group), (way.packed(), 0))])
             if got.failed != NOT_OFFERED:
                 self._keep(self._key(call, way), call, got)
                 self._first[self._key(call, way)] = got
+            note_server(self._client.settings.host, self._model, self.found())
             return
+
+    def found(self) -> dict[str, Any]:
+        """The server as its answers show it, for a manifest; what nobody asked for is absent."""
+        if self._version is None:
+            self._version = server_version(self._client)
+        ways = {group: way for group in GROUPS if (way := self.way(group))}
+        facts = {"version": self._version, "system_fingerprint": sorted(self._systems), "model": self._client.served}
+        return {name: fact for name, fact in facts.items() if fact} | abilities(ways)
 
     def known(self, calls: Sequence[ApiCall]) -> dict[str, Got]:
         """The answers that are kept, by key."""
@@ -268,13 +250,14 @@ class ApiAsker:
         if not self._cache:
             return found
         texts = self._cache.get_replies(list(keys))
-        rows = self._cache.get_many([key for key, call in keys.items() if call.forms])
+        rows = self._cache.get_many([key for key, call in keys.items() if call.question.labels])
         for key, (packed, _) in texts.items():
             row, call = rows.get(key), keys[key]
             text, prompt_tokens, answer_tokens, *ending = json.loads(packed)
             # older versions kept nothing of how an answer ended: one that has all the tokens allowed may be cut off
-            cut = bool(ending[0]) if ending else not call.forms and answer_tokens >= call.question.max_tokens
-            if row is not None or (not call.forms and call.reads(text, cut)):
+            labels = call.question.labels
+            cut = bool(ending[0]) if ending else not labels and answer_tokens >= call.question.max_tokens
+            if row is not None or (not labels and call.reads(text, cut)):
                 found.setdefault(key, Got(row, text, prompt_tokens, answer_tokens, cut=cut))
         return found
 
@@ -295,6 +278,7 @@ class ApiAsker:
             ModelError: nothing can be asked, or the server is gone.
             OutOfCalls: the cap is reached.
         """
+        self._find_ids(calls)
         keys = [self._key(call, self._way_of(call)) for call in calls]
         known = self.known(calls)
         self._first.clear()
@@ -315,6 +299,8 @@ class ApiAsker:
             self._client.settings.concurrency,
             lambda: checkpoint(sum(key not in known for key in open_keys)),
         )
+        if calls:
+            note_server(self._client.settings.host, self._model, self.found())
         return [known[key] for key in keys]
 
     def _negotiate(self, call: ApiCall, stop: threading.Event) -> tuple[Got, Way]:
@@ -323,46 +309,105 @@ class ApiAsker:
         A model that reasons first is asked not to; where that changes nothing its text is read, with room to reason.
         """
         way = self._way_of(call)
-        quiet = self._asked_for.thinking == "auto"
+        quiet, proven = self._asked_for.thinking == "auto", not way.choice
         while True:
             try:
-                reply = self._client.ask(self._model, call.question, way, stop)
+                if not proven:
+                    way, proven = self._held(call.question, way, stop), True
+                    if not way.choice:
+                        return Got(None, "", failed=NOT_OFFERED), way
+                reply = self._client.ask(self._model, self._sent(call), way, stop)
                 if reply.reasons and quiet:
                     quiet, way = False, replace(way, plain=True)
                     continue
-                if reply.reasons and call.forms:
-                    return Got(None, "", failed=NOT_OFFERED), replace(way, top=0)
+                if reply.reasons and (call.forms or way.choice):
+                    return Got(None, "", failed=NOT_OFFERED), replace(way, top=0, choice="")
                 if reply.reasons and not way.room:
                     way = replace(way, room=REASONING_TOKENS)
                     continue
                 got = self._read(call, reply, way)
+                if got.failed == NOT_OFFERED and way.ids:
+                    way = replace(way, ids=False)
+                    continue
             except FieldError as error:
                 other = way.after(str(error))
                 if other is None:
                     return Got(None, "", failed=str(error)), way
-                way = other
+                way, proven = other, proven and other.choice == way.choice
                 if call.forms and not way.top:  # no probabilities: the answer is asked for as text from now on
                     return Got(None, "", failed=NOT_OFFERED), way
                 continue
             except CallError as error:
                 return Got(None, "", failed=str(error), fault=isinstance(error, FaultError)), way
+            except ModelError:
+                if way.route != ROUTES[0]:
+                    raise
+                way = replace(way, route=ROUTES[1])
+                continue
             return got, replace(way, top=0) if got.failed == NOT_OFFERED else way
+
+    def _held(self, question: Question, way: Way, stop: threading.Event) -> Way:
+        """The way with the first field of `CHOICES` that the server obeys; many pass over a field they do not know."""
+        proof = replace(question, system="", user=_PROOF_ASKS, choices=(_PROOF,), max_tokens=CHOICE_TOKENS)
+        quiet = self._asked_for.thinking == "auto"
+        while way.choice:
+            try:
+                reply = self._client.ask(self._model, proof, way, stop)
+            except FieldError as error:
+                way = way.after(str(error)) or way.next_choice()
+                continue
+            if reply.reasons:
+                way = replace(way, plain=True) if quiet else replace(way, choice="")
+                quiet = False
+            elif reply.text.strip() == _PROOF:
+                return way
+            else:
+                way = way.next_choice()
+        return way
 
     def _asked(self, call: ApiCall, stop: threading.Event) -> Got:
         try:
             way = self._way_of(call)
-            return self._read(call, self._client.ask(self._model, call.question, way, stop), way)
+            return self._read(call, self._client.ask(self._model, self._sent(call), way, stop), way)
         except CallError as error:
             return Got(None, "", failed=str(error))
 
+    def _find_ids(self, calls: Iterable[ApiCall]) -> None:
+        """Ids of the labels of these calls, where the server tells them and they are to be asked for."""
+        way = self.way("labels")
+        for forms in {call.forms for call in calls if call.question.group == "labels"}:
+            if self._ids_of(forms) is None and (way is None or way.ids):
+                self._ids[forms] = label_ids(self._client, self._model, forms)
+                if self._cache:
+                    self._cache.put_replies([(self._ids_key(forms), (json.dumps(self._ids[forms]), 0))])
+
+    def _ids_of(self, forms: Forms) -> tuple[tuple[int, str], ...] | None:
+        """Ids of the labels, with the text of each; None where nobody asked for them."""
+        if forms not in self._ids and self._cache and forms:
+            kept = self._cache.get_replies([self._ids_key(forms)])
+            for packed, _ in kept.values():
+                self._ids[forms] = tuple((int(i), str(text)) for i, text in json.loads(packed))
+        return self._ids.get(forms)
+
+    def _ids_key(self, forms: Forms) -> str:
+        return call_key(f"{self._identity}-ids-of-labels", (), forms)
+
+    def _sent(self, call: ApiCall) -> Question:
+        """The question with the ids of its labels."""
+        return replace(call.question, ids=self._ids_of(call.forms) or ()) if call.forms else call.question
+
     def _read(self, call: ApiCall, reply: ApiReply, way: Way) -> Got:
         """Content of an answer, as far as the call wants to know."""
+        self._systems.update({reply.system} - {""})
+        labels = call.question.labels
         full = reply.answer_tokens >= call.question.max_tokens + way.room
-        cut = not call.forms and (full if reply.cut is None else reply.cut)
+        cut = not labels and (full if reply.cut is None else reply.cut)
         got = Got(None, reply.text, reply.prompt_tokens, reply.answer_tokens, reply.seconds, cut=cut)
         if reply.withheld:
             return got._replace(failed=reply.withheld)
-        if not call.forms:
+        if call.question.group == "echo":
+            return got._replace(row=np.array(reply.nlls))
+        if not labels:
             empty = f"the reply is empty{' (the reply was cut off)' if cut else ''}"
             return got._replace(failed="" if reply.text.strip() else empty)
         if reply.top is None:
@@ -374,7 +419,7 @@ class ApiAsker:
 
     def _keep(self, key: str, call: ApiCall, got: Got) -> None:
         """Keep an answer; a failure is none, nor is a text without a verdict."""
-        if not self._cache or got.failed or not (call.forms or call.reads(got.text, got.cut)):
+        if not self._cache or got.failed or not (call.question.labels or call.reads(got.text, got.cut)):
             return
         if got.row is not None:
             self._cache.put_many([(key, got.row)])
@@ -382,8 +427,14 @@ class ApiAsker:
         self._cache.put_replies([(key, (packed, max(0, got.answer_tokens)))], replace=True)
 
     def _way_of(self, call: ApiCall) -> Way:
-        return self.way(call.group) or Way(
-            top=self._client.settings.top_logprobs if call.forms else 0,
+        group = call.question.group
+        if way := self.way(group):
+            return replace(way, ids=False) if way.ids and self._ids_of(call.forms) == () else way
+        return Way(
+            top=self._client.settings.top_logprobs if call.question.labels else 0,
+            ids=bool(self._ids_of(call.forms)),
+            choice=CHOICES[0] if group == "choice" else "",
+            route=ROUTES[0] if group == "decision" else "",
             plain=self._asked_for.thinking == "off",
             room=REASONING_TOKENS if self._asked_for.thinking == "on" else 0,
             effort=self._asked_for.effort,
@@ -391,17 +442,22 @@ class ApiAsker:
 
     def room(self, call: ApiCall) -> int:
         """Tokens for reasoning that a call may take beside its answer."""
-        return 0 if call.forms else self._way_of(call).room
+        return 0 if call.question.labels else self._way_of(call).room
 
-    def _way_key(self, group: Group) -> str:
-        return call_key(f"{self._identity}-way-{self._mode}-{group}-{self._client.settings.top_logprobs}", (), ())
+    def _way_key(self, group: str) -> str:
+        found = f"{self._identity}-way{_WAYS}-{self._mode}-{group}-{self._client.settings.top_logprobs}"
+        return call_key(found, (), ())
 
     def _key(self, call: ApiCall, way: Way) -> str:
         q = call.question
         prompt = list(json.dumps([q.system, q.user]).encode("ascii"))
-        if call.forms:
-            return call_key(f"{self._identity}-top-{way.top}{way.reasoning}", prompt, call.forms)
+        if q.labels:
+            alone = {"echo": "echo", "decision": f"decision-{way.route}"}
+            read = alone.get(q.group, "ids" if way.ids else f"top-{way.top}")
+            return call_key(f"{self._identity}-{read}{way.reasoning}", prompt, call.forms)
         drawn = f"{q.temperature:g}-{q.sample}" if way.temperature else f"own-{q.sample}"
+        drawn += f"-seed-{q.seed}" if q.seed and q.temperature else ""
+        drawn += f"-{way.choice}-{json.dumps(q.choices)}" if q.choices else ""
         return reply_key(f"{self._identity}-{drawn}{way.reasoning}", prompt, q.max_tokens)
 
 
@@ -425,6 +481,7 @@ class ApiJudge:
         min_coverage: below this the verdict is unread.
     """
 
+    _groups: tuple[str, ...] = ("labels", "choice", "text")
     writes = True
     """It can be asked to reason before its verdict, through cards of the variant `cot`."""
 
@@ -446,6 +503,7 @@ class ApiJudge:
         self._asker = ApiAsker(client, asked, cache)
         identity = self._asker.identity
         parameters = [asked.answers, asked.samples, asked.temperature, client.settings.top_logprobs, *asked.reasoning]
+        parameters += [f"seed-{asked.seed}"] if asked.seed else []
         prompts = json.dumps([identity, parameters, sorted(c.digest for c in self._book.cards)])
         self.fingerprint = f"api-{identity}-{hashlib.sha256(prompts.encode()).hexdigest()[:8]}"
 
@@ -453,6 +511,16 @@ class ApiJudge:
     def protocols(self) -> frozenset[Protocol]:
         """The protocols it has cards for."""
         return self._book.protocols
+
+    @property
+    def client(self) -> ApiClient:
+        """The server; whoever asks it beside the judge draws on the same cap."""
+        return self._client
+
+    @property
+    def server(self) -> dict[str, Any]:
+        """What the server has shown of itself."""
+        return self._asker.found() | {"batch_invariant": self._client.settings.batch_invariant}
 
     @property
     def concurrency(self) -> int:
@@ -466,12 +534,13 @@ class ApiJudge:
 
     @property
     def answers(self) -> str:
-        """Way of reading label cards: `probabilities`, `text`, or `auto` where that is not known yet."""
-        way = self._asker.way("labels")
-        found = "auto" if way is None else "probabilities" if way.top else "text"
-        if self._asked.may_be_probabilities:
-            return found
-        return "text" if self._asked.thinking == "on" else self._asked.answers
+        """Way of reading label cards: `probabilities`, `choice`, `text`, or `auto` where that is not known yet."""
+        way, held = self._asker.way("labels"), self._asker.way("choice")
+        if self._asked.may_be_probabilities and (way is None or way.top):
+            return "probabilities" if way else "auto"
+        if self._asked.answers == "probabilities" or (self._asked.may_be_choice and held is None):
+            return "probabilities" if self._asked.answers == "probabilities" else "auto"
+        return "choice" if self._asked.may_be_choice and held and held.choice else "text"
 
     def expense(self, paid: Paid) -> Expense:
         """Cost of so many calls, and the cap they meet."""
@@ -483,6 +552,7 @@ class ApiJudge:
         """Record of the server in a manifest: never the key, and of the address host and port alone."""
         s = self._client.settings
         limits = {"max_calls": s.max_calls, "max_cost": s.max_cost or None, "top_logprobs": s.top_logprobs}
+        limits |= {"batch_invariant": s.batch_invariant}
         return {"host": s.host, "model": self._asked.model, **asdict(self._asked), **limits}
 
     def labels(self, request: Request) -> tuple[str, ...]:
@@ -546,11 +616,10 @@ class ApiJudge:
 
     def _find_ways(self, going: Sequence[tuple[Request, Card]], tick: Callable[[], None]) -> None:
         """Find out how the server takes label questions, then texts, where requests ask for them and nobody knows."""
-        groups: tuple[Group, ...] = ("labels", "text")
-        for group in groups:  # label cards are among the texts where the first look found no probabilities
-            calls = [call for r, c in going if (call := self._made(r, c).calls[0]).group == group]
+        for group in self._groups:  # label cards are in the next group where one look found that this is not offered
+            calls = [call for r, c in going if (call := self._made(r, c).calls[0]).question.group == group]
             if calls and self._asker.way(group) is None:
-                self._asker.find_way(calls, tick, must=self._asked.answers == "probabilities")
+                self._asker.find_way(calls, tick, must=self._asked.answers in {"probabilities", "choice"})
 
     def _made(self, request: Request, card: Card, *, most: bool = False) -> _Asked:
         """The calls of a request, the way its server is known to answer.
@@ -571,6 +640,11 @@ class ApiJudge:
             offered = self._readers[request.protocol].labels(request, card)
             question = Question(card.system, user, labels=True, max_tokens=1)
             return (ApiCall(question, label_forms(offered, card.spellings)),)
+        # a card that has reasons written before its verdict is never held to the labels
+        held = self._asker.way("choice")
+        constrain = card.mode == "label probabilities" and self._asked.may_be_choice and (held is None or held.choice)
+        choices = self._readers[request.protocol].labels(request, card) if constrain else ()
+        longest = max(card.max_new_tokens, CHOICE_TOKENS) if choices else card.max_new_tokens
         # orders have no mean: a ranking is asked for once, at temperature 0
         several = request.protocol is not Protocol.RANKING
         count, heat = (self._asked.samples, self._asked.temperature) if several else (1, 0.0)
@@ -580,7 +654,10 @@ class ApiJudge:
             return reader.from_text(request, card, text, Verdict(), cut=cut).read
 
         return tuple(
-            ApiCall(Question(card.system, user, False, card.max_new_tokens, heat, sample), reads=reads)
+            ApiCall(
+                Question(card.system, user, False, longest, heat, sample, self._asked.seed, choices),
+                reads=reads,
+            )
             for sample in range(count)
         )
 
@@ -589,7 +666,7 @@ class ApiJudge:
         reader = self._readers[request.protocol]
         seen = self._seen(asked.calls, answers)
         if not asked.calls[0].forms:
-            return _from_texts(reader, request, asked.card, answers, seen, self._min_coverage)
+            return from_texts(reader, request, asked.card, answers, seen, self._min_coverage)
         got = answers[0]
         if got.failed or got.row is None:
             return replace(unread(seen, got.failed), raw_text=got.text)
@@ -612,27 +689,3 @@ class ApiJudge:
             forward_passes=float(sum(max(1, got.answer_tokens) for got in answers)),
             seconds=math.fsum(got.seconds for got in answers),
         )
-
-
-def _from_texts(
-    reader: Reader, request: Request, card: Card, answers: Sequence[Got], seen: Verdict, least: float
-) -> Verdict:
-    """The verdict of one text, or the mean over the readable ones of several."""
-    read = [
-        unread(seen, got.failed) if got.failed else reader.from_text(request, card, got.text, seen, cut=got.cut)
-        for got in answers
-    ]
-    texts = [got.text or got.failed for got in answers]
-    if len(read) == 1:
-        return replace(read[0], raw_text=answers[0].text)
-    shown = "\n".join(f"[{i} of {len(texts)}] {text}" for i, text in enumerate(texts, 1))
-    good = [verdict for verdict in read if verdict.read]
-    seen = replace(seen, raw_text=shown, coverage=len(good) / len(read))
-    if not good or seen.coverage < least:
-        first = next(verdict.unread_reason for verdict in read if not verdict.read)
-        return unread(seen, f"{len(good)} of {len(read)} answers could be read, below {least:g}; the first: {first}")
-    marks = [verdict.probabilities for verdict in good if verdict.probabilities is not None]
-    if len(marks) == len(good):
-        shares = tuple(float(p) for p in np.mean(marks, axis=0))
-        return reader.from_probabilities(request, card, shares, replace(seen, probabilities=shares))
-    return replace(seen, score=float(np.mean([verdict.score for verdict in good])))  # scores between two labels

@@ -117,6 +117,10 @@ def api_card(spec: str) -> JudgeCard:
         InputError: the spec names none.
     """
     asked = parse_api(spec)
+    if asked.kind == "decision":
+        about = "A model behind a decision API: every prompt leaves for it, and it may cost money. Set up on Start."
+        every = tuple(protocol for protocol in Protocol if protocol is not Protocol.RANKING)
+        return JudgeCard(spec, f"Decision API: {asked.model}", about, False, every)
     parameters = spec.partition("?")[2].replace("&", ", ")
     title = f"API: {asked.model}{f' ({parameters})' if parameters else ''}"
     about = "A model behind a server: every prompt leaves for it, and it may cost money. Set up on Start."
@@ -130,17 +134,19 @@ def make_judge(
     card: Path | Card | None = None,
     cache: bool = True,
     threshold: float = 0.5,
+    seed: int = 0,
 ) -> Judge:
     """The judge a spec names.
 
     Args:
         spec: `bundled:judge`, `bundled:naive`, `bundled:shortcut-verifier`, `hf:ORG/NAME`, `path:FOLDER`,
-            `path:FILE.gguf`, `api:MODEL`, `planted:NAME?parameter=value` or `recorded:FILE`; a model's may end in
-            `?card=NAME`, a saved judge card.
+            `path:FILE.gguf`, `api:MODEL`, `decision:MODEL`, `planted:NAME?parameter=value` or `recorded:FILE`; a
+            model's may end in `?card=NAME`, a saved judge card.
         settings: where weights and caches live; by default from the environment.
         card: a judge card, itself or by its file or saved name, that replaces the built-in prompts and any in the spec.
         cache: true where judge calls are kept on disk.
         threshold: p_yes from which a verifier's outcome is YES.
+        seed: of what a server draws, where the spec names none.
 
     Raises:
         InputError: the spec is of no known kind, or its card is missing, wrong or not any more what the spec says.
@@ -153,24 +159,28 @@ def make_judge(
         return make_planted(spec)
     if kind == "recorded":
         return make_recorded(spec, roots=settings.model_roots, threshold=threshold)
-    if kind in {"bundled", "hf", "path", "api"}:
+    if kind in {"bundled", "hf", "path", "api", "decision"}:
         from engine.judges.kinds import PairwiseReader, PointwiseReader, RankingReader, VerifierReader
         from engine.judges.labelled import CardJudge
 
         cards = [own] if own else read_cards(settings.assets / "cards")
         readers = (PointwiseReader(), PairwiseReader(), VerifierReader(threshold), RankingReader())
         calls = call_cache(settings.calls) if cache else None
-        if kind == "api":
+        if kind in {"api", "decision"}:
             from engine.inference.served import ApiClient
             from engine.judges.api import ApiJudge
+            from engine.judges.decision import DecisionJudge
 
             client = ApiClient(api_settings(settings), api_key(settings))
-            return ApiJudge(named, parse_api(spec), client, cards, readers, calls)
+            asked, judge = parse_api(spec), ApiJudge if kind == "api" else DecisionJudge
+            if asked.temperature > 0:  # elsewhere nothing is drawn
+                asked = replace(asked, seed=asked.seed or seed)
+            return judge(named, asked, client, cards, readers, calls)
         return CardJudge(_loaded(spec, settings), cards, readers, calls, spec=named)
     raise InputError(
         f"{shown(spec)} names no judge. Allowed: bundled:judge, bundled:naive, bundled:shortcut-verifier, "
         "hf:ORG/NAME[@REVISION], "
-        "path:FOLDER, path:FILE.gguf, api:MODEL, planted:NAME, recorded:FILE."
+        "path:FOLDER, path:FILE.gguf, api:MODEL, decision:MODEL, planted:NAME, recorded:FILE."
     )
 
 

@@ -14,8 +14,10 @@ import pandas as pd
 from engine.attacks.base import Attack
 from engine.core.errors import Cancelled, EngineError, InputError, OutOfCalls, RunError
 from engine.core.schema import VERDICTS, Outcome, Task
+from engine.core.settings import api_settings
 from engine.data.dataset import Dataset, content_digest
 from engine.data.raw import cells_of
+from engine.inference.abilities import noted_server
 from engine.judges.base import (
     NO_MODEL,
     Checkpoint,
@@ -77,6 +79,8 @@ def about_judge(judge: Judge, labels: Sequence[str], asked: Iterable[Request] = 
         about |= {"revision": commit or "", "precision": loaded.dtype}
     if prompts := _prompts(inner, asked):
         about["prompts"] = prompts
+    if reader := api_settings().perplexity_model:
+        about["perplexity_model"] = f"api:{reader}"
     return about | ({"api": inner.about()} if hasattr(inner, "about") else {})
 
 
@@ -149,12 +153,16 @@ def ending(run: RunFolder, stopped: Callable[[], object] | None = None) -> Itera
 
 
 def _note_answers(run: RunFolder) -> None:
-    """Write into the manifest how a server's answers were read."""
+    """Write into the manifest how a server's answers were read, and what it showed of itself."""
     with suppress(RunError, OSError):  # a run that cannot be read says so elsewhere
+        judge = run.manifest().get("judge") or {}
+        if not (api := judge.get("api")):
+            return
+        if found := noted_server(str(api.get("host")), str(api.get("model"))):
+            run.update_manifest(judge={**judge, "api": {**api, "server": found}})
         manifest = run.manifest()
-        judge = manifest.get("judge") or {}
-        if judge.get("api") and (read_as := answers_read(manifest, run.table("verdicts"))):
-            run.update_manifest(judge={**judge, "api": {**judge["api"], "read_as": read_as}})
+        if read_as := answers_read(manifest, run.table("verdicts")):
+            run.update_manifest(judge={**judge, "api": {**manifest["judge"]["api"], "read_as": read_as}})
 
 
 # From a dataset to requests, and from a request to an attacked one.
@@ -480,7 +488,7 @@ def carry_out(study: Study, config: Any, context: Context, folder: RunFolder) ->
     """Carry out a run that is begun; false where its budget stopped it. A refused setting leaves no folder."""
     try:
         with ending(folder):
-            study.run(config, context, folder)
+            study.run(config, context.seeded(config), folder)
     except OutOfBudget:
         return False
     except InputError:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -110,6 +110,7 @@ class Context:
         cache: true where answers of earlier calls are used.
         local_files: true where settings may name files of this machine; only the command line allows it.
         extra: values of options that only this study's command has, for example a file of embeddings.
+        seed: of the run; a server that draws its answers draws them by it.
     """
 
     settings: Settings
@@ -119,6 +120,11 @@ class Context:
     cache: bool = True
     local_files: bool = False
     extra: Mapping[str, Any] = field(default_factory=dict)
+    seed: int = 0
+
+    def seeded(self, config: Any) -> Context:
+        """The same with the seed of a study's settings, where it has one."""
+        return replace(self, seed=getattr(config, "seed", 0))
 
     @cached_property
     def data(self) -> Opener:
@@ -133,7 +139,7 @@ class Context:
         """
         from engine.judges.registry import make_judge
 
-        return make_judge(spec, self.settings, card=self.card, cache=self.cache, **options)
+        return make_judge(spec, self.settings, card=self.card, cache=self.cache, seed=self.seed, **options)
 
 
 @dataclass(frozen=True)
@@ -268,7 +274,7 @@ class Study:
         folder = self.begin(config, root, name)
         try:
             with ending(folder):
-                self.run(config, context, folder)
+                self.run(config, context.seeded(config), folder)
         finally:
             folder.release()
         return {"run_id": folder.run_id}

@@ -144,7 +144,7 @@ def _needs(judge: str, dataset: Dataset, verifiers: list[str]) -> list[ui.Need]:
     """What the study needs; correctness is welcome."""
     with_reference = int(dataset.items["reference"].notna().sum())
     known = int(dataset.responses["quality"].notna().sum())
-    suits = judge in verifiers or judge.startswith(("hf:", "path:", "api:"))
+    suits = judge in verifiers or judge.startswith(("hf:", "path:", "api:", "decision:"))
     pool = str(st.session_state.get(POOL) or OWN_POOL)
     k = usable(dataset.dataset_id, pool, MOST_K)
     swap_in = ui.Mend("Swap in the demo's references", lambda: _use_pool(DEMO_VERIFICATION))

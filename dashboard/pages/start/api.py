@@ -18,9 +18,11 @@ from engine.plots.text import plural, three_digits
 
 _READ = {
     "probabilities": "token probabilities are offered",
+    "choice": "no token probabilities; the text is held to the labels",
     "text": "no token probabilities, so the text is read",
     "auto": "not found out: the server gave no usable answer",
 }
+_NOTHING = ("none seen", "not known", "unknown")
 MOST_LISTED = 12
 
 
@@ -39,6 +41,7 @@ def show_result(result: Mapping[str, Any]) -> None:
                 "Tokens": f"{result['prompt_tokens']:,} in, {result['answer_tokens']:,} out",
                 "Cost": _cost(result),
             }
+            | {name: words for name, words in result["server"].items() if words not in _NOTHING}
         )
         for line in _remarks(result):
             ui.warn(line)
@@ -95,10 +98,13 @@ def _remarks(result: Mapping[str, Any]) -> list[str]:
 
 MODEL, ANSWERS, SAMPLES = "api_model", "api_answers", "api_samples"
 _RESULT, _FORGOTTEN = "api_test_result", "api_forgotten"
+DECISION = "decision"
 _ANSWERS = {
     "auto": "Probabilities, else text",
     "probabilities": "Probabilities only",
-    "text": "Text",
+    "choice": "Text held to the labels",
+    "text": "Free text",
+    DECISION: "Decision API",
 }
 LONGEST_TEST_S = 90.0
 _EXAMPLE = """[api]
@@ -114,7 +120,7 @@ max_cost = 2.00          # hard cap on the cost of one run
 def api_judges() -> None:
     """Open where an API judge is chosen already, else folded away."""
     chosen = state.text(state.JUDGE)
-    is_api = chosen.startswith("api:")
+    is_api = catalog.is_served(chosen)
     title = "A model behind an API (any OpenAI-compatible server)"
     with st.expander(title, expanded=is_api, key="api_judges", on_change="rerun") as box:
         if not box.open:
@@ -169,7 +175,7 @@ def _choose(found: ApiSettings) -> None:
             help="Token probabilities, where the server shows them, give a score between the grades from one call; "
             "a text only the grade it names.",
         )  # fmt: skip
-    if st.session_state.get(ANSWERS) != "probabilities":
+    if st.session_state.get(ANSWERS) not in {"probabilities", DECISION}:
         st.slider(
             "Answers to each prompt, where text is read", 1, 20, key=SAMPLES, persist_state="session",
             help="More than one are drawn at temperature 1 and averaged; each is a call of its own.",
@@ -188,16 +194,21 @@ def _choose(found: ApiSettings) -> None:
 
 def _spec() -> tuple[str, str]:
     """The spec that the controls say, or an empty one and what is missing."""
-    model = state.text(MODEL).strip().removeprefix("api:")
+    model = state.text(MODEL).strip().removeprefix("api:").removeprefix("decision:")
     if not model:
         return "", "Name a model."
     options = []
+    if state.text(ANSWERS, "auto") == DECISION:
+        return _checked(f"decision:{model}")
     answers, samples = state.text(ANSWERS, "auto"), int(st.session_state.get(SAMPLES) or 1)
     if answers != "auto":
         options.append(f"answers={answers}")
     if samples > 1 and answers != "probabilities":
         options.append(f"samples={samples}")
-    spec = f"api:{model}{'?' if options else ''}{'&'.join(options)}"
+    return _checked(f"api:{model}{'?' if options else ''}{'&'.join(options)}")
+
+
+def _checked(spec: str) -> tuple[str, str]:
     try:
         catalog.parse_api(spec)
     except InputError as error:

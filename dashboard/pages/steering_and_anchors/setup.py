@@ -91,7 +91,7 @@ def _needs(judge: str, dataset: Dataset) -> list[ui.Need]:
     """What the study needs of judge and data; ratings and second responses are welcome."""
     items = dataset.responses["item_id"].nunique()
     rated = int(dataset.responses["human_score"].notna().sum())
-    named = judge.startswith(("planted:", "hf:", "path:", "api:")) and "verifier" not in judge
+    named = judge.startswith(("planted:", "hf:", "path:", "api:", "decision:")) and "verifier" not in judge
     scores = named or judge in catalog.judges_for(Protocol.POINTWISE) or bool(catalog.split_spec(judge).name)
     pairs = bool((dataset.responses["item_id"].value_counts() > 1).any())
     naive = ui.Mend("Use the naive judge", lambda: state.use_judge(state.DEFAULT_JUDGE))

@@ -47,6 +47,8 @@ def run_detection(
 
 def _about_reader(guard: Guard) -> dict[str, Any]:
     """The manifest's `judge`: no judge is asked, but a base model reads the texts."""
+    if about := getattr(guard, "about", None):
+        return dict(about)
     base = getattr(guard, "base", None)
     if base is None:
         return {"spec": BASE, "labels": [], "device": "no model"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -52,27 +52,42 @@ class FakeServer:
 
 
 class serving:  # noqa: N801 - used as a statement
-    """`with serving(script) as server:` on a free port of this machine."""
+    """`with serving(script) as server:` on a free port of this machine.
 
-    def __init__(self, script: Script, models: tuple[str, ...] = ("m",)) -> None:
+    Args:
+        script: answers chat completions.
+        models: offered.
+        others: scripts of further paths, such as `/v1/decisions`; elsewhere is nothing, as at most servers.
+    """
+
+    def __init__(
+        self, script: Script, models: tuple[str, ...] = ("m",), others: Mapping[str, Script] | None = None
+    ) -> None:
         self._script, self._models = script, models
+        self._others = others or {}
 
     def __enter__(self) -> FakeServer:
-        script, models, lock = self._script, self._models, threading.Lock()
+        models, lock = self._models, threading.Lock()
+        scripts = {"/v1/chat/completions": self._script, **self._others}
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
             def do_GET(self):
-                self.reply(ok({"object": "list", "data": [{"id": m} for m in models]}))
+                listed = ok({"object": "list", "data": [{"id": m} for m in models]})
+                self.reply(scripts[self.path](0, {}) if self.path in scripts else listed)
 
             def do_POST(self):
                 body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                if self.path not in scripts:
+                    self.reply(fault(404, "Not Found"))
+                    return
                 with lock:
                     before = len(fake.seen)
-                    fake.seen.append(body)
-                    fake.keys.append(self.headers.get("authorization"))
-                self.reply(script(before, body))
+                    if self.path.startswith("/v1/"):  # not the tokenizer
+                        fake.seen.append(body)
+                        fake.keys.append(self.headers.get("authorization"))
+                self.reply(scripts[self.path](before, body))
 
             def reply(self, response: Response):
                 status, headers, content = response

@@ -14,7 +14,8 @@ from engine.core.schema import Outcome, Protocol
 from engine.core.settings import ApiSettings
 from engine.inference.loading import load_model
 from engine.inference.served import ApiClient
-from engine.judges.api import ApiJudge, label_forms, label_row
+from engine.inference.served_labels import label_forms, label_row
+from engine.judges.api import ApiJudge
 from engine.judges.api_spec import forget_model, known_models, parse_api, remember_model
 from engine.judges.base import Paid, Quote
 from engine.judges.cards import Card
@@ -99,7 +100,9 @@ def test_where_no_probabilities_are_offered_the_text_is_read_and_that_is_found_o
         assert [v.score for v in again.judge(several)] == [4.0] * 3
     assert [(v.score, v.raw_text) for v in verdicts] == [(4.0, "Score: 4")] * 3
     assert all(math.isnan(v.coverage) for v in verdicts)
-    assert [bool(s.get("logprobs")) for s in server.seen] == [True, False, False, False]
+    tries = ["structured_outputs", "response_format"]  # fields that this server passes over
+    assert [bool(s.get("logprobs")) for s in server.seen] == [True, *[False] * (len(tries) + 3)]
+    assert [next((t for t in tries if t in s), "") for s in server.seen] == ["", *tries, "", "", ""]
 
 
 def test_a_server_that_refuses_the_field_is_asked_for_text():
@@ -423,7 +426,10 @@ def test_stop_is_heard_while_the_server_is_silent():
     [
         ("api:", "names no API model"),
         ("api:a b", "names no API model"),
-        ("api:m?seed=3", "has no parameter 'seed'"),
+        ("api:m?top=3", "has no parameter 'top'"),
+        ("api:m?seed=0.5", "cannot take seed"),
+        ("api:m?thinking=on&answers=choice", "cannot be held to the answers"),
+        ("decision:m?samples=3", "names no decision model"),
         ("api:m?samples=0", "cannot take samples"),
         ("api:m?samples=2.5", "cannot take samples"),
         ("api:m?thinking=maybe", "cannot take thinking"),
