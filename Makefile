@@ -41,8 +41,12 @@ check: lint types
 	$(BIN)/python -m pytest tests/test_borders.py
 
 # The documentation site, in out/site: a link that leads nowhere ends it.
-docs: setup
+docs: $(VENV)/.docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+
+$(VENV)/.docs: $(VENV)/.ready
+	$(PIP) --constraint constraints.txt --editable ".[docs]"
+	touch $@
 
 setup: $(VENV)/.ready
 
@@ -57,7 +61,7 @@ else
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) --requirement constraints-torch.txt
 endif
-	$(PIP) --constraint constraints.txt --editable ".[local,test,docs]"
+	$(PIP) --constraint constraints.txt --editable ".[local,test]"
 	touch $@
 
 clean:

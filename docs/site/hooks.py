@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import html
+import logging
 import posixpath
 import re
 from collections.abc import Iterator
@@ -135,7 +136,10 @@ def glossary() -> str:
 
 def methods() -> str:
     """The formulas of the page What holds, as MathML."""
+    logging.disable(logging.WARNING)  # Streamlit warns, when it is imported, that no server runs
     from dashboard.linked_run import FILES, TITLES
+
+    logging.disable(logging.NOTSET)
     from engine.report.methods import formulas
 
     out = ["# Methods", "Each number of the product: formula, meaning, source, limits."]
