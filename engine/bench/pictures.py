@@ -36,7 +36,7 @@ EXAMPLE = Path("docs", "examples", "support.csv")
 README, SITE = "readme", "site"
 SITE_SIZE, SITE_SCALE = {"width": 1200, "height": 860}, 1.2
 """Window of the documentation's pictures [px], and device pixels in each: 1440 wide."""
-RAIL = 300
+RAIL = 301
 """Width of the menu, which stands in the tutorial's first picture alone [px]."""
 QUALITY = 82
 """Of WebP, of 100."""
@@ -168,11 +168,13 @@ def _tutorial(film: Film, url: str, content: bytes) -> dict[str, bytes]:
     made["tutorial-defense"] = film.shot()
     page.get_by_role("tab", name="Whole set").click()
     film.rest()
+    page.get_by_role("button", name="Delimiters", exact=True).click()  # no defense and sandwich are left
+    film.rest()
     made["tutorial-choices"] = film.shot()
     page.get_by_role("button", name="Run", exact=True).click()
     page.get_by_role("heading", name="Response by response").wait_for(timeout=JOB_MS)
     page.get_by_text("Select a row to open its record.").wait_for(timeout=JOB_MS)
-    made["tutorial-set"] = film.shot()
+    made["tutorial-set"] = film.shot(page.locator(".js-headline").first)
     page.get_by_role("button", name="Add to report").first.click()
     page.get_by_role("button", name="In the report").first.wait_for()
     page.goto(f"{url}/report")
@@ -226,10 +228,12 @@ class Film:
         self.page.get_by_text("In use").first.wait_for()
         self.rest()
 
-    def shot(self, *, whole: bool = False) -> bytes:
-        """The page at rest from its top as WebP, without the menu unless it is to be whole."""
+    def shot(self, top: Any = None, *, whole: bool = False) -> bytes:
+        """The page at rest as WebP, from its top or from this piece on; without the menu unless it is to be whole."""
         self.page.get_by_role("heading", level=1).first.wait_for()
         self.rest()
+        if top is not None:
+            top.evaluate("one => one.scrollIntoView({block: 'start'})")
         left = 0 if whole else RAIL
         clip = {"x": left, "y": 0, "width": SITE_SIZE["width"] - left, "height": SITE_SIZE["height"]}
         picture = Image.open(io.BytesIO(self.page.screenshot(clip=clip, animations="disabled"))).convert("RGB")
