@@ -15,7 +15,7 @@ from typing import Any
 
 from PIL import Image
 
-from engine.bench.page import browser, chromium, free_port, own_home, start_server, stop_server
+from engine.bench.page import READY, browser, chromium, free_port, own_home, start_server, stop_server
 from engine.core.errors import InputError
 from engine.core.files import write_atomically
 from engine.core.settings import get_settings
@@ -96,7 +96,7 @@ def take(found: Any, url: str, content: bytes) -> dict[str, bytes]:
     film = Film(found.new_context(viewport=SIZE, color_scheme="light").new_page())
     page = film.page
     page.set_default_timeout(WAIT_MS)
-    page.goto(f"{url}/attack-lab")
+    film.open_lab(url)
     film.answered()
     film.press("Sandwich")
     film.answered("Behind sandwich")
@@ -150,6 +150,7 @@ def take_site(found: Any, url: str, content: bytes) -> dict[str, bytes]:
 def _tutorial(film: Film, url: str, content: bytes) -> dict[str, bytes]:
     """From a csv of one's own to a report."""
     page, made = film.page, {}
+    film.open_lab(url)
     page.goto(url)
     made["tutorial-start"] = film.shot(whole=True)
     page.goto(f"{url}/data")
@@ -196,6 +197,11 @@ class Film:
             "() => [...document.querySelectorAll('[data-testid=\"stPlotlyChart\"]')]"
             ".every(chart => chart.querySelector('.main-svg'))"
         )
+
+    def open_lab(self, url: str) -> None:
+        """Open the Attack lab and wait until its judge is loaded."""
+        self.page.goto(f"{url}/attack-lab")
+        self.page.wait_for_function(READY)
 
     def answered(self, words: str = "this response ") -> None:
         """Wait until the judge's live answer stands, in a sentence with these words."""
