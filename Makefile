@@ -1,4 +1,4 @@
-# make run: set up what is missing and open the dashboard; make test: set up and run the suite; make check: lint, types, borders.
+# make run: set up what is missing and open the dashboard; make test: set up and run the suite; make check: lint, types, borders; make docs: the site.
 PYTHON ?= python3
 VENV   ?= .venv
 PORT   ?= 8501
@@ -12,7 +12,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-
 # Bytecode is kept, of what is imported alone: it halves the start of every process that loads torch.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-all lint types check setup fetch clean
+.PHONY: run test test-all lint types check docs setup fetch clean
 
 run: fetch
 	$(BIN)/judgescope dashboard --port $(PORT)
@@ -39,6 +39,14 @@ types: setup
 
 check: lint types
 	$(BIN)/python -m pytest tests/test_borders.py
+
+# The documentation site, in out/site: a link that leads nowhere ends it.
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+
+$(VENV)/.docs: $(VENV)/.ready
+	$(PIP) --constraint constraints.txt --editable ".[docs]"
+	touch $@
 
 setup: $(VENV)/.ready
 

@@ -51,6 +51,8 @@ GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
 }
 """The menu: each group's pages by file, with title, icon and end of the address."""
 PAGES = {file: named for group in GROUPS.values() for file, named in group.items()}
+FILES = {end: file for file, (_, _, end) in PAGES.items()}
+"""The file of each page, by the end of its address."""
 TITLES = {file: title for file, (title, *_) in PAGES.items()}
 RUNS_PAGE = "pages/runs/page.py"
 _PIN, _HANDLED, _MISSING, _SINCE = "run_pinned", "run_handled", "run_missing", "run_since"

@@ -464,7 +464,8 @@ def _next_response(found: Any, url: str, repeats: int, job: str) -> Measured:
 LIVE_BAR = 5_000.0
 """Longest median from the first click to the live answer [ms]."""
 _STEPS = ("server", "page", "judge ready", "click to live", "judge's own")
-_READY = "() => [...document.querySelectorAll('.js-facts')].some(facts => facts.innerText.includes('ready'))"
+READY = "() => [...document.querySelectorAll('.js-facts')].some(facts => facts.innerText.includes('ready'))"
+"""The Attack lab says that its judge is loaded."""
 _ANSWERED = "() => !document.body.innerText.includes('until then the answer above stands')"
 _UNRECORDED = "Adaptive"
 """An attack that no recorded run of the first judge has, so that only a live answer names it in the headline."""
@@ -497,7 +498,7 @@ def _once_live(settings: Settings) -> dict[str, float]:
             page = new_page(one)
             opened(page, f"http://127.0.0.1:{port}/{_ATTACK_LAB}")
             found["page"] = 1e3 * (time.monotonic() - begun)
-            page.wait_for_function(_READY, timeout=SETTLED_MS)
+            page.wait_for_function(READY, timeout=SETTLED_MS)
             found["judge ready"] = 1e3 * (time.monotonic() - begun)
             page.wait_for_function(_ANSWERED, timeout=SETTLED_MS)
             read(page)

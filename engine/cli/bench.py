@@ -24,7 +24,7 @@ BENCHES = {
     "audit": ("audit", "transport audits of recorded verdicts: LLMBar's prompts and PandaLM"),
     "strong": ("strong", "strong judges' recorded verdicts: ship them, and the claims they can answer"),
     "recordings": ("recordings", "make the recorded runs of assets/demo anew, by name"),
-    "pictures": ("pictures", "the README's screenshot and animation, in a real browser"),
+    "pictures": ("pictures", "pictures of the README and the documentation, in a real browser"),
     "page": ("page", "first page, sliders and a job in a real browser"),
     "run": ("whole_run", "whole runs of score: verdicts a second, CPU, memory, growth"),
     "formats": ("formats", "reading large files: known formats, recordings, data sets"),

@@ -43,7 +43,8 @@ COMMANDS = {
 """Each command is the module of its name beside this one; only the one that is asked for is imported."""
 
 
-def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
+def parser_of(argv: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser of all commands, with the options of the one that `argv` begins with alone."""
     parser = argparse.ArgumentParser(prog="judgescope", description="Probe, attack and defend an LLM judge.")
     parser.add_argument("--version", action="version", version=f"judgescope {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -62,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Parse, run, print; returns the exit code."""
     argv = list(sys.argv[1:] if argv is None else argv)
     try:
-        args = _parser(argv).parse_args(argv)
+        args = parser_of(argv).parse_args(argv)
         run: Callable[[argparse.Namespace], dict[str, Any]] = args.run
         result = run(args)
     except InputError as error:

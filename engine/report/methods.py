@@ -23,11 +23,12 @@ class _Strict(BaseModel):
 
 
 class Formula(_Strict):
-    """One formula: KaTeX, what it means, where it comes from, what it cannot do, and the page that shows it."""
+    """One formula: KaTeX, unit, what it means, where it comes from, what it cannot do, and the page that shows it."""
 
     topic: str
     name: str
     tex: str
+    unit: str
     text: str
     source: str
     limits: str

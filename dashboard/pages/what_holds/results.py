@@ -9,6 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import ui
+from dashboard.linked_run import FILES
 from engine.plots.claims import plot_claims
 from engine.plots.text import plural
 from engine.report.methods import Formula
@@ -111,11 +112,9 @@ def show_formulas(explained: Sequence[Formula]) -> None:
             with st.expander(one.name):
                 st.latex(one.tex)
                 ui.note(one.text)
-                ui.facts({"Source": one.source})
+                ui.facts({"Unit": one.unit, "Source": one.source})
                 ui.note(f"Limits: {one.limits}")
-                st.page_link(
-                    f"pages/{one.page.replace('-', '_')}/page.py", label="Explore it", icon=":material/arrow_forward:"
-                )
+                st.page_link(FILES[one.page], label="Explore it", icon=":material/arrow_forward:")
 
 
 def show_benches(speed: pd.DataFrame) -> None:

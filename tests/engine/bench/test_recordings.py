@@ -31,7 +31,7 @@ def test_a_command_names_the_judge_and_the_data_of_its_run(entry):
         return
     from engine.cli import main as cli
 
-    args = cli._parser(words).parse_args(words)
+    args = cli.parser_of(words).parse_args(words)
     found = args.config_of(args)[-1].model_dump(mode="json")
     apart = {"run_id", "budget_seconds", "systems"}  # of this one run; a run may name the systems that are all there
     differ = {key: (found[key], config[key]) for key in set(found) & set(config) - apart if found[key] != config[key]}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from engine.cli.main import _parser, main
+from engine.cli.main import main, parser_of
 from engine.runs.folder import open_run
 from engine.runs.frozen import read_frozen
 
@@ -122,6 +122,6 @@ def test_every_command_of_the_workflow_is_one_of_ours():
     lines = [line for step in steps for line in step.get("run", "").splitlines()] + comments
     commands = [line[line.index("judgescope ") :].split("||")[0] for line in lines if "judgescope " in line]
     assert len(commands) == 2
-    parsed = [_parser(words).parse_args(words) for words in (shlex.split(c)[1:] for c in commands)]
+    parsed = [parser_of(words).parse_args(words) for words in (shlex.split(c)[1:] for c in commands)]
     assert {p.what[0] for p in parsed} == {"freeze", "judge/frozen.json"}
     assert any(p.ask and p.markdown and p.json for p in parsed)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from dashboard.linked_run import FILES
 from engine.core.errors import EngineError
 from engine.report import methods
 
@@ -17,7 +18,8 @@ ASSETS = ROOT / "assets"
 
 def test_every_formula_leads_to_a_page_that_exists():
     for one in methods.formulas(ASSETS):
-        assert (ROOT / "dashboard" / "pages" / one.page.replace("-", "_") / "page.py").is_file(), one.name
+        assert (ROOT / "dashboard" / FILES[one.page]).is_file(), one.name
+        assert one.unit
         assert one.source
         assert one.limits
 
