@@ -33,7 +33,7 @@ ADDRESSES = (1, 2, 8)
 LATENCY_S = 0.05
 SECONDS = 4.0
 """Calls of a row are so many that an ideal client takes about so long, within `FEWEST` and `MOST`."""
-FEWEST, MOST = 40, 6000
+FEWEST, MOST = 40, 2000
 CARD = Card(
     name="bench",
     protocol=Protocol.POINTWISE,

@@ -11,11 +11,10 @@ The server gives no hidden states and no gradients: what needs them refuses this
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import math
-import queue
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -28,6 +27,7 @@ from engine.core.cache import CallCache, call_key, reply_key
 from engine.core.errors import ModelError
 from engine.core.schema import Protocol
 from engine.inference.completions import REASONING_TOKENS, TOKEN_RULE, ApiReply, Question, Way, estimate
+from engine.inference.in_flight import Job, run_all
 from engine.inference.served import ApiClient, CallError, FaultError, FieldError, Spent
 from engine.judges.api_spec import ApiSpec
 from engine.judges.base import Checkpoint, Cost, Expense, Paid, Request, Verdict, no_checkpoint, unread
@@ -84,64 +84,7 @@ def label_row(top: Sequence[tuple[str, float]], forms: Sequence[Sequence[str]]) 
     return row, ""
 
 
-# Work that waits for somebody else, done by a few threads while the caller keeps looking at its checkpoint.
-
-TICK_S = 0.25
-"""Longest time between two looks at the checkpoint [s]: how fast Stop and an interactive question are heard."""
-
-Task = Callable[[threading.Event], None]
-"""Does its work and keeps its result itself; gives up when the event is set."""
-
-
-def run_all(tasks: Sequence[Task], threads: int, tick: Callable[[], None]) -> None:
-    """Run every task; the first that raises stops the rest, and so does an exception of `tick`.
-
-    The threads are daemons: a task that is still waiting when the caller gives up ends by itself and keeps what it
-    got, and it holds up neither the caller nor the end of the process.
-
-    Args:
-        tasks: each is called once, from any thread.
-        threads: calls at a time.
-        tick: called in the caller's thread after each finished task, and while none finishes.
-    """
-    todo: queue.SimpleQueue[Task] = queue.SimpleQueue()
-    ended: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
-    stop = threading.Event()
-    for task in tasks:
-        todo.put(task)
-
-    def work() -> None:
-        while not stop.is_set():
-            try:
-                task = todo.get_nowait()
-            except queue.Empty:
-                return
-            try:
-                task(stop)
-            except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
-                ended.put(error)
-                return
-            ended.put(None)
-
-    for _ in range(min(threads, len(tasks))):
-        threading.Thread(target=work, daemon=True).start()
-    left = len(tasks)
-    try:
-        while left:
-            try:
-                error = ended.get(timeout=TICK_S)
-            except queue.Empty:
-                tick()
-                continue
-            if error is not None:
-                raise error
-            left -= 1
-            tick()
-    finally:
-        stop.set()
-
-
-# Questions to an API: what is known comes from the call cache, the rest is asked by several threads and kept.
+# Questions to an API: what is known comes from the call cache, the rest is asked at once and kept.
 
 Group = Literal["labels", "text"]
 FIRST_FAULTS = 3
@@ -232,13 +175,9 @@ class ApiAsker:
         """
         group, faults = calls[0].group, 0
         for call in calls:
-            found: list[tuple[Got, Way]] = []
-
-            def task(stop: threading.Event, call: ApiCall = call, found: list[tuple[Got, Way]] = found) -> None:
-                found.append(self._negotiate(call, stop))
-
-            run_all([task], 1, tick)
-            got, way = found[0]
+            found: list[tuple[int, tuple[Got, Way]]] = []
+            run_all([partial(self._negotiate, call)], 1, found.extend, tick)
+            got, way = found[0][1]
             if got.failed and got.failed != NOT_OFFERED and got.row is None:
                 self._first[self._key(call, self._way_of(call))] = got
                 faults += got.fault
@@ -257,7 +196,7 @@ class ApiAsker:
             if self._cache:
                 self._cache.put_replies([(self._way_key(group), (way.packed(), 0))])
             if got.failed != NOT_OFFERED:
-                self._keep(self._key(call, way), call, got)
+                self._keep([(self._key(call, way), call, got)])
                 self._first[self._key(call, way)] = got
             return
 
@@ -302,22 +241,18 @@ class ApiAsker:
         open_keys = [key for key in wanted if key not in known]
         checkpoint(len(open_keys))
 
-        def task_for(key: str) -> Callable[[threading.Event], None]:
-            def task(stop: threading.Event) -> None:
-                got = self._asked(wanted[key], stop)
-                self._keep(key, wanted[key], got)
-                known[key] = got
+        def keep(batch: list[tuple[int, Got]]) -> None:
+            known.update({open_keys[i]: got for i, got in batch})
+            self._keep([(open_keys[i], wanted[open_keys[i]], got) for i, got in batch])
+            nonlocal left
+            left -= len(batch)
 
-            return task
-
-        run_all(
-            [task_for(key) for key in open_keys],
-            self._client.settings.concurrency,
-            lambda: checkpoint(sum(key not in known for key in open_keys)),
-        )
+        left = len(open_keys)
+        jobs: list[Job[Got]] = [partial(self._asked, wanted[key]) for key in open_keys]
+        run_all(jobs, self._client.settings.concurrency, keep, lambda: checkpoint(left))
         return [known[key] for key in keys]
 
-    def _negotiate(self, call: ApiCall, stop: threading.Event) -> tuple[Got, Way]:
+    async def _negotiate(self, call: ApiCall, stop: asyncio.Event) -> tuple[Got, Way]:
         """One call, asked in other ways for as long as the server refuses a field of it, or reasons before it answers.
 
         A model that reasons first is asked not to; where that changes nothing its text is read, with room to reason.
@@ -326,7 +261,7 @@ class ApiAsker:
         quiet = self._asked_for.thinking == "auto"
         while True:
             try:
-                reply = self._client.ask(self._model, call.question, way, stop)
+                reply = await self._client.ask(self._model, call.question, way, stop)
                 if reply.reasons and quiet:
                     quiet, way = False, replace(way, plain=True)
                     continue
@@ -348,10 +283,10 @@ class ApiAsker:
                 return Got(None, "", failed=str(error), fault=isinstance(error, FaultError)), way
             return got, replace(way, top=0) if got.failed == NOT_OFFERED else way
 
-    def _asked(self, call: ApiCall, stop: threading.Event) -> Got:
+    async def _asked(self, call: ApiCall, stop: asyncio.Event) -> Got:
         try:
             way = self._way_of(call)
-            return self._read(call, self._client.ask(self._model, call.question, way, stop), way)
+            return self._read(call, await self._client.ask(self._model, call.question, way, stop), way)
         except CallError as error:
             return Got(None, "", failed=str(error))
 
@@ -372,14 +307,16 @@ class ApiAsker:
         row, reason = label_row(reply.top, call.forms)
         return got._replace(row=row, failed=reason)
 
-    def _keep(self, key: str, call: ApiCall, got: Got) -> None:
-        """Keep an answer; a failure is none, nor is a text without a verdict."""
-        if not self._cache or got.failed or not (call.forms or call.reads(got.text, got.cut)):
+    def _keep(self, batch: Sequence[tuple[str, ApiCall, Got]]) -> None:
+        """Keep answers; a failure is none, nor is a text without a verdict."""
+        good = [
+            (key, got) for key, call, got in batch if not got.failed and (call.forms or call.reads(got.text, got.cut))
+        ]
+        if not self._cache or not good:
             return
-        if got.row is not None:
-            self._cache.put_many([(key, got.row)])
-        packed = json.dumps([got.text, got.prompt_tokens, got.answer_tokens, got.cut])
-        self._cache.put_replies([(key, (packed, max(0, got.answer_tokens)))], replace=True)
+        self._cache.put_many([(key, got.row) for key, got in good if got.row is not None])
+        packed = [(key, json.dumps([g.text, g.prompt_tokens, g.answer_tokens, g.cut]), g) for key, g in good]
+        self._cache.put_replies([(key, (text, max(0, g.answer_tokens))) for key, text, g in packed], replace=True)
 
     def _way_of(self, call: ApiCall) -> Way:
         return self.way(call.group) or Way(
