@@ -86,6 +86,7 @@ class Address:
         url: base URL, as the user gave it.
         host: host, and port where one is named.
         under_way: requests sent and not answered yet.
+        sent: requests so far.
         not_before: earliest time of the next request [s of the clock].
         answers: answers so far.
         left_until: when it is asked for its health; 0 where it is in use.
@@ -95,7 +96,7 @@ class Address:
     def __init__(self, url: str, settings: ApiSettings, headers: Mapping[str, str]) -> None:
         self.url, self.host = url, urlsplit(url).netloc.lower()
         self.window = Window(settings.concurrency)
-        self.under_way = self.answers = self._faults = 0
+        self.under_way = self.sent = self.answers = self._faults = 0
         self.not_before = self.left_until = self._leave = 0.0
         self.offers: dict[str, str] | None = None
         self.looking: asyncio.Task[None] | None = None
@@ -194,8 +195,13 @@ class Addresses:
         self._first_look: asyncio.Future[list[None]] | None = None
         self._alike: set[str] = set()
 
-    async def take(self, model: str, stop: asyncio.Event) -> Address:
+    async def take(self, model: str, stop: asyncio.Event, failed: Address | None = None) -> Address:
         """The next address, when it has room; to be given back.
+
+        Args:
+            model: its name.
+            stop: ends the wait.
+            failed: the one that failed this call, asked again only where no other has room.
 
         Raises:
             ModelError: the addresses do not serve the same model.
@@ -206,10 +212,11 @@ class Addresses:
             await self._look(model)
             while not stop.is_set():
                 now = self._clock()
-                address = self._free(now)
+                address = self._free(now, failed)
                 if address is not None:
                     taken = True
                     address.under_way += 1
+                    address.sent += 1
                     self._under_way += 1
                     return address
                 if (wait := self._wait(now)) > 0:
@@ -238,11 +245,11 @@ class Addresses:
             return self.all
         return [one for one in self.all if not one.left_until] or [min(self.all, key=lambda one: one.left_until)]
 
-    def _free(self, now: float) -> Address | None:
+    def _free(self, now: float, failed: Address | None) -> Address | None:
         if self._under_way >= self._most:
             return None
         there = [one for one in self._there() if one.not_before <= now and one.under_way < one.window.size]
-        return min(there, key=lambda one: (one.under_way, one.answers), default=None)
+        return min(there, key=lambda one: (one is failed, one.under_way, one.sent), default=None)
 
     def _wait(self, now: float) -> float:
         """Seconds until an address may be asked again; 0 where one may be and has no room."""

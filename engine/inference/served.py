@@ -201,10 +201,10 @@ class ApiClient:
         if way.room and not question.labels:
             question = replace(question, max_tokens=question.max_tokens + way.room)
         tries, tried, turn = self.settings.retries + 1, 0, 0.0
-        moves = len(self._addresses.all) - 1
+        moves, address = len(self._addresses.all) - 1, None
         while True:
             await self._pace(stop, turn)
-            address = await self._addresses.take(model, stop)
+            address = await self._addresses.take(model, stop, address)
             try:
                 return await self._try(address, model, question, way)
             except _Again as fault:
@@ -245,6 +245,17 @@ class ApiClient:
     def models(self) -> list[str]:
         """Names of the models that the first address offers; empty where it does not say. Not for the loop."""
         return wait_for(self._addresses.all[0].models())
+
+    def look(self) -> dict[str, list[str] | None]:
+        """Models of each address, by its base URL; None where it does not answer or is not well. Not for the loop."""
+
+        async def look() -> list[bool]:
+            return await asyncio.gather(*(one.look() for one in self._addresses.all))
+
+        well = wait_for(look())
+        return {
+            one.url: sorted(one.offers or {}) if ok else None for one, ok in zip(self._addresses.all, well, strict=True)
+        }
 
     def redacted(self, text: str) -> str:
         """A server's words on one line, without the key, cut to 200 characters."""

@@ -376,7 +376,7 @@ class ApiJudge:
         min_coverage: float = MIN_COVERAGE,
     ) -> None:
         self.spec, self._asked, self._client = spec, asked, client
-        self.device = f"server {client.settings.host}"
+        self.device = f"server {client.settings.hosts}"
         self._readers: Mapping[Protocol, Reader] = {r.protocol: r for r in readers}
         self._book = CardBook(card for card in cards if card.protocol in self._readers)
         self._min_coverage = min_coverage
@@ -402,6 +402,11 @@ class ApiJudge:
         return self._client.purse.spent
 
     @property
+    def answered(self) -> dict[str, int]:
+        """Answers of each address so far, by its host."""
+        return self._client.answered
+
+    @property
     def answers(self) -> str:
         """Way of reading label cards: `probabilities`, `text`, or `auto` where that is not known yet."""
         way = self._asker.way("labels")
@@ -414,7 +419,7 @@ class ApiJudge:
         """Cost of so many calls, and the cap they meet."""
         s = self._client.settings
         money = s.money(paid.prompt_tokens, paid.answer_tokens) if s.priced else math.nan
-        return Expense(s.host, *paid, money, s.currency, s.max_calls, s.max_cost or None, TOKEN_RULE)
+        return Expense(s.hosts, *paid, money, s.currency, s.max_calls, s.max_cost or None, TOKEN_RULE)
 
     def about(self) -> dict[str, Any]:
         """Record of the server in a manifest: never the key, and of the address host and port alone."""
