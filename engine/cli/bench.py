@@ -27,6 +27,7 @@ BENCHES = {
     "pictures": ("pictures", "pictures of the README and the documentation, in a real browser"),
     "page": ("page", "first page, sliders and a job in a real browser"),
     "run": ("whole_run", "whole runs of score: verdicts a second, CPU, memory, growth"),
+    "served": ("served", "an API judge's verdicts a second and CPU, by calls in flight and addresses"),
     "formats": ("formats", "reading large files: known formats, recordings, data sets"),
     "results": ("results", "write docs/results.md from the stored results"),
     "claims": ("claims", "the frozen claims of the four papers on the public data: claims.csv"),

@@ -6,7 +6,7 @@ import argparse
 import contextlib
 import platform
 import sys
-from dataclasses import fields
+from dataclasses import fields, replace
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
@@ -23,7 +23,17 @@ from engine.core.errors import (
     listed,
     shown,
 )
-from engine.core.settings import PREFIX, ApiSettings, Settings, api_settings, get_settings, key_state, secrets_file
+from engine.core.settings import (
+    PREFIX,
+    ApiSettings,
+    Settings,
+    api_key,
+    api_settings,
+    get_settings,
+    is_loopback,
+    key_state,
+    secrets_file,
+)
 from engine.inference.hub_models import fetch_model, look_up, show_bytes
 from engine.inference.local_servers import local_servers
 from engine.inference.weights import FETCH, base_folder, base_record, fetch_gguf, find_gguf
@@ -39,7 +49,9 @@ def add(commands: Any) -> None:
         "--fetch", nargs="?", const=BUNDLED, metavar="hf:OWNER/NAME",
         help="download and prepare the bundled judges' weights, or a model of the Hub",
     )  # fmt: skip
-    doctor.add_argument("--servers", action="store_true", help="look for Ollama, vLLM and llama.cpp on this machine")
+    doctor.add_argument(
+        "--servers", action="store_true", help="look for servers on this machine, and at those that are set"
+    )
     doctor.add_argument("--server", metavar="api:MODEL", help="find out what the API server can do; about ten calls")
     add_json(doctor)
     doctor.set_defaults(run=run)
@@ -50,7 +62,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     if args.fetch and args.fetch != BUNDLED:
         return _fetch_model(args.fetch, get_settings())
     if args.servers:
-        return _servers()
+        return _servers(get_settings())
     if args.server:
         facts = ask_server(args.server, get_settings())
         for name, words in in_words(facts).items():
@@ -77,14 +89,35 @@ def _fetch_model(spec: str, settings: Settings) -> dict[str, Any]:
     return {"ok": True, "folder": str(folder), "revision": model.revision, "size": model.size, "exit_code": OK}
 
 
-def _servers() -> dict[str, Any]:
-    found = local_servers()
+def _servers(settings: Settings) -> dict[str, Any]:
+    """Servers at the usual ports of this machine, asked without a key, and the addresses that are set."""
+    found, own = local_servers(), _own_servers(settings)
     for server in found:
         said = listed(server.models) if server.found else server.problem
         print(f"{'ok     ' if server.found else 'absent '}  {server.name} ({server.url}): {said}")
         if server.found:
             print(f"           {PREFIX}BASE_URL={server.url} judgescope score FILE --judge api:{server.models[0]}")
-    return {"ok": True, "servers": [s._asdict() for s in found], "exit_code": OK}
+    for url, models in own.items():
+        said = (
+            "it does not answer" if models is None else listed(models) if models else "it answers, and lists no models"
+        )
+        print(f"{'absent ' if models is None else 'ok     '}  set as {PREFIX}BASE_URL ({url}): {said}")
+    addresses = [{"url": url, "ok": models is not None, "models": models or []} for url, models in own.items()]
+    return {"ok": True, "servers": [s._asdict() for s in found], "addresses": addresses, "exit_code": OK}
+
+
+def _own_servers(settings: Settings) -> dict[str, list[str] | None]:
+    """Models of each address that is set, asked with the key; None where it does not answer."""
+    found = api_settings(settings)
+    if not found.base_url:
+        return {}
+    from engine.inference.served import ApiClient
+
+    client = ApiClient(replace(found, max_cost=0.0), api_key(settings))
+    try:
+        return client.look()
+    finally:
+        client.close()
 
 
 # What `judgescope doctor` checks, and what to do about each thing that is missing.
@@ -183,9 +216,9 @@ def _api(settings: Settings) -> Check:
     if not found.base_url:
         return Check(name, False, False, "no server is set", remedy)
     cost = f" and {found.max_cost:g} {found.currency}" if found.max_cost else ""
-    clear = key.there and not found.loopback and found.base_url.startswith("http://")
+    clear = key.there and any(url.startswith("http://") and not is_loopback(url) for url in found.addresses)
     lines = [
-        f"{found.base_url}, {key.source}; at most {found.max_calls:,} calls{cost} a run",
+        f"{listed(found.addresses)}, {key.source}; at most {found.max_calls:,} calls{cost} a run",
         key.warning.rstrip("."),
         "the key goes over the network unencrypted (http)" if clear else "",
     ]

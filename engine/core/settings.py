@@ -207,9 +207,10 @@ class ApiSettings:
     """Settings of calls to the server; `JUDGESCOPE_API_<NAME>` in the environment comes before the secrets file.
 
     Attributes:
-        base_url: where `/chat/completions` lies, for example `http://127.0.0.1:8000/v1`; empty where none is set.
+        base_url: where `/chat/completions` lies, for example `http://127.0.0.1:8000/v1`; several, with spaces between
+            them, where several servers have the same model; empty where none is set.
         models: models to offer on the Start page.
-        concurrency: requests under way at once.
+        concurrency: most requests under way at once, over all addresses.
         timeout_seconds: longest time for one whole answer [s].
         retries: further tries after a 429, a 5xx, a timeout or a broken answer.
         most_wait_seconds: longest wait between two tries [s]; a server that asks for more is not waited for.
@@ -242,14 +243,25 @@ class ApiSettings:
     perplexity_model: str = ""
 
     @property
+    def addresses(self) -> tuple[str, ...]:
+        """Base URLs, each once."""
+        return tuple(dict.fromkeys(self.base_url.split()))
+
+    @property
     def host(self) -> str:
-        """Host, and port where one is named; what a manifest says of the server."""
-        return urlsplit(self.base_url).netloc.lower()
+        """Host of the first address, and port where one is named; what names the server in a manifest and in keys."""
+        return urlsplit(self.base_url.partition(" ")[0]).netloc.lower()
+
+    @property
+    def hosts(self) -> str:
+        """As `host`, and how many more there are, for people."""
+        more = len(self.addresses) - 1
+        return f"{self.host} and {more} more" if more > 0 else self.host
 
     @property
     def loopback(self) -> bool:
-        """True where the server is this machine."""
-        return urlsplit(self.base_url).hostname in _LOOPBACK
+        """True where every server is this machine."""
+        return bool(self.addresses) and all(is_loopback(url) for url in self.addresses)
 
     @property
     def priced(self) -> bool:
@@ -259,6 +271,11 @@ class ApiSettings:
     def money(self, prompt_tokens: float, completion_tokens: float) -> float:
         """Cost of so many tokens."""
         return (prompt_tokens * self.price_prompt + completion_tokens * self.price_completion) / 1e6
+
+
+def is_loopback(url: str) -> bool:
+    """True where the server is this machine."""
+    return urlsplit(url).hostname in _LOOPBACK
 
 
 class KeyState(NamedTuple):
@@ -296,7 +313,7 @@ def api_settings(settings: Settings | None = None) -> ApiSettings:
     made = {name: _value(name, value, where) for name, (value, where) in given.items()}
     if not made.get("base_url"):
         made["base_url"] = env.get("OPENAI_BASE_URL") or (OPENAI_URL if env.get("OPENAI_API_KEY") else "")
-    made["base_url"] = _checked_url(str(made["base_url"]))
+    made["base_url"] = " ".join(_checked_url(url) for url in str(made["base_url"]).split())
     return ApiSettings(**made)
 
 
@@ -415,7 +432,10 @@ def _value(name: str, value: Any, where: str) -> Any:
         if not isinstance(parts, list) or not all(isinstance(p, str) for p in parts):
             raise InputError(f"{where} is no list of model names.")
         return tuple(p.strip() for p in parts if p.strip())
-    if name in {"base_url", "currency", "perplexity_model"}:
+    if name == "base_url":
+        parts = value if isinstance(value, list) else [value]
+        return " ".join(str(part).replace(",", " ") for part in parts).strip()
+    if name in {"currency", "perplexity_model"}:
         return str(value).strip()
     if name == "batch_invariant":
         if value not in _INVARIANT:

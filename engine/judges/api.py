@@ -11,11 +11,10 @@ The server gives no hidden states and no gradients: what needs them refuses this
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import math
-import queue
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -40,6 +39,7 @@ from engine.inference.completions import (
     Way,
     estimate,
 )
+from engine.inference.in_flight import Job, run_all
 from engine.inference.served import ApiClient, CallError, FaultError, FieldError, Spent
 from engine.inference.served_labels import Forms, label_forms, label_ids, label_row
 from engine.judges.api_spec import ApiSpec
@@ -48,64 +48,7 @@ from engine.judges.cards import Card, CardBook
 from engine.judges.labelled import MIN_COVERAGE, Reader, card_for, user_message
 from engine.judges.samples import from_texts
 
-# Work that waits for somebody else, done by a few threads while the caller keeps looking at its checkpoint.
-
-TICK_S = 0.25
-"""Longest time between two looks at the checkpoint [s]: how fast Stop and an interactive question are heard."""
-
-Task = Callable[[threading.Event], None]
-"""Does its work and keeps its result itself; gives up when the event is set."""
-
-
-def run_all(tasks: Sequence[Task], threads: int, tick: Callable[[], None]) -> None:
-    """Run every task; the first that raises stops the rest, and so does an exception of `tick`.
-
-    The threads are daemons: a task that is still waiting when the caller gives up ends by itself and keeps what it
-    got, and it holds up neither the caller nor the end of the process.
-
-    Args:
-        tasks: each is called once, from any thread.
-        threads: calls at a time.
-        tick: called in the caller's thread after each finished task, and while none finishes.
-    """
-    todo: queue.SimpleQueue[Task] = queue.SimpleQueue()
-    ended: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
-    stop = threading.Event()
-    for task in tasks:
-        todo.put(task)
-
-    def work() -> None:
-        while not stop.is_set():
-            try:
-                task = todo.get_nowait()
-            except queue.Empty:
-                return
-            try:
-                task(stop)
-            except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
-                ended.put(error)
-                return
-            ended.put(None)
-
-    for _ in range(min(threads, len(tasks))):
-        threading.Thread(target=work, daemon=True).start()
-    left = len(tasks)
-    try:
-        while left:
-            try:
-                error = ended.get(timeout=TICK_S)
-            except queue.Empty:
-                tick()
-                continue
-            if error is not None:
-                raise error
-            left -= 1
-            tick()
-    finally:
-        stop.set()
-
-
-# Questions to an API: what is known comes from the call cache, the rest is asked by several threads and kept.
+# Questions to an API: what is known comes from the call cache, the rest is asked at once and kept.
 
 FIRST_FAULTS = 3
 """At first contact so many calls that fail at every try stop the run, since each takes all its waits."""
@@ -198,13 +141,9 @@ class ApiAsker:
         group, faults = calls[0].question.group, 0
         self._find_ids(calls[:1])
         for call in calls:
-            found: list[tuple[Got, Way]] = []
-
-            def task(stop: threading.Event, call: ApiCall = call, found: list[tuple[Got, Way]] = found) -> None:
-                found.append(self._negotiate(call, stop))
-
-            run_all([task], 1, tick)
-            got, way = found[0]
+            found: list[tuple[int, tuple[Got, Way]]] = []
+            run_all([partial(self._negotiate, call)], 1, found.extend, tick)
+            got, way = found[0][1]
             if got.failed == NO_ECHO:
                 raise ModelError(f"{self._client.settings.host}: {NO_ECHO}, so {self._model} reads no perplexity.")
             if got.failed and got.failed != NOT_OFFERED and got.row is None:
@@ -230,7 +169,7 @@ class ApiAsker:
             if self._cache:
                 self._cache.put_replies([(self._way_key(group), (way.packed(), 0))])
             if got.failed != NOT_OFFERED:
-                self._keep(self._key(call, way), call, got)
+                self._keep([(self._key(call, way), call, got)])
                 self._first[self._key(call, way)] = got
             note_server(self._client.settings.host, self._model, self.found())
             return
@@ -286,24 +225,20 @@ class ApiAsker:
         open_keys = [key for key in wanted if key not in known]
         checkpoint(len(open_keys))
 
-        def task_for(key: str) -> Callable[[threading.Event], None]:
-            def task(stop: threading.Event) -> None:
-                got = self._asked(wanted[key], stop)
-                self._keep(key, wanted[key], got)
-                known[key] = got
+        def keep(batch: list[tuple[int, Got]]) -> None:
+            known.update({open_keys[i]: got for i, got in batch})
+            self._keep([(open_keys[i], wanted[open_keys[i]], got) for i, got in batch])
+            nonlocal left
+            left -= len(batch)
 
-            return task
-
-        run_all(
-            [task_for(key) for key in open_keys],
-            self._client.settings.concurrency,
-            lambda: checkpoint(sum(key not in known for key in open_keys)),
-        )
+        left = len(open_keys)
+        jobs: list[Job[Got]] = [partial(self._asked, wanted[key]) for key in open_keys]
+        run_all(jobs, self._client.settings.concurrency, keep, lambda: checkpoint(left))
         if calls:
             note_server(self._client.settings.host, self._model, self.found())
         return [known[key] for key in keys]
 
-    def _negotiate(self, call: ApiCall, stop: threading.Event) -> tuple[Got, Way]:
+    async def _negotiate(self, call: ApiCall, stop: asyncio.Event) -> tuple[Got, Way]:
         """One call, asked in other ways for as long as the server refuses a field of it, or reasons before it answers.
 
         A model that reasons first is asked not to; where that changes nothing its text is read, with room to reason.
@@ -313,10 +248,10 @@ class ApiAsker:
         while True:
             try:
                 if not proven:
-                    way, proven = self._held(call.question, way, stop), True
+                    way, proven = await self._held(call.question, way, stop), True
                     if not way.choice:
                         return Got(None, "", failed=NOT_OFFERED), way
-                reply = self._client.ask(self._model, self._sent(call), way, stop)
+                reply = await self._client.ask(self._model, self._sent(call), way, stop)
                 if reply.reasons and quiet:
                     quiet, way = False, replace(way, plain=True)
                     continue
@@ -346,13 +281,13 @@ class ApiAsker:
                 continue
             return got, replace(way, top=0) if got.failed == NOT_OFFERED else way
 
-    def _held(self, question: Question, way: Way, stop: threading.Event) -> Way:
+    async def _held(self, question: Question, way: Way, stop: asyncio.Event) -> Way:
         """The way with the first field of `CHOICES` that the server obeys; many pass over a field they do not know."""
         proof = replace(question, system="", user=_PROOF_ASKS, choices=(_PROOF,), max_tokens=CHOICE_TOKENS)
         quiet = self._asked_for.thinking == "auto"
         while way.choice:
             try:
-                reply = self._client.ask(self._model, proof, way, stop)
+                reply = await self._client.ask(self._model, proof, way, stop)
             except FieldError as error:
                 way = way.after(str(error)) or way.next_choice()
                 continue
@@ -365,10 +300,10 @@ class ApiAsker:
                 way = way.next_choice()
         return way
 
-    def _asked(self, call: ApiCall, stop: threading.Event) -> Got:
+    async def _asked(self, call: ApiCall, stop: asyncio.Event) -> Got:
         try:
             way = self._way_of(call)
-            return self._read(call, self._client.ask(self._model, self._sent(call), way, stop), way)
+            return self._read(call, await self._client.ask(self._model, self._sent(call), way, stop), way)
         except CallError as error:
             return Got(None, "", failed=str(error))
 
@@ -417,14 +352,18 @@ class ApiAsker:
         row, reason = label_row(reply.top, call.forms)
         return got._replace(row=row, failed=reason)
 
-    def _keep(self, key: str, call: ApiCall, got: Got) -> None:
-        """Keep an answer; a failure is none, nor is a text without a verdict."""
-        if not self._cache or got.failed or not (call.question.labels or call.reads(got.text, got.cut)):
+    def _keep(self, batch: Sequence[tuple[str, ApiCall, Got]]) -> None:
+        """Keep answers; a failure is none, nor is a text without a verdict."""
+        good = [
+            (key, got)
+            for key, call, got in batch
+            if not got.failed and (call.question.labels or call.reads(got.text, got.cut))
+        ]
+        if not self._cache or not good:
             return
-        if got.row is not None:
-            self._cache.put_many([(key, got.row)])
-        packed = json.dumps([got.text, got.prompt_tokens, got.answer_tokens, got.cut])
-        self._cache.put_replies([(key, (packed, max(0, got.answer_tokens)))], replace=True)
+        self._cache.put_many([(key, got.row) for key, got in good if got.row is not None])
+        packed = [(key, json.dumps([g.text, g.prompt_tokens, g.answer_tokens, g.cut]), g) for key, g in good]
+        self._cache.put_replies([(key, (text, max(0, g.answer_tokens))) for key, text, g in packed], replace=True)
 
     def _way_of(self, call: ApiCall) -> Way:
         group = call.question.group
@@ -496,7 +435,7 @@ class ApiJudge:
         min_coverage: float = MIN_COVERAGE,
     ) -> None:
         self.spec, self._asked, self._client = spec, asked, client
-        self.device = f"server {client.settings.host}"
+        self.device = f"server {client.settings.hosts}"
         self._readers: Mapping[Protocol, Reader] = {r.protocol: r for r in readers}
         self._book = CardBook(card for card in cards if card.protocol in self._readers)
         self._min_coverage = min_coverage
@@ -533,6 +472,11 @@ class ApiJudge:
         return self._client.purse.spent
 
     @property
+    def answered(self) -> dict[str, int]:
+        """Answers of each address so far, by its host."""
+        return self._client.answered
+
+    @property
     def answers(self) -> str:
         """Way of reading label cards: `probabilities`, `choice`, `text`, or `auto` where that is not known yet."""
         way, held = self._asker.way("labels"), self._asker.way("choice")
@@ -546,7 +490,7 @@ class ApiJudge:
         """Cost of so many calls, and the cap they meet."""
         s = self._client.settings
         money = s.money(paid.prompt_tokens, paid.answer_tokens) if s.priced else math.nan
-        return Expense(s.host, *paid, money, s.currency, s.max_calls, s.max_cost or None, TOKEN_RULE)
+        return Expense(s.hosts, *paid, money, s.currency, s.max_calls, s.max_cost or None, TOKEN_RULE)
 
     def about(self) -> dict[str, Any]:
         """Record of the server in a manifest: never the key, and of the address host and port alone."""

@@ -184,7 +184,7 @@ def rough_expense(spec: str, calls: int, prompt_bytes: float) -> Expense:
     answer = sent * (TEXT_TOKENS + REASONING_TOKENS * (asked.thinking == "on") if text else 1)
     money = found.money(prompt, answer) if found.priced else math.nan
     cap = found.max_cost or None
-    return Expense(found.host, sent, prompt, answer, money, found.currency, found.max_calls, cap, TOKEN_RULE)
+    return Expense(found.hosts, sent, prompt, answer, money, found.currency, found.max_calls, cap, TOKEN_RULE)
 
 
 def known_models(settings: Settings | None = None) -> tuple[str, ...]:

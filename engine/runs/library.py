@@ -437,6 +437,7 @@ def facts(manifest: Mapping[str, Any]) -> dict[str, str]:
     counts = [f"{data[f'n_{k}']} {k}" for k in ("items", "responses", "pairs") if data.get(f"n_{k}") is not None]
     prompts = [p for p in judge.get("prompts") or [] if isinstance(p, dict)]
     resumed = manifest.get("resumed") or []
+    answered = _mapping(_mapping(judge.get("api")).get("answered"))
     found = {
         "Study": manifest.get("study"),
         "State": state_of(dict(manifest)),
@@ -448,6 +449,7 @@ def facts(manifest: Mapping[str, Any]) -> dict[str, str]:
         "Revision": judge.get("revision"),
         "Device": " ".join(str(judge[k]) for k in ("device", "precision") if judge.get(k)),
         "Answers": "read from text, no token probabilities" if text_read(manifest) else "",
+        "Answers by address": ", ".join(f"{host} {n}" for host, n in answered.items()) if len(answered) > 1 else "",
         "Prompts": ", ".join(f"{p.get('name')} ({p.get('digest')})" for p in prompts),
         "Data": data.get("name") or config.get("data"),
         "Data digest": data.get("digest") or data.get("dataset_id"),

@@ -7,7 +7,9 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakValueDictionary
 
 import pandas as pd
 
@@ -153,16 +155,20 @@ def ending(run: RunFolder, stopped: Callable[[], object] | None = None) -> Itera
 
 
 def _note_answers(run: RunFolder) -> None:
-    """Write into the manifest how a server's answers were read, and what it showed of itself."""
+    """Write into the manifest how a server's answers were read, how many each address gave, and what it showed."""
     with suppress(RunError, OSError):  # a run that cannot be read says so elsewhere
         judge = run.manifest().get("judge") or {}
         if not (api := judge.get("api")):
             return
-        if found := noted_server(str(api.get("host")), str(api.get("model"))):
-            run.update_manifest(judge={**judge, "api": {**api, "server": found}})
-        manifest = run.manifest()
-        if read_as := answers_read(manifest, run.table("verdicts")):
-            run.update_manifest(judge={**judge, "api": {**manifest["judge"]["api"], "read_as": read_as}})
+        read_as, asked = answers_read(run.manifest(), run.table("verdicts")), _ASKED.get(run.path)
+        found = noted_server(str(api.get("host")), str(api.get("model")))
+        more = ({"read_as": read_as} if read_as else {}) | ({"answered": asked.answered} if asked else {})
+        if more := more | ({"server": found} if found else {}):
+            run.update_manifest(judge={**judge, "api": {**api, **more}})
+
+
+_ASKED: WeakValueDictionary[Path, Any] = WeakValueDictionary()
+"""The judge behind a server that a run asks, for as long as somebody holds it."""
 
 
 # From a dataset to requests, and from a request to an attacked one.
@@ -387,6 +393,8 @@ def keeping(judge: Judge, run: RunFolder) -> Judge:
     Nothing is kept where another judge, prompt or version would answer: numbers of two kinds must not stand in one
     table.
     """
+    if hasattr(inner := innermost(judge), "answered"):
+        _ASKED[run.path] = inner
     manifest = run.manifest()
     about = manifest.get(RETRY)
     if not isinstance(about, dict):

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import numpy as np
 
 LAYER = {
@@ -90,6 +90,6 @@ def llama_server(gguf: Path) -> Iterator[str]:
 
 def _answers(url: str) -> bool:
     try:
-        return httpx.get(f"{url}/health", timeout=5).status_code == 200
-    except httpx.TransportError:
+        return httpx2.get(f"{url}/health", timeout=5).status_code == 200
+    except httpx2.TransportError:
         return False

@@ -143,7 +143,7 @@ def _server(found: ApiSettings) -> None:
     most = f"{found.max_calls:,} calls" + (f", {found.max_cost:g} {found.currency}" if found.max_cost else "")
     ui.facts(
         {
-            "Server": found.base_url or "none is set",
+            "Server": ", ".join(found.addresses) or "none is set",
             "Key": f"set ({key.source})" if key.there else "none",
             "Cap of one run": most,
             "Prices": priced if found.priced else "not set",
@@ -184,7 +184,7 @@ def _choose(found: ApiSettings) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.button("Use this model", type="primary", key="api_use", disabled=not spec, on_click=_use, args=(spec,))
         test = st.button("Test connection", icon=":material/network_check:", key="api_test", disabled=not spec)
-        ui.note(problem or f"A test sends one short question to {found.host}.")
+        ui.note(problem or f"A test sends one short question to {found.hosts}.")
     if test:
         _test(spec)
     result = st.session_state.get(_RESULT)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import email.utils
 import json
-import threading
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -12,7 +12,8 @@ import pytest
 from engine.core.errors import InputError, ModelError, OutOfCalls
 from engine.core.settings import ApiSettings
 from engine.inference.completions import AnswerError, Question, Way, complaint_of, read_reply
-from engine.inference.served import FAILURES_IN_A_ROW, ApiClient, CallError, FieldError, Stopped
+from engine.inference.in_flight import Stopped, wait_for
+from engine.inference.served import FAILURES_IN_A_ROW, ApiClient, CallError, FieldError
 from tests.engine.judges.api_server import completion, fault, ok, serving
 
 KEY = "sk-test-0123456789abcdef"
@@ -26,7 +27,7 @@ class Hands:
     def __init__(self) -> None:
         self.now, self.waits = 0.0, []
 
-    def sleep(self, seconds, stop):
+    async def sleep(self, seconds, stop):
         self.waits.append(round(seconds, 6))
         self.now += seconds
 
@@ -40,7 +41,7 @@ def client(server, hands=None, key=KEY, **settings):
 
 
 def ask(one, question=ASKED, model="m"):
-    return one.ask(model, question, Way(), threading.Event())
+    return wait_for(one.ask(model, question, Way(), asyncio.Event()))
 
 
 def script(*responses):
@@ -124,9 +125,9 @@ def test_while_one_call_waits_for_a_busy_server_the_others_wait_too():
     with serving(script(fault(429, retry_after="9"), completion("4", GOOD))) as server:
         one = client(server, hands)
 
-        def sleep(seconds, stop):
+        async def sleep(seconds, stop):
             one._sleep = hands.sleep
-            ask(one)  # another call, while the first one waits
+            await one.ask("m", ASKED, Way(), stop)  # another call, while the first one waits
             assert hands.waits == [9.0]
 
         one._sleep = sleep
@@ -191,11 +192,11 @@ def test_a_run_of_failures_stops_the_run():
 
 
 def test_stop_ends_a_wait():
-    stop = threading.Event()
-    with serving(script(fault(429, retry_after="30"))) as server:
-        one = ApiClient(ApiSettings(base_url=server.url), sleep=lambda seconds, event: event.set())
-        with pytest.raises(Stopped):
-            one.ask("m", ASKED, Way(), stop)
+    async def sleep(seconds, event):
+        event.set()
+
+    with serving(script(fault(429, retry_after="30"))) as server, pytest.raises(Stopped):
+        ask(ApiClient(ApiSettings(base_url=server.url), sleep=sleep))
     assert len(server.seen) == 1
 
 

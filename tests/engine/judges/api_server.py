@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -11,6 +12,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 Response = tuple[int, dict[str, str], bytes]
+CUT: Response = (0, {}, b"")
+"""No answer: the connection ends."""
 Script = Callable[[int, dict[str, Any]], Response]
 """From how many requests came before and the request's body to status, headers and body."""
 
@@ -45,10 +48,24 @@ class FakeServer:
     keys: list[str | None] = field(default_factory=list)
     gate: threading.Event = field(default_factory=threading.Event)
     """A script that is to answer too late waits for this; it is set when the test ends."""
+    health: int = 200
+    looks: list[str] = field(default_factory=list)
+    dead: bool = False
+    """True ends every connection at its next request, and nobody can connect."""
+    kill: Callable[[], None] = lambda: None
 
     @property
     def host(self) -> str:
         return self.url.split("/")[2]
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 1024
+
+    def handle_error(self, request, client_address):
+        if not isinstance(sys.exception(), ConnectionError):  # a client that was stopped
+            super().handle_error(request, client_address)
 
 
 class serving:  # noqa: N801 - used as a statement
@@ -58,12 +75,17 @@ class serving:  # noqa: N801 - used as a statement
         script: answers chat completions.
         models: offered.
         others: scripts of further paths, such as `/v1/decisions`; elsewhere is nothing, as at most servers.
+        port: by default a free one.
     """
 
     def __init__(
-        self, script: Script, models: tuple[str, ...] = ("m",), others: Mapping[str, Script] | None = None
+        self,
+        script: Script,
+        models: tuple[str, ...] = ("m",),
+        others: Mapping[str, Script] | None = None,
+        port: int = 0,
     ) -> None:
-        self._script, self._models = script, models
+        self._script, self._models, self._port = script, models, port
         self._others = others or {}
 
     def __enter__(self) -> FakeServer:
@@ -74,8 +96,11 @@ class serving:  # noqa: N801 - used as a statement
             protocol_version = "HTTP/1.1"
 
             def do_GET(self):
+                fake.looks.append(self.path)
+                if self.path == "/health":
+                    return self.reply((fake.health, {}, b""))
                 listed = ok({"object": "list", "data": [{"id": m} for m in models]})
-                self.reply(scripts[self.path](0, {}) if self.path in scripts else listed)
+                return self.reply(scripts[self.path](0, {}) if self.path in scripts else listed)
 
             def do_POST(self):
                 body = json.loads(self.rfile.read(int(self.headers["content-length"])))
@@ -91,6 +116,9 @@ class serving:  # noqa: N801 - used as a statement
 
             def reply(self, response: Response):
                 status, headers, content = response
+                if fake.dead or response is CUT:
+                    self.close_connection = True
+                    return
                 self.send_response(status)
                 for name, value in {"content-type": "application/json", **headers}.items():
                     self.send_header(name, value)
@@ -98,22 +126,29 @@ class serving:  # noqa: N801 - used as a statement
                     self.send_header("content-length", str(len(content)))
                 self.end_headers()
                 self.wfile.write(content)
+                if "x-hold" in headers:
+                    fake.gate.wait(60)
                 if headers.get("content-length", str(len(content))) != str(len(content)):
                     self.close_connection = True
 
             def log_message(self, *_):
                 pass
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        fake = self._fake = FakeServer(f"http://127.0.0.1:{self._server.server_port}/v1")
+        self._server = _Server(("127.0.0.1", self._port), Handler)
+        fake = self._fake = FakeServer(f"http://127.0.0.1:{self._server.server_port}/v1", kill=self._kill)
         threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
         return fake
 
-    def __exit__(self, *_):
-        self._fake.gate.set()
+    def _kill(self) -> None:
+        self._fake.dead = True
         self._server.shutdown()
         self._server.server_close()
+
+    def __exit__(self, *_):
+        self._fake.gate.set()
+        if not self._fake.dead:
+            self._server.shutdown()
+            self._server.server_close()
 
 
 def model_script(loaded: Any, *, most: int) -> Script:
