@@ -170,6 +170,7 @@ class Files:
                 opened = self._open(name)
                 found = as_dataset(opened) if isinstance(opened, Imported) else self._mapped(Path(name).name, opened)
                 save_dataset(found, root)
+                del opened, self._opened[name]  # the file's cells, each context once a response
             self._datasets |= {name: found, found.dataset_id: found}
         return self._datasets[name]
 
