@@ -13,6 +13,7 @@ from engine.core.errors import InputError, listed
 from engine.core.files import read_file
 from engine.core.schema import Task
 from engine.core.settings import get_settings
+from engine.core.stages import stage
 from engine.data.comparisons import (
     ALIASES,
     Comparisons,
@@ -163,16 +164,20 @@ class Files:
             InputError: no such data, or rows with errors; the problems are printed first.
         """
         if name not in self._datasets:
-            root = get_settings().datasets
-            if _is_id(name):
-                found = load_dataset(name, root)
-            else:
-                opened = self._open(name)
-                found = as_dataset(opened) if isinstance(opened, Imported) else self._mapped(Path(name).name, opened)
-                save_dataset(found, root)
-                del opened, self._opened[name]  # the file's cells, each context once a response
+            with stage("data"):
+                found = self._dataset(name)
             self._datasets |= {name: found, found.dataset_id: found}
         return self._datasets[name]
+
+    def _dataset(self, name: str) -> Dataset:
+        root = get_settings().datasets
+        if _is_id(name):
+            return load_dataset(name, root)
+        opened = self._open(name)
+        found = as_dataset(opened) if isinstance(opened, Imported) else self._mapped(Path(name).name, opened)
+        save_dataset(found, root)
+        del opened, self._opened[name]  # the file's cells, each context once a response
+        return found
 
     def comparisons(self, name: str) -> Comparisons:
         """Pairs of responses, those of a file saved; what was read, left out and which label is which go to stderr.

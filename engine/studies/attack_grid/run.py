@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -12,15 +13,17 @@ from pydantic import BaseModel, ConfigDict
 from engine.attacks.base import word_diff
 from engine.attacks.cards import parse_attack
 from engine.attacks.registry import make_attack
+from engine.core.beside import Beside
 from engine.core.errors import InputError
 from engine.core.schema import NONE
 from engine.core.settings import Settings, get_settings
+from engine.core.stages import stage
 from engine.data.dataset import Dataset
 from engine.data.store import load_dataset
-from engine.defenses.base import judge_together
+from engine.defenses.base import judge_together, prepare_together
 from engine.defenses.cards import defense_name
 from engine.defenses.registry import defend
-from engine.judges.base import Checkpoint, Judge, Request, Verdict, device_of, remark_of, verdict_id
+from engine.judges.base import Checkpoint, Judge, Request, Verdict, device_of, innermost, remark_of, verdict_id
 from engine.judges.registry import make_judge
 from engine.runs.folder import RunFolder, now
 from engine.stats.shifts import SHIFTS_NEED, defense_gains, shift_metrics
@@ -70,14 +73,25 @@ def run_score(
         judges = {name: KeptJudge(defended, run.table("verdicts")) for name, defended in judges.items()}
     per_response = len(attacks) * len(judges)
     log = VerdictLog(run, known)
-    with ending(run, lambda: _finish(run, log, config, "stopped")):
-        for start, part in in_chunks(requests, judge, CALLS_PER_CHUNK, per_response):
-            chunk = [with_attack(r, a) for r in part for a in attacks]
-            progress = offset(checkpoint, start * per_response, len(requests) * per_response)
-            answers = _answers(judges, chunk, progress)
+    here = hasattr(innermost(judge), "prepare")
+
+    def attacked(part: tuple[int, Sequence[Request]]) -> tuple[int, list[Request]]:
+        chunk = [with_attack(r, a) for r in part[1] for a in attacks]
+        if here and known is judge:
+            prepare_together(list(judges.values()), chunk)
+        return part[0], chunk
+
+    def keep(chunk: Sequence[Request], answers: list[list[Verdict]]) -> None:
+        with stage("tables"):
             for (name, defended), verdicts in zip(judges.items(), answers, strict=True):
                 log.add(defended, [_named(r, name) for r in chunk], verdicts)
             log.write_when_due()
+
+    with ending(run, lambda: _finish(run, log, config, "stopped")), Beside(on=here) as beside:
+        parts = in_chunks(requests, judge, CALLS_PER_CHUNK, per_response)
+        for start, chunk in beside.ahead(parts, attacked):
+            progress = offset(checkpoint, start * per_response, len(requests) * per_response)
+            beside.later(partial(keep, chunk, _answers(judges, chunk, progress)))
     return _finish(run, log, config, "done")
 
 
@@ -157,13 +171,16 @@ def _finish(run: RunFolder, log: VerdictLog, config: ScoreConfig, state: str) ->
     if state == "stopped":
         log.add_earlier()
     metrics = pd.DataFrame()
-    verdicts = log.table(SHIFTS_NEED)
+    with stage("metrics"):
+        verdicts = log.table(SHIFTS_NEED)
+        if len(verdicts):
+            shifts = shift_metrics(verdicts, level=config.level, seed=config.seed)
+            gains = defense_gains(verdicts, level=config.level, seed=config.seed)
+            metrics = pd.concat([t for t in (shifts, gains) if len(t)], ignore_index=True)
     if len(verdicts):
-        shifts = shift_metrics(verdicts, level=config.level, seed=config.seed)
-        gains = defense_gains(verdicts, level=config.level, seed=config.seed)
-        metrics = pd.concat([t for t in (shifts, gains) if len(t)], ignore_index=True)
-        log.publish()
-        run.write_table("metrics", metrics)
+        with stage("tables"):
+            log.publish()
+            run.write_table("metrics", metrics)
     run.update_manifest(state=state, finished=now())
     return metrics
 
