@@ -240,7 +240,9 @@ def build_requests(
 
 def with_attack(request: Request, attack: Attack) -> Request:
     """The request with its response attacked and the arm named."""
-    return replace(request, response=attack.apply(request), attack=attack.name)
+    response = attack.apply(request)
+    same = response == request.response and attack.name == request.attack
+    return request if same else replace(request, response=response, attack=attack.name)
 
 
 def unsupported_reason(ask: Callable[[Request], object], requests: Iterable[Request]) -> str:
