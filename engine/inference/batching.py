@@ -56,6 +56,11 @@ def pad_right(rows: Sequence[Sequence[int]], filler: int, device: str) -> tuple[
     return ids, mask
 
 
+def is_split(model: Any) -> bool:
+    """The model's layers are on several devices; what comes out of it is where its input was."""
+    return len(set(getattr(model, "hf_device_map", {}).values())) > 1
+
+
 def last_logits(model: Any, ids: Any, last: Any, **options: Any) -> tuple[Any, Any]:
     """Next-token logits after position `last[b]` of each row, as float32 (B, V), and the model's whole output.
 
@@ -64,6 +69,8 @@ def last_logits(model: Any, ids: Any, last: Any, **options: Any) -> tuple[Any, A
     import torch
 
     kept, row_of = torch.unique(last, return_inverse=True)
+    if is_split(model):
+        kept = kept.cpu()  # it picks from the last layer's output, whichever device that is on
     out = model(input_ids=ids, logits_to_keep=kept, **options)  # logits (B, U, V)
     return out.logits[torch.arange(len(last), device=ids.device), row_of].float(), out
 

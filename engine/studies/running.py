@@ -74,10 +74,7 @@ def about_judge(judge: Judge, labels: Sequence[str], asked: Iterable[Request] = 
     about: dict[str, Any] = {"spec": judge.spec, "fingerprint": judge.fingerprint, "labels": labels}
     about["device"] = device_of(judge)
     inner = innermost(judge)
-    loaded = getattr(inner, "loaded", None)
-    if loaded is not None:  # a model of a hub has a commit; the fingerprint covers the bundled weights
-        commit = getattr(getattr(loaded.model, "config", None), "_commit_hash", None)
-        about |= {"revision": commit or "", "precision": loaded.dtype}
+    about |= getattr(inner, "origin", {})
     if prompts := _prompts(inner, asked):
         about["prompts"] = prompts
     return about | ({"api": inner.about()} if hasattr(inner, "about") else {})
@@ -513,6 +510,11 @@ class VerdictLog:
         return before[~before["verdict_id"].isin(self.table(["verdict_id"])["verdict_id"])]
 
 
+def in_flight(judge: Judge) -> int:
+    """Calls that a server, a cluster or several devices answer at once; 1 for a judge in this process."""
+    return int(getattr(innermost(judge), "concurrency", 1))
+
+
 def in_chunks(
     requests: Sequence[Request], judge: Judge, few: int, arms: int = 1
 ) -> Iterator[tuple[int, Sequence[Request]]]:
@@ -528,8 +530,7 @@ def in_chunks(
         arms: calls for each request.
     """
     device = device_of(judge)
-    in_flight = int(getattr(innermost(judge), "concurrency", 1))
-    calls = MANY_CALLS if device.startswith("cuda") else max(few, WAVES * in_flight)
+    calls = max(MANY_CALLS if device.startswith("cuda") else few, WAVES * in_flight(judge))
     start = 0
     while start < len(requests):
         size = max(1, calls // arms)
