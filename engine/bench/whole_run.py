@@ -1,7 +1,8 @@
 """`judgescope bench run`: a whole `judgescope score`, from the file to the written tables, at growing sizes.
 
 The files are made up here. Each run is a process of its own with an empty home, so nothing is remembered. Two rates
-are told: over the whole process, and over what it takes beyond the smallest run, which leaves the start-up out.
+are told: over the whole process, and over what it takes beyond the smallest run, which leaves the start-up out. Below
+them stands where the time goes, the share of it in which the device computes first.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from typing import Any
 
 from engine.core.errors import InputError
 from engine.core.settings import child_environment
+from engine.core.stages import BESIDE, seconds_by_stage, watch
 
 SIZES = (1_000, 10_240, 100_000)
 ATTACKS = ("dsi", "bed")
@@ -94,14 +96,14 @@ def measure(judge: str, size: int, folder: Path) -> dict[str, Any]:
     Raises:
         InputError: it failed.
     """
-    path, home = folder / f"{size}.csv", folder / f"home-{size}"
+    path, home, times = folder / f"{size}.csv", folder / f"home-{size}", folder / "times.json"
     responses_file(size, path)
     command = ["score", str(path), "--yes", "--judge", judge, "--out", str(folder / f"out-{size}"), "--json"]
     command += itertools.chain.from_iterable(("--attack", attack) for attack in ATTACKS)
     began = time.monotonic()
     with (folder / "said").open("w+") as said, (folder / "failed").open("w+") as failed:
         process = subprocess.Popen(
-            [sys.executable, "-m", "engine.cli.main", *command],
+            [sys.executable, "-m", "engine.bench.whole_run", str(times), *command],
             env=child_environment(JUDGESCOPE_HOME=str(home)),
             stdout=said,
             stderr=failed,
@@ -120,7 +122,39 @@ def measure(judge: str, size: int, folder: Path) -> dict[str, Any]:
         "seconds": seconds,
         "cpu_seconds": used.ru_utime + used.ru_stime,
         "megabytes": used.ru_maxrss / 1024,
+        "stages": json.loads(times.read_text(encoding="utf-8")),
     }
+
+
+def watched(argv: Sequence[str]) -> int:
+    """The command line with its stages measured.
+
+    Args:
+        argv: a file for the seconds of each stage, then the arguments of `judgescope`.
+    """
+    from engine.cli.main import main
+
+    watch()
+    code = main(argv[1:])
+    if "torch" in sys.modules:
+        from engine.inference.batching import count_passes
+
+        count_passes(finished=False)
+    Path(argv[0]).write_text(json.dumps(seconds_by_stage()), encoding="utf-8")
+    return code
+
+
+def stage_line(row: dict[str, Any]) -> str:
+    """Where the seconds of a run went; stages beside the main thread are no part of the sum."""
+    own = {name: seconds for name, seconds in row["stages"].items() if not name.startswith(BESIDE)}
+    busy = own.pop("device", 0.0)
+    rest = row["seconds"] - sum(own.values()) - busy
+    parts = [f"{name} {seconds:.1f}" for name, seconds in sorted(own.items(), key=lambda one: -one[1])]
+    beside = [f"{name} {seconds:.1f}" for name, seconds in row["stages"].items() if name.startswith(BESIDE)]
+    return (
+        f"{row['responses']:,} responses: {row['verdicts'] / row['seconds']:,.0f} verdicts/s; device busy "
+        f"{busy / row['seconds']:.0%} of the time; {', '.join([*parts, f'start and rest {rest:.1f}', *beside])} s"
+    )
 
 
 def growth(rows: Sequence[dict[str, Any]]) -> float | None:
@@ -145,5 +179,10 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
             f"| {r['responses']:,} | {r['verdicts']:,} | {r['seconds']:.1f} | {r['cpu_seconds']:.1f} | {rate:,.0f} "
             f"| {r['megabytes']:,.0f} |"
         )
+    lines += ["", *(stage_line(row) for row in rows)]
     exponent = growth(rows)
     return "\n".join([*lines, *([f"\nCPU seconds grow as verdicts to the {exponent:.2f}."] if exponent else [])])
+
+
+if __name__ == "__main__":
+    sys.exit(watched(sys.argv[1:]))

@@ -13,6 +13,7 @@ from engine.core.errors import InputError, listed
 from engine.core.files import read_file
 from engine.core.schema import Task
 from engine.core.settings import get_settings
+from engine.core.stages import stage
 from engine.data.comparisons import (
     ALIASES,
     Comparisons,
@@ -132,6 +133,9 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--budget-seconds", type=float, metavar="S", help="stop after S seconds and keep what is done")
     parser.add_argument("--recorded", action="store_true", help="mark the run as a recording to be shown as such")
+    parser.add_argument(
+        "--devices", metavar="LIST", help="a process with the judge on each of these devices, such as cuda:0,cuda:1"
+    )
     parser.add_argument("--no-cache", action="store_true", help="ask the judge again even where an answer is kept")
     add_json(parser)
 
@@ -163,15 +167,20 @@ class Files:
             InputError: no such data, or rows with errors; the problems are printed first.
         """
         if name not in self._datasets:
-            root = get_settings().datasets
-            if _is_id(name):
-                found = load_dataset(name, root)
-            else:
-                opened = self._open(name)
-                found = as_dataset(opened) if isinstance(opened, Imported) else self._mapped(Path(name).name, opened)
-                save_dataset(found, root)
+            with stage("data"):
+                found = self._dataset(name)
             self._datasets |= {name: found, found.dataset_id: found}
         return self._datasets[name]
+
+    def _dataset(self, name: str) -> Dataset:
+        root = get_settings().datasets
+        if _is_id(name):
+            return load_dataset(name, root)
+        opened = self._open(name)
+        found = as_dataset(opened) if isinstance(opened, Imported) else self._mapped(Path(name).name, opened)
+        save_dataset(found, root)
+        del opened, self._opened[name]  # the file's cells, each context once a response
+        return found
 
     def comparisons(self, name: str) -> Comparisons:
         """Pairs of responses, those of a file saved; what was read, left out and which label is which go to stderr.

@@ -6,13 +6,14 @@ import argparse
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from engine.catalog import ENCODERS
 from engine.cli.options import Files, add_file_options, add_run_options, show_progress
 from engine.core.errors import INCONCLUSIVE, OK, THRESHOLD_FAILED, InputError
-from engine.core.settings import get_settings
+from engine.core.settings import device_list, get_settings
 from engine.judges.card_files import judge_given
 from engine.runs.folder import RunFolder, new_run_id, open_run
 from engine.runs.library import TEXT_READ, numbered, outage, text_read
@@ -108,8 +109,11 @@ def context_of(args: argparse.Namespace, extra: Mapping[str, Any] | None = None)
         args: options of the command.
         extra: values of the options that only this study reads.
     """
+    settings = get_settings()
+    if args.devices:
+        settings = replace(settings, devices=device_list(args.devices))
     return Context(
-        get_settings(), show_progress, Files(args), card=args.judge_card, cache=not args.no_cache, local_files=True,
+        settings, show_progress, Files(args), card=args.judge_card, cache=not args.no_cache, local_files=True,
         extra=extra or {},
     )  # fmt: skip
 

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from engine.core.errors import InputError, WriteError, listed, shown
 
@@ -64,8 +64,11 @@ def make_folder(path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Replace a file in one step: whoever reads it finds the old content or the new. Its folder must exist.
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """Replace a file in one step by what is written here: whoever reads it finds the old content or the new.
+
+    Its folder must exist. Where the block raises, the old content stays.
 
     Raises:
         WriteError: it could not be written; the old content is kept.
@@ -74,10 +77,16 @@ def write_atomically(path: Path, data: bytes) -> None:
         handle, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
         try:
             with os.fdopen(handle, "wb") as out:
-                out.write(data)
+                yield out
             Path(part).replace(path)
         finally:
             Path(part).unlink(missing_ok=True)
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Replace a file by these bytes, as `replacing`."""
+    with replacing(path) as out:
+        out.write(data)
 
 
 def read_file(path: Path, most: int = MAX_FILE) -> bytes:

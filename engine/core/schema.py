@@ -6,6 +6,7 @@ missing value of their kind and refuses what would silently become wrong numbers
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal
@@ -81,6 +82,12 @@ class Table:
     def names(self) -> list[str]:
         """Column names in order."""
         return [c.name for c in self.columns]
+
+    def only(self, names: Collection[str]) -> Table:
+        """The table cut to these columns, in its own order; its key only where that is among them."""
+        return Table(
+            self.name, tuple(c for c in self.columns if c.name in names), self.key if self.key in names else ""
+        )
 
     def empty(self) -> pd.DataFrame:
         """A table with no rows and the right dtypes."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -32,7 +33,9 @@ class Settings:
         cache_dir: weights and judge calls; safe to delete.
         assets: what ships with the project (adapter, cards, demo data).
         gguf: a GGUF file to use in place of the fetched one (`JUDGESCOPE_GGUF`).
-        device: `auto`, `cpu`, `cuda` or `cuda:N` (`JUDGESCOPE_DEVICE`).
+        device: `auto`, `cpu`, `cuda`, `cuda:N`, or `split` for one model by layers over all GPUs (`JUDGESCOPE_DEVICE`).
+        devices: a study's judge is held by a process on each of these (`JUDGESCOPE_DEVICES`, with commas between them);
+            empty for one in the process itself, on `device`.
         threads: CPU threads for the forward pass; 0 leaves torch's choice (`JUDGESCOPE_THREADS`).
         model_roots: folders that `path:` models must lie in (`JUDGESCOPE_MODEL_ROOTS`, separated like PATH);
             empty allows any.
@@ -53,6 +56,7 @@ class Settings:
     runs_in: Path | None = None
     warm: bool = True
     fetch_models: bool = True
+    devices: tuple[str, ...] = ()
 
     @property
     def datasets(self) -> Path:
@@ -144,10 +148,10 @@ def child_environment(**changes: str) -> dict[str, str]:
 def get_settings() -> Settings:
     """Read the environment: `JUDGESCOPE_HOME`, `_CACHE`, `_GGUF`, `_DEVICE`, `_THREADS`, `_MODEL_ROOTS`, `_TOKEN`.
 
-    And `_WARM`: 0 lets the dashboard load no judge before somebody asks.
+    And `_DEVICES`; and `_WARM`: 0 lets the dashboard load no judge before somebody asks.
 
     Raises:
-        InputError: `JUDGESCOPE_THREADS` is no number of threads.
+        InputError: `JUDGESCOPE_THREADS` is no number of threads, or `JUDGESCOPE_DEVICES` no list of devices.
     """
     env = os.environ
     home = env.get("JUDGESCOPE_HOME")
@@ -160,6 +164,7 @@ def get_settings() -> Settings:
         assets=_ASSETS,
         gguf=Path(gguf).expanduser() if gguf else None,
         device=env.get("JUDGESCOPE_DEVICE", "auto"),
+        devices=device_list(env.get("JUDGESCOPE_DEVICES", "")),
         threads=_threads(env.get("JUDGESCOPE_THREADS", "")),
         model_roots=tuple(
             Path(root).expanduser() for root in env.get("JUDGESCOPE_MODEL_ROOTS", "").split(os.pathsep) if root
@@ -167,6 +172,21 @@ def get_settings() -> Settings:
         warm=env.get("JUDGESCOPE_WARM", "1").strip() != "0",
         token=token.strip() or token,  # blanks alone are refused where somebody is to be asked, not lost
     )
+
+
+def device_list(text: str) -> tuple[str, ...]:
+    """Devices with commas between them, such as `cuda:0,cuda:1`; one may stand twice.
+
+    Raises:
+        InputError: one of them is no device.
+    """
+    found = tuple(name.strip() for name in text.split(",")) if text.strip() else ()
+    if wrong := [name for name in found if not re.fullmatch(r"cpu|cuda(:\d+)?", name)]:
+        raise InputError(
+            f"{shown(wrong[0], 40)} is no device; allowed: cpu, cuda, cuda:N. Write --devices or JUDGESCOPE_DEVICES as "
+            "cuda:0,cuda:1."
+        )
+    return found
 
 
 def _threads(text: str) -> int:

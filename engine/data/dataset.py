@@ -396,6 +396,10 @@ def build_dataset(
     return Dataset(content_digest(items, responses), title, str(task), items, responses, problems, source)
 
 
+_ROWS_AT_ONCE = 8192
+"""Rows whose cells are plain texts at the same time."""
+
+
 def content_digest(items: pd.DataFrame, responses: pd.DataFrame) -> str:
     """First 16 hex digits of the SHA-256 over both tables, cell by cell.
 
@@ -412,8 +416,10 @@ def _lines(table: Table, frame: pd.DataFrame) -> Iterator[str]:
     # ids of sets that were saved before there were rules stay valid
     names = [name for name in table.names if name != "rules" or frame[name].notna().any()]
     yield json.dumps([table.name, *names])
-    for values in zip(*(map(_as_json, cells_of(frame[name])) for name in names), strict=True):
-        yield f"[{', '.join(values)}]"
+    for start in range(0, len(frame), _ROWS_AT_ONCE):
+        part = frame.iloc[start : start + _ROWS_AT_ONCE]
+        for values in zip(*(map(_as_json, cells_of(part[name])) for name in names), strict=True):
+            yield f"[{', '.join(values)}]"
 
 
 def _as_json(value: object) -> str:

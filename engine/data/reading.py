@@ -8,7 +8,6 @@ the whole file unreadable is an `InputError`. Text files are read here, workbook
 from __future__ import annotations
 
 import csv
-import io
 import itertools
 import json
 import re
@@ -189,6 +188,7 @@ def _of_records(
 # Text: records between delimiters, JSON lines, lists in a JSON object.
 
 _SNIFFED_RECORDS = 20
+_LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
 
 # csv.field_size_limit belongs to the process, so only one reader may have it raised at a time.
 _field_limit_lock = threading.Lock()
@@ -281,8 +281,9 @@ def _large_fields(size: int) -> Iterator[None]:
             csv.field_size_limit(before)
 
 
-def _stream(text: str) -> io.StringIO:
-    return io.StringIO(text, newline="")  # keeps the line breaks inside a cell as they are
+def _stream(text: str) -> Iterator[str]:
+    """Its lines with their breaks as they are; a buffer of the io module would hold four bytes a character."""
+    return (line.group() for line in _LINE.finditer(text))
 
 
 def _records(filename: str, text: str, delimiter: str, quoted: bool) -> Iterator[tuple[int, list[str]]]:

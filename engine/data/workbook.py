@@ -23,7 +23,6 @@ from xml.etree import ElementTree
 from xml.parsers import expat
 
 import numpy as np
-import openpyxl
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -116,6 +115,8 @@ def read_workbook(filename: str, content: bytes, sheet: str | None = None) -> Ra
         InputError: no workbook, protected, damaged or too large when unpacked; no such sheet; a sheet without
             header or records; too many rows or columns.
     """
+    import openpyxl
+
     with _damage_named(filename):
         without_value = _scan(filename, content)
         with warnings.catch_warnings():
@@ -135,6 +136,8 @@ def sheet_names(filename: str, content: bytes) -> list[str]:
     Raises:
         InputError: no workbook, protected, damaged or too large when unpacked.
     """
+    import openpyxl
+
     with _damage_named(filename):
         _scan(filename, content)
         book = openpyxl.load_workbook(io.BytesIO(content), read_only=True, keep_links=False)
@@ -450,6 +453,8 @@ def _checked(row: int, line: int, cell: _Cell, column: str) -> tuple[str | None,
 
 def _by_row(coordinates: set[str]) -> dict[int, list[int]]:
     """Sheet row -> 1-based columns."""
+    import openpyxl
+
     out: dict[int, list[int]] = {}
     for coordinate in coordinates:
         row, column = openpyxl.utils.cell.coordinate_to_tuple(coordinate)
@@ -495,6 +500,8 @@ def write_workbook(table: pd.DataFrame) -> bytes:
     Raises:
         InputError: a text is longer than a cell may be; the message names its row and column.
     """
+    import openpyxl
+
     names = [str(name) for name in table.columns]
     rows = [[_held(name, 0, name) for name in names]]
     for row, values in enumerate(table.itertuples(index=False, name=None), start=1):

@@ -62,7 +62,13 @@ class OuterJudge(JudgeWrapper):
 
 
 class DefendedJudge(OuterJudge):
-    """A judge behind one defense that changes requests; wrapped again, several work one after the other."""
+    """A judge behind one defense that changes requests; wrapped again, several work one after the other.
+
+    Attributes:
+        asks: its steps ask a model; those of a defense that does not may be taken ahead of time, in another thread.
+    """
+
+    asks = True
 
     def judge(self, requests: Sequence[Request], checkpoint: Checkpoint = no_checkpoint) -> list[Verdict]:
         """Judge the changed requests; passes and seconds of the defense are added to each verdict."""
@@ -135,6 +141,20 @@ def judge_together(
         for steps in reversed(chain):
             verdicts[k] = merge_verdicts(steps, verdicts[k])
     return verdicts
+
+
+def prepare_together(judges: Sequence[Judge], requests: Sequence[Request]) -> None:
+    """Have the model's prompts made ready that `judge_together` will ask for; may run in another thread.
+
+    A defense that asks a model itself is left for then, and so is a judge that has nothing to make ready.
+    """
+    for judge in judges:
+        chain, inner = [], judge
+        while isinstance(inner, DefendedJudge):
+            chain.append(inner)
+            inner = inner.inner
+        if hasattr(inner, "prepare") and not any(defended.asks for defended in chain):
+            inner.prepare(unwrap(judge, requests)[1])
 
 
 def candidates_of(request: Request) -> tuple[str, ...]:

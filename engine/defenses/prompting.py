@@ -79,6 +79,8 @@ QUOTES: dict[str, Callable[[Request], Quote]] = {
 class QuotingJudge(DefendedJudge):
     """A judge that sees every response through a quote."""
 
+    asks = False
+
     def __init__(self, inner: Judge, name: str) -> None:
         super().__init__(inner, name)
         self._quote = QUOTES[name]
@@ -114,6 +116,8 @@ class RetokenisingJudge(DefendedJudge):
         seed: another seed, other cuts; the same text is always cut alike.
         tokenizer: a byte-level BPE `tokenizer.json`, read on first use.
     """
+
+    asks = False
 
     def __init__(self, inner: Judge, name: str, *, rate: float, seed: int, tokenizer: Path) -> None:
         super().__init__(inner, name)

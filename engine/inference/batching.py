@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from engine.core.errors import ModelError
+from engine.core.stages import record, stage, watching
 
 CPU_BATCH_TOKENS = 768
 """Padded tokens of a batch on a CPU: about a second of work, so that an interactive call waits no longer."""
 GPU_BATCH_TOKENS = 32_768
+DEVICE = "device"
+"""Stage in which the device computes."""
+_PASSES: deque[tuple[Any, Any]] = deque()
+"""First and last event of passes that a GPU may still be at."""
 
 
 def token_budget(device: str) -> int:
@@ -49,6 +56,11 @@ def pad_right(rows: Sequence[Sequence[int]], filler: int, device: str) -> tuple[
     return ids, mask
 
 
+def is_split(model: Any) -> bool:
+    """The model's layers are on several devices; what comes out of it is where its input was."""
+    return len(set(getattr(model, "hf_device_map", {}).values())) > 1
+
+
 def last_logits(model: Any, ids: Any, last: Any, **options: Any) -> tuple[Any, Any]:
     """Next-token logits after position `last[b]` of each row, as float32 (B, V), and the model's whole output.
 
@@ -57,8 +69,42 @@ def last_logits(model: Any, ids: Any, last: Any, **options: Any) -> tuple[Any, A
     import torch
 
     kept, row_of = torch.unique(last, return_inverse=True)
+    if is_split(model):
+        kept = kept.cpu()  # it picks from the last layer's output, whichever device that is on
     out = model(input_ids=ids, logits_to_keep=kept, **options)  # logits (B, U, V)
     return out.logits[torch.arange(len(last), device=ids.device), row_of].float(), out
+
+
+@contextmanager
+def on_device(device: str) -> Iterator[None]:
+    """Around one pass: its seconds on the device become the stage `device`, where stages are measured.
+
+    On a GPU they run from the pass's first kernel to its last, whatever the processor does meanwhile.
+    """
+    if not watching() or not device.startswith("cuda"):
+        with stage(DEVICE):
+            yield
+        return
+    import torch
+
+    first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    first.record()
+    yield
+    last.record()
+    _PASSES.append((first, last))
+    count_passes(finished=True)
+
+
+def count_passes(*, finished: bool) -> None:
+    """Add the seconds of a GPU's passes to the stage `device`.
+
+    Args:
+        finished: only of those that are over; else the device is waited for.
+    """
+    while _PASSES and (not finished or _PASSES[0][1].query()):
+        first, last = _PASSES.popleft()
+        last.synchronize()
+        record(DEVICE, first.elapsed_time(last) / 1000)
 
 
 # Memory that a pass takes, from the model's config, and that there is; the way out when it is not enough.

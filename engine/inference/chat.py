@@ -43,8 +43,31 @@ def render_ids(tokenizer: Any, system: str, user: str) -> list[int]:
     Raises:
         ModelError: the tokenizer has no chat template, or the template does not keep the message.
     """
-    head = [Message("system", system)] if system else []
-    return _ids(tokenizer, [*head, Message("user", user)], answer_next=True)
+    return render_many(tokenizer, system, [user])[0]
+
+
+def render_many(tokenizer: Any, system: str, users: Sequence[str]) -> list[list[int]]:
+    """`render_ids` of prompts that differ in the user message alone: their frame is rendered and encoded once.
+
+    The messages are encoded in one call, outside Python and on several cores.
+
+    Raises:
+        ModelError: as `render_ids`.
+    """
+    frame = _frame(tokenizer, ["system", "user"] if system else ["user"], answer_next=True)
+    if frame is None:  # a template without a system role takes it as the head of the user message
+        users, system = [f"{system}\n\n{user}" for user in users], ""
+        frame = _frame(tokenizer, ["user"], answer_next=True) or []
+    place, said = int(bool(system)), encode_text(tokenizer, system) if system else []
+    start = _start(tokenizer)
+    return [
+        _with_one_bos([i for part in frame for i in _filled(part, place, ids, said)], *start)
+        for ids in encode_texts(tokenizer, users)
+    ]
+
+
+def _filled(part: list[int] | int, place: int, own: list[int], said: list[int]) -> list[int]:
+    return part if isinstance(part, list) else own if part == place else said
 
 
 def chat_ids(tokenizer: Any, messages: Sequence[Message]) -> list[int]:
@@ -53,7 +76,7 @@ def chat_ids(tokenizer: Any, messages: Sequence[Message]) -> list[int]:
     Raises:
         ModelError: the tokenizer has no chat template, or the template does not keep a message.
     """
-    return _ids(tokenizer, messages, answer_next=False)
+    return _ids(tokenizer, messages)
 
 
 def plain_ids(tokenizer: Any, system: str, user: str, *, keep_end: bool = False) -> list[int]:
@@ -66,12 +89,17 @@ def plain_ids(tokenizer: Any, system: str, user: str, *, keep_end: bool = False)
         keep_end: true where an end token that the tokenizer adds stays (an encoder expects it; a causal model
             would take it for the end of the text).
     """
-    text = f"{system}\n\n{user}" if system else user
-    ids = encode(tokenizer, text, split=True, add=True)
+    return plain_many(tokenizer, system, [user], keep_end=keep_end)[0]
+
+
+def plain_many(tokenizer: Any, system: str, users: Sequence[str], *, keep_end: bool = False) -> list[list[int]]:
+    """`plain_ids` of prompts that differ in the user message alone, in one call."""
+    made = _encode_all(tokenizer, [f"{system}\n\n{user}" if system else user for user in users], add=True)
     ends = {tokenizer.eos_token_id, getattr(tokenizer, "sep_token_id", None)} - {None}
-    while not keep_end and len(ids) > 1 and ids[-1] in ends:
-        ids.pop()
-    return ids
+    for ids in made:
+        while not keep_end and len(ids) > 1 and ids[-1] in ends:
+            ids.pop()
+    return made
 
 
 def encode_text(tokenizer: Any, text: str) -> list[int]:
@@ -81,10 +109,14 @@ def encode_text(tokenizer: Any, text: str) -> list[int]:
 
 def encode_texts(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
     """`encode_text` of each text, in one call."""
+    return _encode_all(tokenizer, texts, add=False)
+
+
+def _encode_all(tokenizer: Any, texts: Sequence[str], *, add: bool) -> list[list[int]]:
     if not texts:
         return []
     with ENCODING:
-        return list(tokenizer(list(texts), add_special_tokens=False, split_special_tokens=True)["input_ids"])
+        return list(tokenizer(list(texts), add_special_tokens=add, split_special_tokens=True)["input_ids"])
 
 
 def adds_bos(tokenizer: Any) -> bool:
@@ -106,22 +138,25 @@ def encode(tokenizer: Any, text: str, *, split: bool = False, add: bool = False)
         return list(tokenizer(text, add_special_tokens=add, split_special_tokens=split)["input_ids"])
 
 
-def _ids(tokenizer: Any, messages: Sequence[Message], *, answer_next: bool) -> list[int]:
-    rendered = _render(tokenizer, [m.role for m in messages], answer_next=answer_next)
-    if rendered is None:  # a template without a system role takes it as the head of the user message
+def _ids(tokenizer: Any, messages: Sequence[Message]) -> list[int]:
+    frame = _frame(tokenizer, [m.role for m in messages], answer_next=False)
+    if frame is None:  # a template without a system role takes it as the head of the user message
         system, user, *rest = messages
         messages = [Message("user", f"{system.content}\n\n{user.content}"), *rest]
-        rendered = _render(tokenizer, [m.role for m in messages], answer_next=answer_next)
-    ids: list[int] = []
-    pieces = _FIND.split(rendered or "")
-    if sorted(pieces[1::2]) != [str(i) for i in range(len(messages))]:
+        frame = _frame(tokenizer, [m.role for m in messages], answer_next=False) or []
+    ids = [i for p in frame for i in (p if isinstance(p, list) else encode_text(tokenizer, messages[p].content))]
+    return _with_one_bos(ids, *_start(tokenizer))
+
+
+def _frame(tokenizer: Any, roles: Sequence[str], *, answer_next: bool) -> list[list[int] | int] | None:
+    """Ids of the template's own pieces, the numbers of the messages between them; None where it refuses a system."""
+    rendered = _render(tokenizer, roles, answer_next=answer_next)
+    if rendered is None:
+        return None
+    pieces = _FIND.split(rendered)
+    if sorted(pieces[1::2]) != [str(i) for i in range(len(roles))]:
         raise ModelError("The tokenizer's chat template does not repeat each message once; it cannot be used.")
-    for i, piece in enumerate(pieces):
-        if i % 2:
-            ids += encode_text(tokenizer, messages[int(piece)].content)
-        else:
-            ids += encode(tokenizer, piece)
-    return _with_one_bos(tokenizer, ids)
+    return [int(piece) if k % 2 else encode(tokenizer, piece) for k, piece in enumerate(pieces)]
 
 
 def _render(tokenizer: Any, roles: Sequence[str], *, answer_next: bool) -> str | None:
@@ -147,10 +182,12 @@ def _render(tokenizer: Any, roles: Sequence[str], *, answer_next: bool) -> str |
         raise ModelError(f"The tokenizer's chat template failed: {error}") from error
 
 
-def _with_one_bos(tokenizer: Any, ids: list[int]) -> list[int]:
-    bos = tokenizer.bos_token_id
-    if bos is None:
-        return ids
-    while len(ids) > 1 and ids[0] == bos and ids[1] == bos:
+def _start(tokenizer: Any) -> tuple[int | None, bool]:
+    """The model's BOS, and whether the tokenizer puts one ahead of a text by itself."""
+    return tokenizer.bos_token_id, adds_bos(tokenizer)
+
+
+def _with_one_bos(ids: list[int], bos: int | None, adds: bool) -> list[int]:
+    while bos is not None and len(ids) > 1 and ids[0] == bos and ids[1] == bos:
         ids = ids[1:]
-    return [bos, *ids] if adds_bos(tokenizer) and ids[0] != bos else ids
+    return [bos, *ids] if bos is not None and adds and ids[0] != bos else ids

@@ -21,7 +21,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from engine.core.errors import ModelError
-from engine.inference.batching import batches, pad_right, token_budget
+from engine.inference.batching import batches, is_split, pad_right, token_budget
 from engine.inference.loading import LoadedModel
 from engine.inference.packed import PackedModel, compiled_threads, pack_all
 
@@ -41,6 +41,8 @@ def unsupported_reason(loaded: LoadedModel) -> str:
     config = loaded.model.config.get_text_config()
     if loaded.kind != "causal" or config.model_type not in SHAPES:
         return f"the architecture {config.model_type} has no fused forward pass"
+    if is_split(loaded.model):
+        return "its layers are on several devices"
     windowed = getattr(config, "sliding_window", None) and getattr(config, "use_sliding_window", True)
     if windowed and config.sliding_window < loaded.max_tokens:
         return "its attention has a window"

@@ -103,7 +103,7 @@ class NamedModel:
     pooling: Pooling
 
 
-def load_named(spec: str, folder: Path, dtype: Any, digest: str = "") -> NamedModel:
+def load_named(spec: str, folder: Path, dtype: Any, digest: str = "", device_map: str | None = None) -> NamedModel:
     """Load a model folder: safetensors only, no code of its own, nothing from the network.
 
     Args:
@@ -111,6 +111,7 @@ def load_named(spec: str, folder: Path, dtype: Any, digest: str = "") -> NamedMo
         folder: where its files are; checked already.
         dtype: torch dtype of the weights.
         digest: of the weights, where it is known.
+        device_map: `auto` spreads the layers over all GPUs as they are read; None leaves the model on the CPU.
 
     Raises:
         ModelError: no usable model there; the message names what is missing or unsupported.
@@ -126,7 +127,7 @@ def load_named(spec: str, folder: Path, dtype: Any, digest: str = "") -> NamedMo
     _require_words(tokenizer, spec)
     with _named(spec, "weights"):
         model, found = getattr(transformers, AUTO_CLASSES[shape]).from_pretrained(
-            folder, dtype=dtype, use_safetensors=True, output_loading_info=True, **options
+            folder, dtype=dtype, use_safetensors=True, output_loading_info=True, device_map=device_map, **options
         )
     _require_whole(found, spec)
     if shape == "encoder-decoder" and getattr(model.config, "decoder_start_token_id", None) is None:
@@ -134,17 +135,18 @@ def load_named(spec: str, folder: Path, dtype: Any, digest: str = "") -> NamedMo
     return NamedModel(model, tokenizer, digest or _folder_digest(folder), shape, _pooling(folder, config, shape))
 
 
-def _named_model(spec: str, settings: Settings, dtype: Any) -> NamedModel:
+def _named_model(spec: str, settings: Settings, dtype: Any, device_map: str | None) -> NamedModel:
     """The model of a spec `path:` or `hf:`."""
     kind, _, name = spec.partition(":")
     if kind == "path" and is_gguf(name):
         folder, digest = unpacked(checked_gguf(name, settings.model_roots), settings)
-        return load_named(spec, folder, dtype, digest)
+        return load_named(spec, folder, dtype, digest, device_map)
     if kind == "path":
-        return load_named(spec, checked_folder(name, settings.model_roots), dtype)
+        return load_named(spec, checked_folder(name, settings.model_roots), dtype, device_map=device_map)
     folder, commit = model_folder(name, settings, lambda text: print(text, file=sys.stderr), show_bytes)
     _require_files(folder, spec)
-    return load_named(spec, folder, dtype, hashlib.sha256(f"{name.partition('@')[0]}{commit}".encode()).hexdigest())
+    digest = hashlib.sha256(f"{name.partition('@')[0]}{commit}".encode()).hexdigest()
+    return load_named(spec, folder, dtype, digest, device_map)
 
 
 @contextmanager
@@ -314,8 +316,8 @@ def pick_device(wanted: str) -> str:
     """
     if wanted == "cpu":  # loads no torch: a worker that never loads a model starts in half the time
         return wanted
-    if not re.fullmatch(r"auto|cuda(:\d+)?", wanted):
-        raise InputError(f"JUDGESCOPE_DEVICE is {wanted!r}; allowed: auto, cpu, cuda, cuda:N.")
+    if not re.fullmatch(r"auto|split|cuda(:\d+)?", wanted):
+        raise InputError(f"JUDGESCOPE_DEVICE is {wanted!r}; allowed: auto, cpu, cuda, cuda:N, split.")
     driver = sys.platform != "linux" or any(Path(node).exists() for node in _GPU_NODES)
     if wanted == "auto" and (not driver or lacking(["torch"])):
         return "cpu"  # without a driver torch would say the same, seconds later
@@ -326,7 +328,24 @@ def pick_device(wanted: str) -> str:
         return "cuda:0" if torch.cuda.is_available() else "cpu"
     if not torch.cuda.is_available():
         raise InputError(f"JUDGESCOPE_DEVICE is {wanted}, but torch sees no CUDA device. Use cpu or auto.")
-    return wanted
+    return "cuda:0" if wanted == SPLIT else wanted
+
+
+SPLIT = "split"
+"""Setting of the device under which a model's layers are spread over all GPUs."""
+
+
+def _device_map(spec: str, settings: Settings) -> str | None:
+    """`auto` where the model is to be split; a bundled one is small and never is.
+
+    Raises:
+        InputError: the package that does it is not installed.
+    """
+    if settings.device != SPLIT or spec.startswith("bundled:"):
+        return None
+    if lacking(["accelerate"]):
+        raise InputError("JUDGESCOPE_DEVICE=split needs the package accelerate: pip install accelerate")
+    return "auto"
 
 
 def load_model(spec: str, settings: Settings) -> LoadedModel:
@@ -352,8 +371,12 @@ def load_model(spec: str, settings: Settings) -> LoadedModel:
     if device != "cpu":  # it builds a plan for every new shape, and each batch of prompts has another one
         torch.backends.cuda.enable_cudnn_sdp(False)
     dtype = torch.float32 if device == "cpu" else torch.bfloat16
-    named = _load_bundled(settings, _BUNDLED[name]) if kind == "bundled" else _named_model(spec, settings, dtype)
-    model = named.model.to(device=device, dtype=dtype).eval()
+    device_map = _device_map(spec, settings)
+    if kind == "bundled":
+        named = _load_bundled(settings, _BUNDLED[name])
+    else:
+        named = _named_model(spec, settings, dtype, device_map)
+    model = (named.model if device_map else named.model.to(device=device, dtype=dtype)).eval()
     if named.kind == "causal" and kind != "bundled":
         _require_causal(model, spec)
     for parameter in model.parameters():

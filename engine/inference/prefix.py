@@ -23,7 +23,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.inference import llama
-from engine.inference.batching import SHARE, Footprint, footprint, free_bytes, halving, token_budget
+from engine.inference.batching import (
+    SHARE,
+    Footprint,
+    footprint,
+    free_bytes,
+    halving,
+    is_split,
+    on_device,
+    token_budget,
+)
 from engine.inference.loading import LoadedModel
 
 # Prompts as a token trie, and its cut into rows: what is computed once, and what is computed after it.
@@ -433,6 +442,8 @@ def unsupported_reason(loaded: LoadedModel) -> str:
     config = loaded.model.config.get_text_config()
     if loaded.kind != "causal":
         return "it is no causal language model"
+    if is_split(loaded.model):
+        return "its layers are on several devices"
     if config.model_type not in _ONE_MASK | _MASK_PER_LAYER_TYPE:
         return f"the architecture {config.model_type} has not been checked"
     attention = getattr(config, "_attn_implementation", "")
@@ -546,7 +557,8 @@ class _Chunk:
             (b, width - len(row.ends) + k) for b, row in enumerate(rows) for k, e in enumerate(row.ends) for _ in e
         ]
         where = torch.tensor(found, dtype=torch.long).reshape(-1, 2).to(self._loaded.device)
-        return self._compute(rows, batch, where)
+        with on_device(self._loaded.device):
+            return self._compute(rows, batch, where)
 
     def _fused_forward(self, rows: Sequence[Laid], batch: Batch, where: Any) -> Any:
         """The pass through our own forward, its cache laid out for it."""

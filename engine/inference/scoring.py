@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.core.errors import ModelError
-from engine.inference.batching import batches, halving, last_logits, pad_right, token_budget
+from engine.inference.batching import batches, halving, last_logits, on_device, pad_right, token_budget
 from engine.inference.chat import ENCODING
 from engine.inference.loading import LoadedModel
 from engine.inference.prefix import Lexical, Take, Tokens, can_share, lexical, read_shared, trie_tokens
@@ -248,7 +248,8 @@ def _read_plain(loaded: LoadedModel, sequences: Sequence[Tokens], take: Take, bu
         with torch.inference_mode():
             ids, _ = pad_right(rows, rows[0][0], loaded.device)
             last = torch.tensor([len(row) - 1 for row in rows], device=loaded.device)  # (B,)
-            logits = last_logits(loaded.model, ids, last, use_cache=False)[0]
+            with on_device(loaded.device):
+                logits = last_logits(loaded.model, ids, last, use_cache=False)[0]
         take(list(batch), logits)
 
     for batch in batches([len(s) for s in sequences], budget):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +15,8 @@ from numpy.typing import NDArray
 from engine.core.cache import CallCache, call_key, reply_key
 from engine.core.errors import InputError, ModelError
 from engine.core.schema import Protocol
-from engine.inference.chat import plain_ids, render_ids
+from engine.core.stages import stage
+from engine.inference.chat import plain_many, render_many
 from engine.inference.generation import Reply, generate, keep_replies, kept_replies
 from engine.inference.loading import LoadedModel
 from engine.inference.scoring import LabelTokens, label_probabilities, label_tokens
@@ -80,7 +83,8 @@ def ask(
         checkpoint: told after each batch; may raise to stop, and what is done is kept.
     """
     wanted = {call.key: call for call in calls if call}
-    known = recall(wanted, cache)
+    with stage("cache"):
+        known = recall(wanted, cache)
     fresh = [call for key, call in wanted.items() if key not in known]
     total = len(calls)
     checkpoint(total - len(fresh), total)
@@ -93,7 +97,8 @@ def ask(
             checkpoint(total - left, total)
             return
         share = (time.perf_counter() - clock) / len(keys)
-        _remember(cache, keys, answers)
+        with stage("cache"):
+            _remember(cache, keys, answers)
         known.update({k: Answer(a.probabilities, a.reply, share) for k, a in zip(keys, answers, strict=True)})
         left -= len(keys)
         checkpoint(total - left, total)
@@ -140,6 +145,18 @@ def _remember(cache: CallCache | None, keys: Sequence[str], answers: Sequence[An
 
 MIN_COVERAGE = 0.5
 """Below this the label tokens hold less probability than everything else: the verdict is unread."""
+
+
+MOST_READY = 16_384
+"""Prompts that are kept ready at the same time; a run has the next part's."""
+
+
+class Asked(NamedTuple):
+    """A request made ready: its card, and the call to the model or the reason why there is none."""
+
+    card: Card
+    call: Call | None
+    refusal: str
 
 
 class Reader:
@@ -230,6 +247,8 @@ class CardJudge:
         self._cache = cache
         self._min_coverage = min_coverage
         self._tokens: dict[tuple[object, ...], LabelTokens] = {}
+        self._held = threading.Lock()
+        self._ready: dict[Request, Asked] = {}
         prompts = hashlib.sha256("".join(sorted(c.digest for c in self._book.cards)).encode()).hexdigest()
         self.fingerprint = f"{loaded.fingerprint}-{prompts[:8]}"
 
@@ -237,6 +256,17 @@ class CardJudge:
     def loaded(self) -> LoadedModel:
         """The model that answers, for a defense that asks it a question of its own."""
         return self._loaded
+
+    @property
+    def writes(self) -> bool:
+        """It answers more than scores: the model is no bundled judge, whose adapter knows nothing else."""
+        return not self._loaded.spec.startswith("bundled:")
+
+    @property
+    def origin(self) -> dict[str, str]:
+        """The model's revision, where a hub has it (the fingerprint covers the bundled weights), and its precision."""
+        commit = getattr(getattr(self._loaded.model, "config", None), "_commit_hash", None)
+        return {"revision": commit or "", "precision": self._loaded.dtype}
 
     @property
     def protocols(self) -> frozenset[Protocol]:
@@ -275,7 +305,18 @@ class CardJudge:
 
     def token_ids(self, request: Request) -> list[int]:
         """The whole prompt as the model gets it."""
-        return self._ids(request, self._card(request))
+        return self._ids([request], [self._card(request)])[0]
+
+    def prepare(self, requests: Sequence[Request]) -> None:
+        """Write and encode the prompts of requests that `judge` will be asked soon; may run in another thread.
+
+        They are kept until they are asked, at most `MOST_READY` of them.
+        """
+        made = self._made(requests)
+        with self._held:
+            self._ready.update(zip(requests, made, strict=True))
+            for oldest in list(self._ready)[:-MOST_READY]:
+                del self._ready[oldest]
 
     def judge(self, requests: Sequence[Request], checkpoint: Checkpoint = no_checkpoint) -> list[Verdict]:
         """Answer each request; the ones already in the cache cost nothing.
@@ -284,25 +325,18 @@ class CardJudge:
             InputError: no card fits a request; the message names what there is.
             ModelError: the model cannot be asked through a request's card.
         """
-        cards = [self._card(request) for request in requests]
-        refusals = [self._readers[r.protocol].refusal(r, c) for r, c in zip(requests, cards, strict=True)]
-        calls = [None if refusal else self._call(r, c) for r, c, refusal in zip(requests, cards, refusals, strict=True)]
-        asked = [call if call and self._fits(call) else None for call in calls]
-        answers = ask(self._loaded, asked, self._cache, checkpoint)
+        asked = self._asked(requests)
+        calls = [one.call if one.call and self._fits(one.call) else None for one in asked]
+        answers = ask(self._loaded, calls, self._cache, checkpoint)
         return [
-            self._verdict(request, card, call, answer) if call else unread(Verdict(), refusal)
-            for request, card, call, answer, refusal in zip(requests, cards, calls, answers, refusals, strict=True)
+            self._verdict(request, one.card, one.call, answer) if one.call else unread(Verdict(), one.refusal)
+            for request, one, answer in zip(requests, asked, answers, strict=True)
         ]
 
     def cost(self, requests: Sequence[Request]) -> Cost:
         """Distinct prompts that are not in the cache, and their tokens; nothing is asked."""
-        cards = [self._card(request) for request in requests]
-        calls = [
-            self._call(r, c)
-            for r, c in zip(requests, cards, strict=True)
-            if not self._readers[r.protocol].refusal(r, c)
-        ]
-        wanted = {call.key: call for call in calls if self._fits(call)}
+        calls = [one.call for one in self._made(requests)]
+        wanted = {call.key: call for call in calls if call and self._fits(call)}
         known = recall(wanted, self._cache)
         todo = [call for key, call in wanted.items() if key not in known]
         return Cost(len(todo), sum(len(call.ids) for call in todo), len(requests) - len(todo))
@@ -313,9 +347,26 @@ class CardJudge:
     def _card(self, request: Request) -> Card:
         return card_for(self._book, request, self.spec)
 
-    def _call(self, request: Request, card: Card) -> Call:
-        tokens = self._label_tokens(card) if card.mode == "label probabilities" else None
-        return ready(self._loaded, self._ids(request, card), tokens, card.max_new_tokens)
+    def _asked(self, requests: Sequence[Request]) -> list[Asked]:
+        """As `_made`; what `prepare` has made is taken from there."""
+        with self._held:
+            kept = {r: self._ready[r] for r in requests if r in self._ready} if self._ready else {}
+            for request in kept:
+                del self._ready[request]
+        made = iter(self._made([r for r in requests if r not in kept] if kept else requests))
+        return [kept[r] if r in kept else next(made) for r in requests]
+
+    def _made(self, requests: Sequence[Request]) -> list[Asked]:
+        """Each request's card, and its call or why there is none; prompts of one frame are encoded together."""
+        with stage("prompts"):
+            cards = [self._card(request) for request in requests]
+            refusals = [self._readers[r.protocol].refusal(r, c) for r, c in zip(requests, cards, strict=True)]
+            going = [k for k, refusal in enumerate(refusals) if not refusal]
+            calls: list[Call | None] = [None] * len(requests)
+            for k, ids in zip(going, self._ids([requests[k] for k in going], [cards[k] for k in going]), strict=True):
+                tokens = self._label_tokens(cards[k]) if cards[k].mode == "label probabilities" else None
+                calls[k] = ready(self._loaded, ids, tokens, cards[k].max_new_tokens)
+            return [Asked(*one) for one in zip(cards, calls, refusals, strict=True)]
 
     def _label_tokens(self, card: Card) -> LabelTokens:
         key = (card.labels, card.spellings)
@@ -323,12 +374,21 @@ class CardJudge:
             self._tokens[key] = label_tokens(self._loaded.tokenizer, card.labels, card.spellings)
         return self._tokens[key]
 
-    def _ids(self, request: Request, card: Card) -> list[int]:
-        user = user_message(request, card, self._readers[request.protocol])
-        if card.chat:
-            return render_ids(self._loaded.tokenizer, card.system, user)
-        seq2seq = self._loaded.kind == "encoder-decoder"
-        return plain_ids(self._loaded.tokenizer, card.system, user, keep_end=seq2seq)
+    def _ids(self, requests: Sequence[Request], cards: Sequence[Card]) -> list[list[int]]:
+        """Token ids of each prompt."""
+        frames: dict[tuple[str, bool], list[int]] = {}
+        for k, card in enumerate(cards):
+            frames.setdefault((card.system, card.chat), []).append(k)
+        tokenizer, seq2seq = self._loaded.tokenizer, self._loaded.kind == "encoder-decoder"
+        out: list[list[int]] = [[]] * len(requests)
+        for (system, chat), own in frames.items():
+            users = [user_message(requests[k], cards[k], self._readers[requests[k].protocol]) for k in own]
+            many = render_many(tokenizer, system, users) if chat else plain_many(
+                tokenizer, system, users, keep_end=seq2seq
+            )  # fmt: skip
+            for k, ids in zip(own, many, strict=True):
+                out[k] = ids
+        return out
 
     def _verdict(self, request: Request, card: Card, call: Call, answer: Answer | None) -> Verdict:
         seen = Verdict(prompt_tokens=len(call.ids))

@@ -334,7 +334,8 @@ class PlantedJudge:
         batch = 1 if delay else _BATCH
         verdicts: list[Verdict] = []
         for start in range(0, len(requests), batch):
-            time.sleep(delay)
+            if delay:
+                time.sleep(delay)
             given = [answers.get(r.protocol, self._rate)(r) for r in requests[start : start + batch]]
             verdicts += [replace(verdict, seconds=delay) for verdict in given] if delay else given
             checkpoint(len(verdicts), len(requests))

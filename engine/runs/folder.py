@@ -8,7 +8,7 @@ import os
 import platform
 import re
 import secrets
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -169,27 +169,47 @@ class RunFolder:
         """Replace the notes in one step."""
         write_atomically(self.path / _NOTES, dumps(notes, indent=1).encode())
 
-    def table(self, name: str) -> pd.DataFrame:
+    def table(self, name: str, columns: Sequence[str] | None = None) -> pd.DataFrame:
         """A table of the run, empty while it has not been written.
+
+        Args:
+            name: of the table.
+            columns: those that are read; None for all.
 
         Raises:
             RunError: the file is there but cannot be read.
         """
         file = self.path / f"{name}.parquet"
+        schema = schema_of(name)
+        if columns is not None:
+            schema = schema.only(columns)
         if not file.is_file():
-            return _schema(name).empty()
+            return schema.empty()
         try:
-            return _schema(name).conform(pd.read_parquet(file))
+            return schema.conform(pd.read_parquet(file) if columns is None else _read_columns(file, schema.names))
         except (OSError, ValueError) as error:
             raise RunError(f"The table {name} of run {self.run_id} is unreadable: {error}.") from None
 
     def write_table(self, name: str, frame: pd.DataFrame) -> None:
         """Validate and replace a table in one step."""
-        data = _schema(name).conform(frame).to_parquet(index=False)
+        data = schema_of(name).conform(frame).to_parquet(index=False)
         write_atomically(self.path / f"{name}.parquet", data)
 
 
-def _schema(name: str) -> Table:
+def _read_columns(file: Path, names: Sequence[str]) -> pd.DataFrame:
+    """The columns of a table that are in the file; an older version may have written fewer."""
+    import pyarrow.parquet as pq
+
+    held = set(pq.read_schema(file).names)
+    return pd.read_parquet(file, columns=[name for name in names if name in held])
+
+
+def schema_of(name: str) -> Table:
+    """The columns of a run's table.
+
+    Raises:
+        RunError: no run has a table of this name.
+    """
     found = _TABLES.get(name) or known_tables().get(name)
     if found is None:
         raise RunError(f"{name!r} is no table of a run. Known: {', '.join(_TABLES)}.")

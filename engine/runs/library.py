@@ -369,6 +369,10 @@ class Unread:
     by_arm: dict[str, tuple[int, int]]
 
 
+UNREAD_COLUMNS = ("verdict_id", "protocol", "attack", "defense", "unread_reason")
+"""What `unread_of` and `outage` look at."""
+
+
 def unread_of(verdicts: pd.DataFrame) -> Unread:
     """Count a table's unread calls by reason and by arm."""
     once = verdicts.drop_duplicates("verdict_id")
@@ -392,7 +396,7 @@ def outage(run: RunFolder) -> str:
     Raises:
         RunError: the table is unreadable.
     """
-    verdicts = run.table("verdicts")
+    verdicts = run.table("verdicts", UNREAD_COLUMNS)
     for protocol, asked in verdicts.groupby("protocol", sort=False):
         unread = unread_of(asked)
         if unread.calls - unread.total < LEAST_READ * unread.calls:
@@ -405,6 +409,10 @@ def outage(run: RunFolder) -> str:
 
 
 TEXT_READ = "The server gave no token probabilities, so verdicts are read from its text: scores are whole grades."
+
+
+READ_COLUMNS = ("protocol", "unread_reason", "raw_text")
+"""What `answers_read` looks at."""
 
 
 def answers_read(manifest: Mapping[str, Any], verdicts: pd.DataFrame) -> str:
@@ -477,7 +485,7 @@ def problems(run: RunFolder) -> list[tuple[str, str]]:
     if manifest.get(RETRY):
         found.append(("A retry of its unread calls did not come to its end.", "Retry again; what is read is kept."))
     try:
-        unread = unread_of(run.table("verdicts"))
+        unread = unread_of(run.table("verdicts", UNREAD_COLUMNS))
     except RunError as error:
         return [*found, (str(error), "Import the run again from a zip, or run the study anew.")]
     if text_read(manifest):

@@ -11,6 +11,8 @@ from engine.core.schema import METRICS, NONE, Protocol
 from engine.stats.intervals import Interval, cluster_codes, cluster_mean, cluster_ratio
 from engine.stats.paired import benjamini_hochberg, detectable_effect, paired_test
 
+SHIFTS_NEED = ("judge", "protocol", "attack", "defense", "item_id", "response_id", "score", "unread_reason")
+"""Columns of the table `verdicts` that everything here reads."""
 RESPONSE = ("item_id", "response_id")
 """Columns that name a response: its id counts within its item."""
 SHIFT_COLUMNS = [
@@ -46,15 +48,16 @@ def paired_shifts(verdicts: pd.DataFrame) -> pd.DataFrame:
     rows = _pointwise(verdicts)
     clean = rows[rows["attack"] == NONE]
     attacked = rows[rows["attack"] != NONE]
-    at = {key: i for i, key in enumerate(_keys(clean, "defense"))}
-    partner = [at.get(key, -1) for key in _keys(attacked, "defense")]
+    partner = _partners(clean, attacked)
     before = np.append(clean["score"].to_numpy(dtype=float), np.nan)[partner]
     after = attacked["score"].to_numpy(dtype=float)
-    reasons_before = [*_reasons(clean, "clean"), NO_CLEAN]
-    reasons = [
-        "; ".join(r for r in (reasons_before[i], a) if r) or None
-        for i, a in zip(partner, _reasons(attacked, "attacked"), strict=True)
-    ]
+    reasons = np.full(len(attacked), None, dtype=object)
+    unread = np.flatnonzero(np.isnan(before) | np.isnan(after))
+    judged = partner[unread] >= 0
+    first = np.full(len(unread), NO_CLEAN, dtype=object)
+    first[judged] = _reasons(clean.iloc[partner[unread[judged]]], "clean")
+    second = _reasons(attacked.iloc[unread], "attacked")
+    reasons[unread] = ["; ".join(r for r in pair if r) for pair in zip(first, second, strict=True)]
     out = attacked[["response_id", "item_id", "attack", "defense"]].reset_index(drop=True)
     out["clean"] = before
     out["attacked"] = after
@@ -139,9 +142,13 @@ def _pointwise(verdicts: pd.DataFrame) -> pd.DataFrame:
     return rows
 
 
-def _keys(rows: pd.DataFrame, *more: str) -> list[tuple[object, ...]]:
-    """Item, response and further columns of each row."""
-    return list(zip(*(rows[column] for column in (*RESPONSE, *more)), strict=True))
+def _partners(clean: pd.DataFrame, attacked: pd.DataFrame) -> npt.NDArray[np.int64]:
+    """The clean row of each attacked one, the same response under the same defense; -1 where there is none."""
+    key = [*RESPONSE, "defense"]
+    codes = pd.concat([clean[key], attacked[key]]).groupby(key, sort=False, dropna=False).ngroup().to_numpy()
+    at = np.full(codes.max(initial=-1) + 1, -1, dtype=np.int64)
+    at[codes[: len(clean)]] = np.arange(len(clean))
+    return at[codes[len(clean) :]]
 
 
 def _values_of(rows: pd.DataFrame, by_response: pd.Series) -> npt.NDArray[np.float64]:
@@ -200,6 +207,8 @@ def defense_gains(verdicts: pd.DataFrame, *, level: float = 0.95, seed: int = 0)
     Raises:
         InputError: as `paired_shifts`.
     """
+    if not (verdicts["defense"] != NONE).any():
+        return METRICS.empty()
     shifts = paired_shifts(verdicts)
     out: list[dict[str, object]] = []
     for attack in shifts["attack"].unique():

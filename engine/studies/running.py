@@ -8,14 +8,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 from weakref import WeakValueDictionary
 
 import pandas as pd
 
 from engine.attacks.base import Attack
 from engine.core.errors import Cancelled, EngineError, InputError, OutOfCalls, RunError
-from engine.core.schema import VERDICTS, Outcome, Task
+from engine.core.schema import Outcome, Task
 from engine.core.settings import api_settings
 from engine.data.dataset import Dataset, content_digest
 from engine.data.raw import cells_of
@@ -37,7 +37,8 @@ from engine.judges.base import (
     verdict_rows,
 )
 from engine.runs.folder import RETRY, RunFolder, now, versions
-from engine.runs.library import answers_read
+from engine.runs.library import READ_COLUMNS, answers_read
+from engine.runs.parts import TableParts
 
 if TYPE_CHECKING:
     from engine.studies.study import Context, Study
@@ -49,6 +50,8 @@ MANY_CALLS = 2048
 """Judge calls between two looks at the results where a call takes well below a millisecond."""
 WAVES = 4
 """Times that a server's calls in flight are replaced within one part."""
+PART_ROWS = 8192
+"""Verdicts that are held in memory before they go to disk."""
 SOON = 0.3
 """Below so many seconds the next part of a run without a model is twice as long."""
 
@@ -75,10 +78,7 @@ def about_judge(judge: Judge, labels: Sequence[str], asked: Iterable[Request] = 
     about: dict[str, Any] = {"spec": judge.spec, "fingerprint": judge.fingerprint, "labels": labels}
     about["device"] = device_of(judge)
     inner = innermost(judge)
-    loaded = getattr(inner, "loaded", None)
-    if loaded is not None:  # a model of a hub has a commit; the fingerprint covers the bundled weights
-        commit = getattr(getattr(loaded.model, "config", None), "_commit_hash", None)
-        about |= {"revision": commit or "", "precision": loaded.dtype}
+    about |= getattr(inner, "origin", {})
     if prompts := _prompts(inner, asked):
         about["prompts"] = prompts
     if reader := api_settings().perplexity_model:
@@ -160,7 +160,7 @@ def _note_answers(run: RunFolder) -> None:
         judge = run.manifest().get("judge") or {}
         if not (api := judge.get("api")):
             return
-        read_as, asked = answers_read(run.manifest(), run.table("verdicts")), _ASKED.get(run.path)
+        read_as, asked = answers_read(run.manifest(), run.table("verdicts", READ_COLUMNS)), _ASKED.get(run.path)
         found = noted_server(str(api.get("host")), str(api.get("model")))
         more = ({"read_as": read_as} if read_as else {}) | ({"answered": asked.answered} if asked else {})
         if more := more | ({"server": found} if found else {}):
@@ -174,42 +174,86 @@ _ASKED: WeakValueDictionary[Path, Any] = WeakValueDictionary()
 # From a dataset to requests, and from a request to an attacked one.
 
 
-def build_requests(
-    dataset: Dataset, *, response_ids: Collection[str] | None = None, limit: int | None = None
-) -> list[Request]:
-    """One pointwise request per response, in the data's order; missing texts were excluded on reading.
+class Requests(Sequence[Request]):
+    """One pointwise request per response, in the data's order, made when it is read: only the tables are held.
+
+    Missing texts were excluded on reading.
 
     Args:
         dataset: items and responses.
         response_ids: those that are asked about; None for all.
         limit: at most so many of them, from the first on.
     """
-    wanted = dataset.responses[:limit] if response_ids is None else dataset.responses
-    if response_ids is not None:
-        wanted = wanted[wanted["response_id"].isin(list(response_ids))][:limit]
-    items = dataset.items[dataset.items["item_id"].isin(wanted["item_id"])].set_index("item_id")
-    contexts = items["context"].fillna("").to_dict()
-    references = items["reference"].fillna("").to_dict()
-    tasks = items["task"].to_dict()
-    return [
-        Request(
-            item_id=item,
-            response_id=response,
-            task=Task(tasks[item]),
-            context=contexts[item],
-            response=text,
-            reference=references[item],
-            system=system,
+
+    def __init__(
+        self, dataset: Dataset, *, response_ids: Collection[str] | None = None, limit: int | None = None
+    ) -> None:
+        wanted = dataset.responses
+        if response_ids is not None:
+            wanted = wanted[wanted["response_id"].isin(list(response_ids))]
+        self._rows, self._items = wanted[:limit], dataset.items
+        self._places = pd.Index(dataset.items["item_id"])
+
+    @property
+    def n_items(self) -> int:
+        """Items that the responses answer."""
+        return int(self._rows["item_id"].nunique())
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, index: int) -> Request: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Request]: ...
+
+    def __getitem__(self, index: int | slice) -> Request | list[Request]:
+        if isinstance(index, slice):
+            return self._made(self._rows[index])
+        place = range(len(self))[index]
+        return self._made(self._rows[place : place + 1])[0]
+
+    def __iter__(self) -> Iterator[Request]:
+        for start in range(0, len(self), MANY_CALLS):
+            yield from self._made(self._rows[start : start + MANY_CALLS])
+
+    def _made(self, rows: pd.DataFrame) -> list[Request]:
+        ids, response_ids, texts, systems = (
+            cells_of(rows[c].fillna("")) for c in ("item_id", "response_id", "text", "system")
         )
-        for response, item, text, system in zip(
-            *(cells_of(wanted[c].fillna("")) for c in ("response_id", "item_id", "text", "system")), strict=True
-        )
-    ]
+        once = list(dict.fromkeys(ids))
+        items = self._items.iloc[self._places.get_indexer(pd.Index(once, dtype=self._places.dtype))]
+        about = dict(
+            zip(once, zip(*(cells_of(items[c].fillna("")) for c in ("task", "context", "reference")), strict=True),
+                strict=True)
+        )  # fmt: skip
+        return [
+            Request(
+                item_id=item,
+                response_id=response,
+                task=Task(about[item][0]),
+                context=about[item][1],
+                response=text,
+                reference=about[item][2],
+                system=system,
+            )
+            for response, item, text, system in zip(response_ids, ids, texts, systems, strict=True)
+        ]
+
+
+def build_requests(
+    dataset: Dataset, *, response_ids: Collection[str] | None = None, limit: int | None = None
+) -> list[Request]:
+    """All of `Requests` at once."""
+    return list(Requests(dataset, response_ids=response_ids, limit=limit))
 
 
 def with_attack(request: Request, attack: Attack) -> Request:
     """The request with its response attacked and the arm named."""
-    return replace(request, response=attack.apply(request), attack=attack.name)
+    response = attack.apply(request)
+    same = response == request.response and attack.name == request.attack
+    return request if same else replace(request, response=response, attack=attack.name)
 
 
 def unsupported_reason(ask: Callable[[Request], object], requests: Iterable[Request]) -> str:
@@ -404,9 +448,10 @@ def keeping(judge: Judge, run: RunFolder) -> Judge:
 
 
 class VerdictLog:
-    """The verdicts of a run while it goes: gathered as they come, checked, joined and written now and then.
+    """The verdicts of a run while it goes: gathered as they come, checked, kept on disk and published now and then.
 
-    Writing takes at most a tenth of the time, so the cost of a verdict does not grow with the verdicts before it.
+    Publishing takes at most a tenth of the time, so the cost of a verdict does not grow with the verdicts before it,
+    and memory holds `PART_ROWS` of them at most.
     """
 
     def __init__(
@@ -417,47 +462,73 @@ class VerdictLog:
         Args:
             run: where the verdicts are written.
             judge: as `keeping` gave it; in a retry the verdicts that it has not come to stay in the table.
-            write: writes the table and what is computed from it; by default the table alone.
+            write: writes the table and what is computed from it; by default the table alone, a part at a time.
         """
-        self._run, self._judge = run, judge
-        self._write = write or (lambda verdicts: run.write_table("verdicts", verdicts))
-        self._tables: list[pd.DataFrame] = []
+        self._run, self._judge, self._write = run, judge, write
+        self._parts = TableParts(run, "verdicts")
         self._rows: list[dict[str, Any]] = []
         self._due = time.monotonic() + SECONDS_BETWEEN_WRITES
 
     def add(self, judge: Judge, requests: Sequence[Request], verdicts: Sequence[Verdict]) -> None:
         """Keep the answers of one judge."""
         self._rows += verdict_rows(judge, requests, verdicts)
+        if len(self._rows) >= PART_ROWS:
+            self._settle()
 
     def add_table(self, verdicts: pd.DataFrame) -> None:
         """Keep answers that are a table already."""
         self._settle()
-        self._tables.append(verdicts)
+        self._parts.append(verdicts)
 
-    def table(self) -> pd.DataFrame:
-        """All verdicts so far, in the order they came."""
+    def add_earlier(self) -> None:
+        """Keep the verdicts of a retry, stopped early, that it has not come to."""
+        earlier = self._earlier()
+        if earlier is not None:
+            self.add_table(earlier)
+
+    def table(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
+        """All verdicts so far, in the order they came; all columns, or those named."""
         self._settle()
-        if len(self._tables) > 1:
-            self._tables = [pd.concat(self._tables, ignore_index=True)]
-        return self._tables[0] if self._tables else VERDICTS.empty()
+        return self._parts.frame(columns)
 
     def with_earlier(self) -> pd.DataFrame:
         """All verdicts so far, and behind them those of a retry that it has not come to."""
-        return left_over(self.table(), self._judge, self._run)
+        earlier = self._earlier()
+        return self.table() if earlier is None else pd.concat([self.table(), earlier], ignore_index=True)
+
+    def publish(self) -> None:
+        """Write the run's table: what this log holds."""
+        self._settle()
+        self._parts.publish()
 
     def write_when_due(self) -> None:
         """Write, where the last time is long enough ago."""
         began = time.monotonic()
         if began < self._due:
             return
-        self._write(self.with_earlier())
+        if self._write:
+            self._write(self.with_earlier())
+        else:
+            self._settle()
+            self._parts.publish(self._earlier())
         ended = time.monotonic()
         self._due = ended + max(SECONDS_BETWEEN_WRITES, (ended - began) / WRITING_SHARE)
 
     def _settle(self) -> None:
         if self._rows:
-            self._tables.append(VERDICTS.conform(pd.DataFrame(self._rows)))
+            self._parts.append(pd.DataFrame(self._rows))
             self._rows = []
+
+    def _earlier(self) -> pd.DataFrame | None:
+        if not isinstance(self._judge, KeptJudge):
+            return None
+        before = self._run.table("verdicts")
+        return before[~before["verdict_id"].isin(self.table(["verdict_id"])["verdict_id"])]
+
+
+def in_flight(judge: Judge) -> int:
+    """Calls that a server, a cluster or several devices answer at once; 1 for a judge in this process."""
+    return int(getattr(innermost(judge), "concurrency", 1))
 
 
 def in_chunks(
@@ -475,8 +546,7 @@ def in_chunks(
         arms: calls for each request.
     """
     device = device_of(judge)
-    in_flight = int(getattr(innermost(judge), "concurrency", 1))
-    calls = MANY_CALLS if device.startswith("cuda") else max(few, WAVES * in_flight)
+    calls = max(MANY_CALLS if device.startswith("cuda") else few, WAVES * in_flight(judge))
     start = 0
     while start < len(requests):
         size = max(1, calls // arms)
@@ -505,14 +575,6 @@ def carry_out(study: Study, config: Any, context: Context, folder: RunFolder) ->
     finally:
         folder.release()
     return True
-
-
-def left_over(done: pd.DataFrame, judge: Judge | None, run: RunFolder) -> pd.DataFrame:
-    """The verdicts so far, and behind them those that a retry, stopped early, has not come to."""
-    if not isinstance(judge, KeptJudge):
-        return done
-    before = run.table("verdicts")
-    return pd.concat([done, before[~before["verdict_id"].isin(done["verdict_id"])]], ignore_index=True)
 
 
 def _verdict(row: dict[Any, Any]) -> Verdict:

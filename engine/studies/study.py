@@ -139,6 +139,11 @@ class Context:
         """
         from engine.judges.registry import make_judge
 
+        if self.settings.devices:
+            from engine.judges.processes import spread_judge, spreads
+
+            if spreads(spec):
+                return spread_judge(spec, self.settings, card=self.card, cache=self.cache, **options)
         return make_judge(spec, self.settings, card=self.card, cache=self.cache, seed=self.seed, **options)
 
 

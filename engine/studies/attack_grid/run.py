@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -12,23 +13,26 @@ from pydantic import BaseModel, ConfigDict
 from engine.attacks.base import word_diff
 from engine.attacks.cards import parse_attack
 from engine.attacks.registry import make_attack
+from engine.core.beside import Beside
 from engine.core.errors import InputError
 from engine.core.schema import NONE
 from engine.core.settings import Settings, get_settings
+from engine.core.stages import stage
 from engine.data.dataset import Dataset
 from engine.data.store import load_dataset
-from engine.defenses.base import judge_together
+from engine.defenses.base import judge_together, prepare_together
 from engine.defenses.cards import defense_name
 from engine.defenses.registry import defend
-from engine.judges.base import Checkpoint, Judge, Request, Verdict, device_of, remark_of, verdict_id
+from engine.judges.base import Checkpoint, Judge, Request, Verdict, device_of, innermost, remark_of, verdict_id
 from engine.judges.registry import make_judge
 from engine.runs.folder import RunFolder, now
-from engine.stats.shifts import defense_gains, shift_metrics
+from engine.stats.shifts import SHIFTS_NEED, defense_gains, shift_metrics
 from engine.studies.anchors import sources_for
 from engine.studies.attack_grid.study import ScoreConfig
 from engine.studies.running import (
     KeptJudge,
     Plan,
+    Requests,
     VerdictLog,
     about_data,
     about_judge,
@@ -69,15 +73,26 @@ def run_score(
         judges = {name: KeptJudge(defended, run.table("verdicts")) for name, defended in judges.items()}
     per_response = len(attacks) * len(judges)
     log = VerdictLog(run, known)
-    with ending(run, lambda: _finish(run, log.with_earlier(), config, "stopped")):
-        for start, part in in_chunks(requests, judge, CALLS_PER_CHUNK, per_response):
-            chunk = [with_attack(r, a) for r in part for a in attacks]
-            progress = offset(checkpoint, start * per_response, len(requests) * per_response)
-            answers = _answers(judges, chunk, progress)
+    here = hasattr(innermost(judge), "prepare")
+
+    def attacked(part: tuple[int, Sequence[Request]]) -> tuple[int, list[Request]]:
+        chunk = [with_attack(r, a) for r in part[1] for a in attacks]
+        if here and known is judge:
+            prepare_together(list(judges.values()), chunk)
+        return part[0], chunk
+
+    def keep(chunk: Sequence[Request], answers: list[list[Verdict]]) -> None:
+        with stage("tables"):
             for (name, defended), verdicts in zip(judges.items(), answers, strict=True):
                 log.add(defended, [_named(r, name) for r in chunk], verdicts)
             log.write_when_due()
-    return _finish(run, log.table(), config, "done")
+
+    with ending(run, lambda: _finish(run, log, config, "stopped")), Beside(on=here) as beside:
+        parts = in_chunks(requests, judge, CALLS_PER_CHUNK, per_response)
+        for start, chunk in beside.ahead(parts, attacked):
+            progress = offset(checkpoint, start * per_response, len(requests) * per_response)
+            beside.later(partial(keep, chunk, _answers(judges, chunk, progress)))
+    return _finish(run, log, config, "done")
 
 
 def plan_score(config: ScoreConfig, dataset: Dataset, judge: Judge) -> Plan:
@@ -94,8 +109,8 @@ def _defended(config: ScoreConfig, dataset: Dataset, judge: Judge) -> dict[str, 
     return {name: defend(judge, name, sources=sources) for name in names}
 
 
-def _requests(config: ScoreConfig, dataset: Dataset) -> list[Request]:
-    requests = build_requests(dataset, limit=config.limit)
+def _requests(config: ScoreConfig, dataset: Dataset) -> Requests:
+    requests = Requests(dataset, limit=config.limit)
     if not requests:
         raise InputError(f"The data {dataset.name} has no response to judge. Load a file on the Data page.")
     check_size(len(requests), config)
@@ -130,9 +145,9 @@ def _named(request: Request, defense: str) -> Request:
     return request if request.defense == defense else replace(request, defense=defense)
 
 
-def _describe(run: RunFolder, dataset: Dataset, judge: Judge, requests: Sequence[Request]) -> None:
+def _describe(run: RunFolder, dataset: Dataset, judge: Judge, requests: Requests) -> None:
     run.update_manifest(
-        data=about_data(dataset, len({r.item_id for r in requests}), len(requests)),
+        data=about_data(dataset, requests.n_items, len(requests)),
         judge=about_judge(judge, judge.labels(requests[0]), requests[:1]),
     )
 
@@ -151,14 +166,21 @@ def _answers(judges: dict[str, Judge], chunk: Sequence[Request], progress: Check
     ]
 
 
-def _finish(run: RunFolder, verdicts: pd.DataFrame, config: ScoreConfig, state: str) -> pd.DataFrame:
+def _finish(run: RunFolder, log: VerdictLog, config: ScoreConfig, state: str) -> pd.DataFrame:
+    """Write both tables; the metrics are computed from the columns that they need, all else stays on disk."""
+    if state == "stopped":
+        log.add_earlier()
     metrics = pd.DataFrame()
+    with stage("metrics"):
+        verdicts = log.table(SHIFTS_NEED)
+        if len(verdicts):
+            shifts = shift_metrics(verdicts, level=config.level, seed=config.seed)
+            gains = defense_gains(verdicts, level=config.level, seed=config.seed)
+            metrics = pd.concat([t for t in (shifts, gains) if len(t)], ignore_index=True)
     if len(verdicts):
-        shifts = shift_metrics(verdicts, level=config.level, seed=config.seed)
-        gains = defense_gains(verdicts, level=config.level, seed=config.seed)
-        metrics = pd.concat([t for t in (shifts, gains) if len(t)], ignore_index=True)
-        run.write_table("verdicts", verdicts)
-        run.write_table("metrics", metrics)
+        with stage("tables"):
+            log.publish()
+            run.write_table("metrics", metrics)
     run.update_manifest(state=state, finished=now())
     return metrics
 

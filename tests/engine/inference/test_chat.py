@@ -9,7 +9,7 @@ from transformers import PreTrainedTokenizerFast
 
 from engine.core.errors import ModelError
 from engine.core.settings import get_settings
-from engine.inference.chat import Message, chat_ids, encode_text, plain_ids, render_ids
+from engine.inference.chat import Message, chat_ids, encode_text, plain_ids, plain_many, render_ids, render_many
 
 
 @pytest.fixture(scope="module")
@@ -118,3 +118,13 @@ def test_a_template_that_thinks_by_default_is_told_not_to(tokenizer):
         "<think>{% endif %}"
     )
     assert tokenizer.decode(render_ids(own, "", "Hi")) == "Hi"
+
+
+@pytest.mark.parametrize("system", ["", "Be strict."])
+def test_prompts_encoded_together_are_those_encoded_alone(tokenizer, system):
+    texts = ["Hi", "", "Rate <|im_end|> this\n\n", "ein zweiter Satz"]
+    assert render_many(tokenizer, system, texts) == [render_ids(tokenizer, system, text) for text in texts]
+    assert plain_many(tokenizer, system, texts[:1] + texts[2:]) == [
+        plain_ids(tokenizer, system, text) for text in texts[:1] + texts[2:]
+    ]
+    assert render_many(tokenizer, system, []) == plain_many(tokenizer, system, []) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -67,6 +68,19 @@ def test_cache_on_equals_cache_off_and_spares_the_model(bundled, settings, judge
     assert [replace(v, seconds=0) for v in first] == [replace(v, seconds=0) for v in second]
     assert all(v.seconds == 0 for v in second)
     assert all(v.seconds > 0 for v in first)
+
+
+def test_what_a_thread_made_ready_is_what_is_asked(judge, monkeypatch):
+    plain = judge.judge(ROWS)
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(judge.prepare, ROWS[:2]).result()
+    made = []
+    monkeypatch.setattr(judge, "_made", lambda asked, own=judge._made: made.extend(asked) or own(asked))
+    assert [v.score for v in judge.judge(ROWS)] == [v.score for v in plain]
+    assert made == ROWS[2:]
+    made.clear()
+    judge.judge(ROWS)
+    assert made == ROWS
 
 
 def test_identical_prompts_are_asked_once(judge):

@@ -1,0 +1,347 @@
+"""One model on several devices of this machine: a process a device holds the judge, requests are spread in shards.
+
+A process keeps every answer in the cache of judge calls as its batches are done, so whatever dies, what is finished is
+there. A dead process is named and begun anew, and its shard is asked again (`engine.judges.shards`).
+"""
+
+from __future__ import annotations
+
+import multiprocessing as mp
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from engine.core import errors
+from engine.core.errors import EngineError, InputError, ModelError
+from engine.core.schema import Protocol
+from engine.core.settings import Settings
+from engine.judges.base import Checkpoint, Cost, Request, Verdict, device_of, no_checkpoint, unread
+from engine.judges.cards import Card
+from engine.judges.shards import TRIES, Returned, judge_in_shards
+
+SHARD_CPU, SHARD_GPU = 8, 512
+"""Requests of a shard: about a pass on a CPU, some seconds on a GPU."""
+AHEAD = 2
+"""Shards that a process has at once, so that it never waits for the next one."""
+_OPEN = (-1, 0)
+"""Key of a process's first message: it holds the judge, or why it cannot."""
+MOST_LOST = 3
+"""Times in a row that a device's process may end before it holds the judge."""
+
+
+def _hold(pipe: Connection, device: str, spec: str, settings: Settings, options: Mapping[str, Any]) -> None:
+    """A process: make the judge, then answer what comes until the pipe is closed."""
+    from engine.judges.registry import make_judge
+
+    plain, refusal = _tried(lambda: make_judge(spec, replace(settings, device=device, devices=()), **options))
+    pipe.send((_OPEN, None, refusal))
+    judges: dict[tuple[str, ...], Any] = {(): plain}
+    while not refusal:
+        try:
+            key, method, argument, cards = pipe.recv()
+        except (EOFError, OSError, KeyboardInterrupt):
+            return
+        asked = tuple(card.digest for card in cards)
+        if asked not in judges:
+            judges[asked] = plain.with_cards(cards)
+        pipe.send((key, *_tried(partial(_answer, judges[asked], method, argument))))
+
+
+def _tried(work: Callable[[], Any]) -> tuple[Any, tuple[str, str] | None]:
+    """What the work gives, or the kind and the text of its error."""
+    try:
+        return work(), None
+    except EngineError as error:
+        return None, (type(error).__name__, str(error))
+    except Exception as error:  # noqa: BLE001 - whatever it is, the driver says on which device it happened
+        return None, ("ModelError", f"{type(error).__name__}: {str(error)[:300]}")
+
+
+def _answer(judge: Any, method: str, argument: Any) -> Any:
+    if method == "about":
+        return {
+            "spec": judge.spec,
+            "fingerprint": judge.fingerprint,
+            "protocols": judge.protocols,
+            "device": device_of(judge),
+            "origin": getattr(judge, "origin", {}),
+            "writes": bool(getattr(judge, "writes", False)),
+        }
+    return getattr(judge, method)(argument)
+
+
+@dataclass
+class _Process:
+    """A device's process, our end of its pipe and the keys of what it was asked, oldest first.
+
+    Attributes:
+        open: it holds the judge.
+        lost: processes that ended before they did, in a row.
+    """
+
+    device: str
+    process: Any = None
+    pipe: Any = None
+    asked: deque[tuple[int, int]] = field(default_factory=deque)
+    open: bool = False
+    lost: int = 0
+
+
+class Processes:
+    """A process a device; `Workers` of `engine.judges.shards`.
+
+    Args:
+        spec: the judge's.
+        settings: its `devices` are used, one process each.
+        options: of `make_judge`.
+    """
+
+    def __init__(self, spec: str, settings: Settings, options: Mapping[str, Any]) -> None:
+        self._spec, self._settings, self._options = spec, settings, dict(options)
+        self._context = mp.get_context("spawn")  # a fork of a process that has used CUDA cannot use it
+        self._workers = [_Process(device) for device in settings.devices]
+        self._turn = 0
+        self._cards: tuple[Card, ...] = ()
+
+    @property
+    def devices(self) -> str:
+        """All devices, as a user writes them."""
+        return ",".join(worker.device for worker in self._workers)
+
+    @property
+    def count(self) -> int:
+        """Processes."""
+        return len(self._workers)
+
+    @property
+    def free(self) -> int:
+        """Shards that can be handed out now."""
+        return sum(AHEAD - len(worker.asked) for worker in self._workers)
+
+    def begin(self, cards: tuple[Card, ...]) -> None:
+        """A new call: answers to an earlier one, which was stopped, are not told any more."""
+        self._turn += 1
+        self._cards = cards
+
+    def hand_out(self, key: int, requests: Sequence[Request]) -> None:
+        """Give a shard to the process with the least to do."""
+        worker = min(self._workers, key=lambda one: len(one.asked))
+        self._send(worker, key, "judge", list(requests))
+
+    def collect(self) -> list[Returned]:
+        """Shards that came back, or were lost with their process; waits for one, a second at most.
+
+        Raises:
+            EngineError: the judge refuses a request, or a device's process ends again and again before it has begun.
+        """
+        busy = {worker.pipe: worker for worker in self._workers if worker.asked}
+        found: list[Returned] = []
+        for pipe in wait(list(busy), timeout=1.0):
+            try:
+                (turn, key), answer, refusal = pipe.recv()  # type: ignore[union-attr]
+            except (EOFError, OSError):
+                found += self._lost(busy[pipe])
+                continue
+            worker = busy[pipe]
+            if (turn, key) == _OPEN:
+                worker.open, worker.lost = True, 0
+            else:
+                worker.asked.popleft()
+            if refusal and turn in {self._turn, _OPEN[0]}:
+                raise _refused(worker.device, *refusal)
+            if turn == self._turn:
+                found.append(Returned(key, answer))
+        return found
+
+    def ask(self, method: str, argument: Any, cards: tuple[Card, ...] = ()) -> Any:
+        """Another method of the judge, by the first process that is idle, or the first.
+
+        Raises:
+            EngineError: the judge refuses, or the process ends again and again.
+        """
+        self.begin(cards)
+        for _ in range(MOST_LOST + 1):
+            self._send(min(self._workers, key=lambda one: len(one.asked)), 0, method, argument)
+            while any((self._turn, 0) in worker.asked for worker in self._workers):
+                if back := self.collect():
+                    if back[0].why:
+                        break
+                    return back[0].verdicts
+        raise ModelError(f"The processes of {self._spec} end before they answer. Run it on one device to see why.")
+
+    def close(self) -> None:
+        """End the processes."""
+        for worker in self._workers:
+            if worker.pipe:
+                worker.pipe.close()
+            if worker.process:
+                worker.process.terminate()
+                worker.process.join(10)
+            worker.pipe = worker.process = None
+            worker.asked.clear()
+
+    def _send(self, worker: _Process, key: int, method: str, argument: Any) -> None:
+        if worker.process is None:
+            self._start(worker)
+        worker.asked.append((self._turn, key))
+        try:
+            worker.pipe.send(((self._turn, key), method, argument, self._cards))
+        except OSError:
+            return  # it is dead, which `collect` finds and tells
+
+    def _start(self, worker: _Process) -> None:
+        worker.pipe, theirs = self._context.Pipe()
+        held = (theirs, worker.device, self._spec, self._settings, self._options)
+        worker.process = self._context.Process(target=_hold, args=held, daemon=True, name=f"judge {worker.device}")
+        worker.process.start()
+        theirs.close()
+
+    def _lost(self, worker: _Process) -> list[Returned]:
+        """Forget a dead process; what it was asked is told as lost, the oldest as the suspect."""
+        worker.process.join(10)
+        why = f"the process {worker.process.pid} on {worker.device} ended with exit code {worker.process.exitcode}"
+        begun, worker.lost = worker.open, 0 if worker.open else worker.lost + 1
+        if worker.lost > MOST_LOST:
+            raise ModelError(
+                f"{why[0].upper()}{why[1:]}, {worker.lost} times in a row. See that the device is there and has room "
+                "for the model, or leave it out of JUDGESCOPE_DEVICES. What is done is kept."
+            )
+        asked = worker.asked
+        worker.asked, worker.process, worker.pipe, worker.open = deque(), None, None, False
+        own = [key for turn, key in asked if turn == self._turn]
+        return [Returned(key, None, why, begun=begun and k == 0) for k, key in enumerate(own)]
+
+
+def _refused(device: str, kind: str, text: str) -> EngineError:
+    """The error of a process as ours."""
+    found = getattr(errors, kind, ModelError)
+    made: EngineError = (found if issubclass(found, EngineError) else ModelError)(
+        text if found is InputError else f"On {device}: {text}"
+    )
+    return made
+
+
+class SpreadJudge:
+    """A judge held by several processes; its verdicts are those of one, in the order of the requests.
+
+    Args:
+        processes: who holds it.
+        cards: further cards that it is asked through.
+    """
+
+    def __init__(self, processes: Processes, cards: tuple[Card, ...] = ()) -> None:
+        self._processes, self._cards = processes, cards
+        about = processes.ask("about", None, cards)
+        self.spec: str = about["spec"]
+        self.fingerprint: str = about["fingerprint"]
+        self.protocols: frozenset[Protocol] = about["protocols"]
+        self.device: str = about["device"]
+        self.writes: bool = about["writes"]
+        self.origin: dict[str, str] = {**about["origin"], "devices": processes.devices}
+        self._size = SHARD_GPU if self.device.startswith("cuda") else SHARD_CPU
+
+    @property
+    def concurrency(self) -> int:
+        """Requests under way at once."""
+        return self._size * AHEAD * self._processes.count
+
+    def labels(self, request: Request) -> tuple[str, ...]:
+        """The answers offered for this request."""
+        return tuple(self._ask("labels", request))
+
+    def prompt(self, request: Request) -> str:
+        """The prompt of this request as text."""
+        return str(self._ask("prompt", request))
+
+    def cost(self, requests: Sequence[Request]) -> Cost:
+        """The cost of asking, by the cache that the processes share."""
+        made: Cost = self._ask("cost", list(requests))
+        return made
+
+    def judge(self, requests: Sequence[Request], checkpoint: Checkpoint = no_checkpoint) -> list[Verdict]:
+        """Answer each request, in order; one with which a process died twice is unread, with the loss as its reason.
+
+        Raises:
+            EngineError: the judge refuses a request, or its processes fail.
+        """
+        out: list[Verdict | None] = [None] * len(requests)
+
+        def keep(places: Sequence[int], verdicts: Sequence[Verdict]) -> None:
+            for place, verdict in zip(places, verdicts, strict=True):
+                out[place] = verdict
+
+        def give_up(place: int, why: str) -> None:
+            out[place] = unread(Verdict(), f"the judge was lost {TRIES} times on this call: {why}")
+
+        self._processes.begin(self._cards)
+        each = -(-len(requests) // self._processes.count)  # few requests are spread all the same
+        judge_in_shards(requests, self._processes, max(1, min(self._size, each)), keep, give_up, checkpoint)
+        return [verdict for verdict in out if verdict is not None]
+
+    def _ask(self, method: str, argument: Any) -> Any:
+        return self._processes.ask(method, argument, self._cards)
+
+
+class SpreadCardJudge(SpreadJudge):
+    """A language model with its cards, held by several processes."""
+
+    @property
+    def loaded(self) -> Any:
+        """No model is in this process.
+
+        Raises:
+            InputError: always.
+        """
+        raise InputError(
+            f"{self.spec} is spread over several devices, and this part of the study reads the model itself (gradients "
+            "or a defense's own question to it). Run it on one: leave --devices out."
+        )
+
+    def card(self, request: Request) -> Card:
+        """The card this request is asked through."""
+        found: Card = self._ask("card", request)
+        return found
+
+    def remark(self, request: Request) -> str:
+        """The card's remark for users."""
+        return str(self._ask("remark", request))
+
+    def token_ids(self, request: Request) -> list[int]:
+        """The whole prompt as the model gets it."""
+        return list(self._ask("token_ids", request))
+
+    def with_cards(self, cards: Iterable[Card]) -> SpreadCardJudge:
+        """The same processes asked through further cards too."""
+        return SpreadCardJudge(self._processes, (*self._cards, *cards))
+
+
+_last: dict[tuple[object, ...], Processes] = {}
+
+
+def spreads(spec: str) -> bool:
+    """Judges that compute here, so that several devices help."""
+    return spec.partition(":")[0] in {"bundled", "hf", "path", "planted"}
+
+
+def spread_judge(spec: str, settings: Settings, **options: Any) -> SpreadJudge:
+    """The judge a spec names, a process a device; they stay until another judge is asked for, or this process ends.
+
+    Args:
+        spec: the judge's.
+        settings: `devices` names the devices.
+        **options: of `make_judge`.
+
+    Raises:
+        EngineError: the judge cannot be made, or a device is not there.
+    """
+    key = (spec, settings, *sorted((name, str(value)) for name, value in options.items()))
+    if key not in _last:
+        for processes in _last.values():
+            processes.close()
+        _last.clear()
+        _last[key] = Processes(spec, settings, options)
+    kind = SpreadJudge if spec.startswith("planted:") else SpreadCardJudge
+    return kind(_last[key])
