@@ -132,6 +132,9 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--budget-seconds", type=float, metavar="S", help="stop after S seconds and keep what is done")
     parser.add_argument("--recorded", action="store_true", help="mark the run as a recording to be shown as such")
+    parser.add_argument(
+        "--ray", metavar="ADDRESS", help="spread the judge's calls over a Ray cluster: auto, local, or HOST:PORT"
+    )
     parser.add_argument("--no-cache", action="store_true", help="ask the judge again even where an answer is kept")
     add_json(parser)
 

@@ -6,6 +6,7 @@ import argparse
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -108,9 +109,10 @@ def context_of(args: argparse.Namespace, extra: Mapping[str, Any] | None = None)
         args: options of the command.
         extra: values of the options that only this study reads.
     """
+    settings = get_settings()
     return Context(
-        get_settings(), show_progress, Files(args), card=args.judge_card, cache=not args.no_cache, local_files=True,
-        extra=extra or {},
+        replace(settings, ray=args.ray or settings.ray), show_progress, Files(args), card=args.judge_card,
+        cache=not args.no_cache, local_files=True, extra=extra or {},
     )  # fmt: skip
 
 

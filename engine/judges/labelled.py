@@ -239,6 +239,17 @@ class CardJudge:
         return self._loaded
 
     @property
+    def writes(self) -> bool:
+        """It answers more than scores: the model is no bundled judge, whose adapter knows nothing else."""
+        return not self._loaded.spec.startswith("bundled:")
+
+    @property
+    def origin(self) -> dict[str, str]:
+        """The model's revision, where a hub has it (the fingerprint covers the bundled weights), and its precision."""
+        commit = getattr(getattr(self._loaded.model, "config", None), "_commit_hash", None)
+        return {"revision": commit or "", "precision": self._loaded.dtype}
+
+    @property
     def protocols(self) -> frozenset[Protocol]:
         """The protocols it has cards for."""
         return self._book.protocols

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
@@ -71,10 +72,7 @@ def about_judge(judge: Judge, labels: Sequence[str], asked: Iterable[Request] = 
     about: dict[str, Any] = {"spec": judge.spec, "fingerprint": judge.fingerprint, "labels": labels}
     about["device"] = device_of(judge)
     inner = innermost(judge)
-    loaded = getattr(inner, "loaded", None)
-    if loaded is not None:  # a model of a hub has a commit; the fingerprint covers the bundled weights
-        commit = getattr(getattr(loaded.model, "config", None), "_commit_hash", None)
-        about |= {"revision": commit or "", "precision": loaded.dtype}
+    about |= getattr(inner, "origin", {})
     if prompts := _prompts(inner, asked):
         about["prompts"] = prompts
     return about | ({"api": inner.about()} if hasattr(inner, "about") else {})
@@ -283,7 +281,7 @@ def make_plan(arms: Sequence[tuple[Judge, Sequence[Request]]]) -> Plan:
         return Plan(verdicts, total.calls, total.tokens, total.known, math.nan, 0, math.nan, as_json(expense))
     dearest = max(range(len(arms)), key=lambda i: costs[i].tokens)
     judge, requests = arms[dearest]
-    probe = [r for r in requests if judge.cost([r]).calls][:PROBE_REQUESTS]
+    probe = list(islice((r for r in requests if judge.cost([r]).calls), PROBE_REQUESTS))
     tokens = judge.cost(probe).tokens
     clock = time.perf_counter()
     judge.judge(probe)
@@ -460,7 +458,7 @@ def in_chunks(
     """
     device = device_of(judge)
     in_flight = int(getattr(innermost(judge), "concurrency", 1))
-    calls = MANY_CALLS if device.startswith("cuda") else max(few, WAVES * in_flight)
+    calls = max(MANY_CALLS if device.startswith("cuda") else few, WAVES * in_flight)
     start = 0
     while start < len(requests):
         size = max(1, calls // arms)
