@@ -181,9 +181,13 @@ def get_settings() -> Settings:
     )
 
 
-def report_no_usage() -> None:
-    """Keep Ray from reporting its use to its makers, unless the environment asks for it; before Ray is imported."""
+def quiet_ray() -> None:
+    """Settings of Ray, before it is imported, where the environment has none of its own.
+
+    It reports no usage to its makers, and holds no message back to print it after a command's last line.
+    """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_DEDUP_LOGS", "0")
 
 
 def _whole(name: str, most: int, zero: str) -> int:

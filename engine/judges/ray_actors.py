@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engine.core.errors import EngineError, InputError, ModelError, lacking, shown
-from engine.core.settings import report_no_usage
+from engine.core.settings import quiet_ray
 from engine.judges.base import Request
 from engine.judges.shards import Returned
 
@@ -39,7 +40,7 @@ def connect(address: str) -> Any:
     """
     if lacking(["ray"]):
         raise InputError(f"Spreading calls over a cluster needs ray, not installed here. Type: {INSTALL_RAY}")
-    report_no_usage()
+    quiet_ray()
     import ray
 
     if ray.is_initialized():
@@ -217,6 +218,7 @@ class Actors:
                 found += [Returned(other, None, str(lost), begun=False) for _, other in actor.shards]
                 actor.shards.clear()
                 self._drop(actor)
+                print(f"An actor was lost ({lost}); its calls are asked again.", file=sys.stderr)
         return found
 
     def _drop(self, actor: _Actor) -> None:

@@ -7,6 +7,8 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,8 +20,9 @@ ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'judg
 from ray.cluster_utils import Cluster  # noqa: E402
 
 from engine.core.errors import InputError  # noqa: E402
-from engine.core.schema import Task  # noqa: E402
-from engine.core.settings import child_environment, report_no_usage  # noqa: E402
+from engine.core.schema import Protocol, Task  # noqa: E402
+from engine.core.settings import child_environment, get_settings, quiet_ray  # noqa: E402
+from engine.jobs.manager import JobManager  # noqa: E402
 from engine.judges import ray_actors, ray_judge  # noqa: E402
 from engine.judges.base import Request, Verdict, no_checkpoint  # noqa: E402
 from engine.judges.planted import make_planted  # noqa: E402
@@ -68,7 +71,7 @@ class Machines:
 
 @pytest.fixture(scope="module")
 def machines():
-    report_no_usage()
+    quiet_ray()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(ROOT))  # the workers import the engine, wherever the tests were begun
         made = Machines()
@@ -146,8 +149,9 @@ def test_a_killed_driver_goes_on_with_what_came_back(settings, two, tmp_path):
     ]  # fmt: skip
     environment = child_environment(JUDGESCOPE_RAY_SHARD="4", PYTHONPATH=str(ROOT))
     with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as driver:
-        while (kept := answers_kept(settings.calls)) < 40 and driver.poll() is None:
-            pass
+        while answers_kept(settings.calls) < 40 and driver.poll() is None:
+            with suppress(subprocess.TimeoutExpired):
+                driver.wait(0.2)
         assert driver.poll() is None, "it ended before it could be killed"
         driver.send_signal(signal.SIGKILL)
     kept = answers_kept(settings.calls)
@@ -185,22 +189,38 @@ def test_a_poisonous_call_is_unread_with_its_reason_and_the_others_are_answered(
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
     held = ("planted:noisy", None)
     actors = ray_actors.Actors(Poisoned, two.address, 0, False, held, {})
-    judge = RayJudge(actors, actors.ask("open"), None, size=16)
-    texts = [f"text {k}" for k in range(40)]
-    texts[7], texts[30] = "kills", "breaks"
+    judge = RayJudge(actors, actors.ask("open"), None, size=4)
+    texts = [f"text {k}" for k in range(20)]
+    texts[8], texts[10] = "kills", "breaks"
     requests = [Request(f"i{k}", f"r{k}", Task.DIALOGUE, "context", text) for k, text in enumerate(texts)]
     verdicts = judge.judge(requests)
     actors.close()
-    assert [k for k, v in enumerate(verdicts) if not v.read] == [7, 30]
-    assert "lost 2 times on this call" in verdicts[7].unread_reason
-    assert "RuntimeError: out of numbers" in verdicts[30].unread_reason
-    read = [k for k in range(40) if k not in (7, 30)]
-    assert [verdicts[k] for k in read] == make_planted("planted:noisy").judge([requests[k] for k in read])
+    assert [k for k, v in enumerate(verdicts) if not v.read] == [8, 10]
+    assert "lost 2 times on this call" in verdicts[8].unread_reason
+    assert "RuntimeError: out of numbers" in verdicts[10].unread_reason
+    read = [k for k in range(20) if k not in (8, 10)]
+    plain = make_planted("planted:noisy").judge([requests[k] for k in read])
+    assert list(map(repr, (verdicts[k] for k in read))) == list(map(repr, plain))
+
+
+def test_the_dashboards_queue_runs_over_the_cluster_that_the_environment_names(settings, two, monkeypatch):
+    monkeypatch.setenv("JUDGESCOPE_RAY", two.address)
+    jobs = JobManager(get_settings())
+    try:
+        job_id = jobs.submit("score", {"judge": SPEC, "data": "demo-dialogue", "attacks": ["dsi"]})
+        while (job := jobs.get(job_id)).state in ("queued", "running"):
+            threading.Event().wait(0.1)
+    finally:
+        jobs.close()
+    assert job.state == "done", job.error
+    run = open_run(settings.runs, job.result["run_id"])
+    assert len(run.table("verdicts")) == 96
+    assert run.manifest()["judge"]["ray_actors"] == "2"
 
 
 def test_an_error_of_the_judge_is_the_users_as_without_a_cluster(settings, two):
     spread = replace(settings, ray=two.address)
-    pair = Request("i", "a", Task.DIALOGUE, "c", "text", protocol="pairwise")
+    pair = Request("i", "a", Task.DIALOGUE, "c", "text", protocol=Protocol.PAIRWISE)
     with pytest.raises(InputError) as here:
         make_planted("planted:noisy").judge([pair])
     with pytest.raises(InputError) as there:
@@ -212,7 +232,7 @@ def test_an_error_of_the_judge_is_the_users_as_without_a_cluster(settings, two):
 
 def test_a_verdict_comes_back_as_it_was():
     judged = make_planted("planted:position").judge(
-        [Request("i", "a", Task.DIALOGUE, "c", "t", protocol="pairwise", response_b_id="b", response_b="u")]
+        [Request("i", "a", Task.DIALOGUE, "c", "t", protocol=Protocol.PAIRWISE, response_b_id="b", response_b="u")]
     )[0]
     ranked = replace(Verdict(), ranking=(2, 1), unread_reason="it “said” nothing \ud800", seconds=0.1 + 0.2)
     assert repr(unpacked(packed(judged))) == repr(judged)
