@@ -189,11 +189,12 @@ class RayJudge:
         def give_up(place: int, why: str) -> None:
             known[names[place]] = unread(Verdict(), f"the judge was lost {TRIES} times on this call: {why}")
 
+        each = -(-len(fresh) // self._actors.count)  # few requests are spread all the same
         with self._actors.asked(self._cards):
             judge_in_shards(
                 list(fresh.values()),
                 self._actors,
-                self._size,
+                max(1, min(self._size, each)),
                 keep,
                 give_up,
                 lambda done, _: checkpoint(held + done, total),

@@ -457,8 +457,7 @@ def in_chunks(
         arms: calls for each request.
     """
     device = device_of(judge)
-    in_flight = int(getattr(innermost(judge), "concurrency", 1))
-    calls = max(MANY_CALLS if device.startswith("cuda") else few, WAVES * in_flight)
+    calls = max(MANY_CALLS if device.startswith("cuda") else few, WAVES * in_flight(judge))
     start = 0
     while start < len(requests):
         size = max(1, calls // arms)
@@ -467,6 +466,11 @@ def in_chunks(
         start += size
         if device == NO_MODEL and time.monotonic() - began < SOON:
             calls = min(2 * calls, MANY_CALLS)
+
+
+def in_flight(judge: Judge) -> int:
+    """Calls that a server or a cluster answers at once; 1 for a judge in this process."""
+    return int(getattr(innermost(judge), "concurrency", 1))
 
 
 def offset(checkpoint: Checkpoint, before: int, total: int) -> Checkpoint:
