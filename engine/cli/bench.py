@@ -27,6 +27,7 @@ BENCHES = {
     "pictures": ("pictures", "the README's screenshot and animation, in a real browser"),
     "page": ("page", "first page, sliders and a job in a real browser"),
     "run": ("whole_run", "whole runs of score: verdicts a second, CPU, memory, growth"),
+    "ray": ("cluster", "a planted judge in this process and over actors of a Ray cluster"),
     "formats": ("formats", "reading large files: known formats, recordings, data sets"),
     "results": ("results", "write docs/results.md from the stored results"),
     "claims": ("claims", "the frozen claims of the four papers on the public data: claims.csv"),
