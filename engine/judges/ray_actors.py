@@ -26,6 +26,8 @@ PATIENCE = 120.0
 """Seconds without a machine that could hold an actor, after which the run stops."""
 STORE_BYTES = 100 * 2**20
 """Object store of a cluster begun here; a shard takes some kilobytes."""
+LOCAL_STARTS = 3
+"""Tries to begin a cluster here: Ray gives a node 30 s, which a busy machine may not be enough for at once."""
 LONGEST_REASON = 200
 
 
@@ -46,15 +48,25 @@ def connect(address: str) -> Any:
     if ray.is_initialized():
         return ray
     own = {"include_dashboard": False, "object_store_memory": STORE_BYTES} if address == LOCAL else {}
-    try:
-        ray.init(address=address, namespace="judgescope", log_to_driver=False, logging_level="ERROR", **own)
-    except (ConnectionError, RuntimeError, ValueError) as error:
-        where = "runs on this machine" if address == AUTO else f"answers at {shown(address)}"
-        raise InputError(
-            f"No Ray cluster {where} ({shown(_line(error), LONGEST_REASON)}). Begin one with `ray start --head`, name "
-            "its address with --ray HOST:PORT, or use --ray local for this machine alone."
-        ) from None
+    for left in reversed(range(LOCAL_STARTS if address == LOCAL else 1)):
+        try:
+            ray.init(address=address, namespace="judgescope", log_to_driver=False, logging_level="ERROR", **own)
+            break
+        except Exception as error:  # noqa: BLE001 - Ray raises plain ones as well
+            ray.shutdown()
+            if not left:
+                raise InputError(_no_cluster(address, _line(error))) from None
     return ray
+
+
+def _no_cluster(address: str, why: str) -> str:
+    if address == LOCAL:
+        return f"No Ray cluster could be begun on this machine ({why}). Try again when it is less busy."
+    where = "runs on this machine" if address == AUTO else f"answers at {shown(address)}"
+    return (
+        f"No Ray cluster {where} ({why}). Begin one with `ray start --head`, name its address with --ray HOST:PORT, or "
+        "use --ray local for this machine alone."
+    )
 
 
 @dataclass

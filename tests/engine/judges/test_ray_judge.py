@@ -69,12 +69,23 @@ class Machines:
         return found
 
 
+def started() -> Machines:
+    """A cluster; Ray gives a node 30 s to start, which a busy machine may not be enough for at once."""
+    for _ in range(3):
+        try:
+            return Machines()
+        except Exception as error:  # noqa: BLE001 - Ray's own is a plain one
+            late = error
+            ray.shutdown()
+    raise late
+
+
 @pytest.fixture(scope="module")
 def machines():
     quiet_ray()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(ROOT))  # the workers import the engine, wherever the tests were begun
-        made = Machines()
+        made = started()
         yield made
         ray.shutdown()
         made.cluster.shutdown()
