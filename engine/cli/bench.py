@@ -28,6 +28,7 @@ BENCHES = {
     "page": ("page", "first page, sliders and a job in a real browser"),
     "run": ("whole_run", "whole runs of score: verdicts a second, CPU, memory, growth"),
     "served": ("served", "an API judge's verdicts a second and CPU, by calls in flight and addresses"),
+    "ray": ("cluster", "a planted judge in this process and over actors of a Ray cluster"),
     "formats": ("formats", "reading large files: known formats, recordings, data sets"),
     "results": ("results", "write docs/results.md from the stored results"),
     "claims": ("claims", "the frozen claims of the four papers on the public data: claims.csv"),

@@ -136,6 +136,9 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--devices", metavar="LIST", help="a process with the judge on each of these devices, such as cuda:0,cuda:1"
     )
+    parser.add_argument(
+        "--ray", metavar="ADDRESS", help="spread the judge's calls over a Ray cluster: auto, local, or HOST:PORT"
+    )
     parser.add_argument("--no-cache", action="store_true", help="ask the judge again even where an answer is kept")
     add_json(parser)
 

@@ -110,6 +110,7 @@ def context_of(args: argparse.Namespace, extra: Mapping[str, Any] | None = None)
         extra: values of the options that only this study reads.
     """
     settings = get_settings()
+    settings = replace(settings, ray=args.ray or settings.ray)
     if args.devices:
         settings = replace(settings, devices=device_list(args.devices))
     return Context(

@@ -22,6 +22,8 @@ _ASSETS = _ENGINE / "assets" if (_ENGINE / "assets").is_dir() else _ENGINE.paren
 """Inside the package where a wheel was installed, beside it in the repository."""
 MOST_THREADS = 1024
 """Most CPU threads that `JUDGESCOPE_THREADS` may name."""
+MOST_ACTORS, MOST_SHARD = 4096, 65536
+"""Most actors and calls of a shard that `JUDGESCOPE_RAY_ACTORS` and `JUDGESCOPE_RAY_SHARD` may name."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,10 @@ class Settings:
         fetch_models: true where a judge that is named and not here is fetched; a page asks first.
         runs_in: a folder of runs other than the data folder's, such as a study's `--out`.
         warm: the dashboard loads its first judge when it starts (`JUDGESCOPE_WARM=0` waits for a question).
+        ray: the Ray cluster over which a study's calls are spread: `auto`, `local`, an address, or empty for none
+            (`JUDGESCOPE_RAY`).
+        ray_actors: actors there at most; 0 for as many as there is room for (`JUDGESCOPE_RAY_ACTORS`).
+        ray_shard: calls of a shard; 0 leaves it to what the actors run on (`JUDGESCOPE_RAY_SHARD`).
     """
 
     data_dir: Path
@@ -57,6 +63,9 @@ class Settings:
     warm: bool = True
     fetch_models: bool = True
     devices: tuple[str, ...] = ()
+    ray: str = ""
+    ray_actors: int = 0
+    ray_shard: int = 0
 
     @property
     def datasets(self) -> Path:
@@ -148,10 +157,11 @@ def child_environment(**changes: str) -> dict[str, str]:
 def get_settings() -> Settings:
     """Read the environment: `JUDGESCOPE_HOME`, `_CACHE`, `_GGUF`, `_DEVICE`, `_THREADS`, `_MODEL_ROOTS`, `_TOKEN`.
 
-    And `_DEVICES`; and `_WARM`: 0 lets the dashboard load no judge before somebody asks.
+    And `_DEVICES`, `_RAY`, `_RAY_ACTORS`, `_RAY_SHARD`; and `_WARM`: 0 lets the dashboard load no judge before somebody
+    asks.
 
     Raises:
-        InputError: `JUDGESCOPE_THREADS` is no number of threads, or `JUDGESCOPE_DEVICES` no list of devices.
+        InputError: one that is a number is none, or out of its range, or `JUDGESCOPE_DEVICES` is no list of devices.
     """
     env = os.environ
     home = env.get("JUDGESCOPE_HOME")
@@ -165,12 +175,15 @@ def get_settings() -> Settings:
         gguf=Path(gguf).expanduser() if gguf else None,
         device=env.get("JUDGESCOPE_DEVICE", "auto"),
         devices=device_list(env.get("JUDGESCOPE_DEVICES", "")),
-        threads=_threads(env.get("JUDGESCOPE_THREADS", "")),
+        threads=_whole("JUDGESCOPE_THREADS", MOST_THREADS, "0 leaves the choice to torch"),
         model_roots=tuple(
             Path(root).expanduser() for root in env.get("JUDGESCOPE_MODEL_ROOTS", "").split(os.pathsep) if root
         ),
         warm=env.get("JUDGESCOPE_WARM", "1").strip() != "0",
         token=token.strip() or token,  # blanks alone are refused where somebody is to be asked, not lost
+        ray=env.get("JUDGESCOPE_RAY", "").strip(),
+        ray_actors=_whole("JUDGESCOPE_RAY_ACTORS", MOST_ACTORS, "0 takes all that the cluster has room for"),
+        ray_shard=_whole("JUDGESCOPE_RAY_SHARD", MOST_SHARD, "0 leaves it to what the actors run on"),
     )
 
 
@@ -189,12 +202,22 @@ def device_list(text: str) -> tuple[str, ...]:
     return found
 
 
-def _threads(text: str) -> int:
+def quiet_ray() -> None:
+    """Settings of Ray, before it is imported, where the environment has none of its own.
+
+    It reports no usage to its makers, and holds no message back to print it after a command's last line.
+    """
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_DEDUP_LOGS", "0")
+
+
+def _whole(name: str, most: int, zero: str) -> int:
+    """A variable that is a whole number from 0 to `most`; `zero` says what 0 does."""
+    text = os.environ.get(name, "")
     given = text.strip() or "0"
-    if not (given.isascii() and given.isdigit() and len(given) < 5 and int(given) <= MOST_THREADS):
+    if not (given.isascii() and given.isdigit() and len(given) < 6 and int(given) <= most):
         raise InputError(
-            f"JUDGESCOPE_THREADS is {shown(text, 40)}; allowed: a whole number from 0 to {MOST_THREADS}; 0 leaves the "
-            "choice to torch. Set it anew or unset it."
+            f"{name} is {shown(text, 40)}; allowed: a whole number from 0 to {most}; {zero}. Set it anew or unset it."
         )
     return int(given)
 

@@ -166,29 +166,25 @@ def guard_for(judge: Judge, settings: Settings | None = None) -> Guard:
     """
     settings = settings or get_settings()
     base = base_loader(settings)
-    model = own_model(judge)
     served = api_settings(settings)
     if served.perplexity_model:
         from engine.defenses.served_guard import ServedGuard
         from engine.inference.served import ApiClient
 
         client = getattr(innermost(judge), "client", None) or ApiClient(served, api_key(settings))
-        return ServedGuard(client, served.perplexity_model, lambda: model or base(), call_cache(settings.calls))
-    return ModelGuard(base, lambda: model or base(), call_cache(settings.calls))
+        cache = call_cache(settings.calls)
+        return ServedGuard(client, served.perplexity_model, lambda: own_model(judge) or base(), cache)
+    return ModelGuard(base, lambda: own_model(judge) or base(), call_cache(settings.calls))
 
 
 def own_model(judge: Judge) -> LoadedModel | None:
     """The judge's own model, where it answers more than scores; None for a bundled judge and one without a model."""
-    inner = innermost(judge)
-    loaded: LoadedModel | None = getattr(inner, "loaded", None)
-    able = loaded is not None and not inner.spec.startswith("bundled:") and loaded.kind in {"causal", "encoder-decoder"}
-    return loaded if able else None
+    loaded: LoadedModel | None = getattr(innermost(judge), "loaded", None) if reasons(judge) else None
+    return loaded
 
 
 def reasons(judge: Judge) -> bool:
     """The judge can write an analysis before its verdict: its own model can, or a server's."""
-    if own_model(judge):
-        return True
     return bool(getattr(innermost(judge), "writes", False))
 
 

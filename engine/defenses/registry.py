@@ -9,7 +9,7 @@ from engine.core.errors import InputError
 from engine.core.settings import get_settings
 from engine.defenses.anchors import PROMPTED, AnchoredJudge, AnchorSource, PromptedAnchors
 from engine.defenses.cards import DEFENSES, DefenseCard, DefenseName, defense_name, parse_defenses
-from engine.defenses.guard import Guard, base_loader, detector_judge, guard_for, perplexity_judge, reasons
+from engine.defenses.guard import Guard, base_loader, detector_judge, guard_for, own_model, perplexity_judge, reasons
 from engine.defenses.prompting import QuotingJudge, RetokenisingJudge
 from engine.defenses.reasoning import ReasoningJudge
 from engine.defenses.writing import writer_for
@@ -97,6 +97,7 @@ def _perplexity(judge: Judge, part: DefenseName, helpers: Helpers) -> Judge:
 
 
 def _detector(judge: Judge, part: DefenseName, helpers: Helpers) -> Judge:
+    own_model(judge)  # refused before the run where the judge's model is on other machines
     return detector_judge(judge, part.name, helpers.guard or guard_for(judge), part.options["threshold"])
 
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 from weakref import WeakValueDictionary
@@ -341,7 +342,7 @@ def make_plan(arms: Sequence[tuple[Judge, Sequence[Request]]]) -> Plan:
         return Plan(verdicts, total.calls, total.tokens, total.known, math.nan, 0, math.nan, as_json(expense))
     dearest = max(range(len(arms)), key=lambda i: costs[i].tokens)
     judge, requests = arms[dearest]
-    probe = [r for r in requests if judge.cost([r]).calls][:PROBE_REQUESTS]
+    probe = list(islice((r for r in requests if judge.cost([r]).calls), PROBE_REQUESTS))
     tokens = judge.cost(probe).tokens
     clock = time.perf_counter()
     judge.judge(probe)
@@ -555,6 +556,11 @@ def in_chunks(
         start += size
         if device == NO_MODEL and time.monotonic() - began < SOON:
             calls = min(2 * calls, MANY_CALLS)
+
+
+def in_flight(judge: Judge) -> int:
+    """Calls that a server or a cluster answers at once; 1 for a judge in this process."""
+    return int(getattr(innermost(judge), "concurrency", 1))
 
 
 def offset(checkpoint: Checkpoint, before: int, total: int) -> Checkpoint:

@@ -6,6 +6,7 @@ The worker, the command line, figures, runs, report and pages learn everything a
 from __future__ import annotations
 
 import importlib.util
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -98,6 +99,10 @@ class SavedData:
         return load_labelled(name, self._settings.labelled)
 
 
+GRADIENTS = "a phrase is learned on the gradients of a model in this process"
+"""Why a study's judge is not spread over a cluster."""
+
+
 @dataclass(frozen=True)
 class Context:
     """Means of a run besides its settings.
@@ -131,18 +136,29 @@ class Context:
         """Opens data by name; one opener for the whole run, so that a file is read once."""
         return self.opener or SavedData(self.settings)
 
-    def judge(self, spec: str, **options: Any) -> Judge:
-        """The judge a spec names, with this context's card and cache.
+    def judge(self, spec: str, *, here: str = "", **options: Any) -> Judge:
+        """The judge a spec names, with this context's card and cache; its calls spread over a cluster where one is set.
+
+        Args:
+            spec: the judge's.
+            here: why this study needs the judge in its own process, whatever is set; empty where it does not.
+            options: further ones of `make_judge`.
 
         Raises:
-            InputError: no such judge.
+            InputError: no such judge, or no such cluster.
         """
         from engine.judges.registry import make_judge
 
-        if self.settings.devices:
+        if self.settings.ray:
+            from engine.judges.ray_judge import ray_judge, stays_here
+
+            if not (why := here or stays_here(spec)):
+                return ray_judge(spec, self.settings, card=self.card, cache=self.cache, **options)
+            print(f"{spec} is not distributed: {why}. It answers in this process.", file=sys.stderr)
+        elif self.settings.devices:
             from engine.judges.processes import spread_judge, spreads
 
-            if spreads(spec):
+            if not here and spreads(spec):
                 return spread_judge(spec, self.settings, card=self.card, cache=self.cache, **options)
         return make_judge(spec, self.settings, card=self.card, cache=self.cache, seed=self.seed, **options)
 

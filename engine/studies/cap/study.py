@@ -14,7 +14,7 @@ from engine.defenses.writing import TUTOR
 from engine.judges.base import Checkpoint
 from engine.runs.folder import RunFolder
 from engine.steering.vectors import Form
-from engine.studies.study import Context, Quick, Study, StudyConfig, Summary, quick_form
+from engine.studies.study import GRADIENTS, Context, Quick, Study, StudyConfig, Summary, quick_form
 
 CAP_LAYERS = Table(
     "cap_layers",
@@ -268,7 +268,7 @@ class Cap(Study):
         check_pool(config, contexts)
         context.checkpoint(0, expected_work(config, contexts))
         folder.update_manifest(step="Loading the judge and the tutor")
-        judge = context.judge(config.judge)
+        judge = context.judge(config.judge, here=GRADIENTS if config.learned_words else "")
         tutor = load_tutor(config.tutor, context.settings, cache=context.cache)
         run_cap(config, dataset, judge, tutor, folder, context.settings, context.checkpoint)
 
@@ -279,7 +279,7 @@ class Cap(Study):
         from engine.studies.cap.tutor import load_tutor
 
         dataset = context.data.dataset(config.data)
-        judge = context.judge(config.judge)
+        judge = context.judge(config.judge, here=GRADIENTS if config.learned_words else "")
         tutor = load_tutor(config.tutor, context.settings, cache=context.cache)
         plan = plan_cap(config, dataset, judge, tutor, context.settings)
         plan["seconds"] = seconds_of(config, dataset, judge, tutor, plan)

@@ -35,12 +35,14 @@ from engine.studies.checkup.probes import (
 from engine.studies.checkup.readings import Readings
 from engine.studies.checkup.study import CHECKUP, CheckupConfig
 from engine.studies.running import (
+    WAVES,
     KeptJudge,
     Plan,
     VerdictLog,
     about_data,
     about_judge,
     ending,
+    in_flight,
     keeping,
     make_plan,
     within,
@@ -73,7 +75,7 @@ def run_checkup(
     session = _Session(config, probes, subject, run, known)
     with ending(run, lambda: session.finish("stopped")):
         done = 0
-        for chunk in _chunks(requests, subject.items):
+        for chunk in _chunks(requests, subject.items, max(CALLS_PER_CHUNK, WAVES * in_flight(judge))):
 
             def progress(part: int, _: int, before: int = done) -> None:
                 checkpoint(before + part, len(requests))
@@ -159,15 +161,15 @@ def _cards(probes: Sequence[Probe], subject: Subject) -> list[Card]:
     return [card for probe in wording for card in probe.cards(subject)]
 
 
-def _chunks(requests: Sequence[Request], items: Sequence[str]) -> Iterator[list[Request]]:
-    """Whole items, so that a stopped run is still paired."""
+def _chunks(requests: Sequence[Request], items: Sequence[str], least: int) -> Iterator[list[Request]]:
+    """At least so many calls of whole items, so that a stopped run is still paired."""
     by_item: dict[str, list[Request]] = {item: [] for item in items}
     for request in requests:
         by_item[request.item_id].append(request)
     chunk: list[Request] = []
     for of_item in by_item.values():
         chunk += of_item
-        if len(chunk) >= CALLS_PER_CHUNK:
+        if len(chunk) >= least:
             yield chunk
             chunk = []
     if chunk:

@@ -12,7 +12,7 @@ from engine.attacks.cards import MAX_NAME, check_name
 from engine.core.schema import NONE, Column, Table
 from engine.defenses.writing import TUTOR
 from engine.runs.folder import RunFolder, open_run
-from engine.studies.study import Context, Study, StudyConfig, Summary
+from engine.studies.study import GRADIENTS, Context, Study, StudyConfig, Summary
 
 SUFFIX_SEARCH = Table(
     "suffix_search",
@@ -103,7 +103,7 @@ class LearnedSuffix(Study):
         from engine.studies.learned_suffix.run import run_suffix
 
         dataset = context.data.dataset(config.data)
-        run_suffix(config, dataset, context.judge(config.judge), folder, context.checkpoint)
+        run_suffix(config, dataset, context.judge(config.judge, here=GRADIENTS), folder, context.checkpoint)
 
     def job(self, config: SuffixConfig, context: Context, root: Path, name: str = "") -> dict[str, Any]:
         """Run it; the phrase is told as well."""
@@ -114,7 +114,7 @@ class LearnedSuffix(Study):
         """Prompts of the search, verdicts of the measurement, tokens of both together."""
         from engine.studies.learned_suffix.run import plan_suffix
 
-        plan = plan_suffix(config, context.data.dataset(config.data), context.judge(config.judge))
+        plan = plan_suffix(config, context.data.dataset(config.data), context.judge(config.judge, here=GRADIENTS))
         words = (
             f"The search computes at most {plan['search_prompts']:,} prompts, the measurement {plan['verdicts']:,} "
             f"verdicts: {plan['tokens']:,} tokens with every prompt whole. Beginnings that prompts share are computed "

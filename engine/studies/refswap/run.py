@@ -52,6 +52,7 @@ from engine.studies.running import (
     about_judge,
     build_requests,
     ending,
+    in_flight,
     keeping,
     make_plan,
     with_attack,
@@ -125,7 +126,7 @@ def run_refswap(
         run.update_manifest(state="stopped", finished=now())
 
     with ending(run, stopped):
-        for chunk in _chunks(list(material.requests)):
+        for chunk in _chunks(list(material.requests), max(ITEMS_PER_CHUNK, in_flight(judge))):
             requests = [r for item in chunk for r in material.requests[item]]
             answers = _ask(judge, requests, material.swaps, _offset(checkpoint, done, total))
             require_probabilities(judge, answers)
@@ -217,9 +218,9 @@ def _reference_table(requests: dict[str, list[Request]], swaps: dict[str, dict[s
     return REFERENCES.conform(pd.DataFrame(rows))
 
 
-def _chunks(items: Sequence[str]) -> Iterator[Sequence[str]]:
-    for start in range(0, len(items), ITEMS_PER_CHUNK):
-        yield items[start : start + ITEMS_PER_CHUNK]
+def _chunks(items: Sequence[str], size: int) -> Iterator[Sequence[str]]:
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
 
 
 def _offset(checkpoint: Checkpoint, before: int, total: int) -> Checkpoint:

@@ -219,6 +219,7 @@ def test_a_judge_that_shows_its_model_is_asked_itself(tiny):
 
     class Own(Seen):
         spec = "path:tiny"
+        writes = True
 
     judge = Own()
     judge.loaded = loaded
