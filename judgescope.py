@@ -131,9 +131,20 @@ def defenses() -> pd.DataFrame:
     return _listing(DEFENSES)
 
 
+def _warn() -> None:
+    """Name the plugins that could not be loaded, each once."""
+    import warnings
+
+    from engine.core.plugins import complaints
+
+    for line in complaints():
+        warnings.warn(line, stacklevel=4)
+
+
 def _listing(cards: Mapping[str, Any]) -> pd.DataFrame:
     import pandas as pd
 
+    _warn()
     rows = [(name, card.title, card.about) for name, card in cards.items()]
     return pd.DataFrame(rows, columns=["name", "title", "about"])
 
@@ -255,6 +266,7 @@ def _run(found: Study, config: Any, context: Context, name: str) -> Run:
     from engine.core.errors import OutOfCalls
     from engine.studies.running import carry_out
 
+    _warn()
     config = found.prepare(config, context)
     folder = found.begin(config, context.settings.runs, name)
     with suppress(OutOfCalls):
