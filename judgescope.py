@@ -36,6 +36,8 @@ __all__ = [
 
 FRAME = "data frame"
 """What a data frame is called in runs and on pages, unless it is given a name."""
+MOST_ROWS = 40
+"""Rows of a run that a notebook shows; the first and the last of more."""
 
 
 def score(
@@ -49,7 +51,8 @@ def score(
 
     Args:
         data: a data frame with a row for each response, or the id of saved data such as `demo-dialogue`.
-        judge: a judge's spec: `bundled:naive`, `hf:OWNER/NAME`, `path:FOLDER`, `api:MODEL`, `planted:NAME`.
+        judge: a judge's spec: `bundled:naive`, `hf:OWNER/NAME`, `path:FOLDER`, `api:MODEL`, `planted:NAME`, or that of
+            a plugin.
         attacks: names, see `attacks()`.
         defenses: names, see `defenses()`; several in one joined by +.
         settings: `columns`, `task` and `name` as in `study`; `limit`, `seed`, `level`, `run_id` and others of the
@@ -234,7 +237,8 @@ class Run:
             shown = self.shifts
         except InputError:
             shown = self.metrics
-        return f"<p>{escape(repr(self))}</p>{shown.to_html(index=False, na_rep='', float_format='{:.3f}'.format)}"
+        table = shown.to_html(index=False, na_rep="", float_format="{:.3f}".format, max_rows=MOST_ROWS)
+        return f"<p>{escape(repr(self))}</p>{table}"
 
 
 @dataclass(frozen=True, repr=False)
