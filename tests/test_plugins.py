@@ -14,19 +14,23 @@ import pytest
 
 from engine.core.errors import OK, OUR_FAULT, USER_INPUT
 from tests.engine.core.test_plugins import distribution
+from tests.test_install import WITHOUT_LOCAL
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[1]
-COMMAND = """
-import sys
+COMMANDS = """
+import json, sys
 from engine.cli.main import main
-try:
-    code = main(sys.argv[1:])
-except SystemExit as end:
-    code = end.code
-print("loaded", *sorted(n for n in sys.modules if n.startswith("judgescope_example")), file=sys.stderr)
-sys.exit(code)
+for command in sys.argv[1:]:
+    try:
+        code = main(json.loads(command))
+    except SystemExit as end:
+        code = end.code
+    sys.stdout.flush()
+    print("\\nloaded", *sorted(n for n in sys.modules if n.startswith("judgescope_example")))
+    print("exit", code)
 """
+"""Commands one after the other, each with the plugin's modules that are loaded by then and its exit code."""
 WHOSE = "judgescope-example 0.1.0"
 
 
@@ -34,7 +38,7 @@ WHOSE = "judgescope-example 0.1.0"
 def site(tmp_path_factory) -> Path:
     """A folder of installed distributions: the template as pip installs it, and a plugin that cannot be imported."""
     folder = tmp_path_factory.mktemp("site")
-    source = folder.parent / "plugin"
+    source = tmp_path_factory.mktemp("source") / "plugin"
     shutil.copytree(ROOT / "docs" / "examples" / "plugin", source)
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-deps"]
     subprocess.run([*pip, "--target", folder, source], check=True)
@@ -55,17 +59,22 @@ def python(code: str, *args: str, home: Path, site: Path | None = None) -> subpr
     path = os.pathsep.join(map(str, [ROOT, *([site] if site else [])]))
     env = {**os.environ, "PYTHONPATH": path, "HOME": str(home), "JUDGESCOPE_HOME": str(home / "data")}
     done = subprocess.run(
-        [sys.executable, "-c", code, *args], env=env, cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert "Traceback" not in done.stderr, done.stderr
+        [sys.executable, "-c", WITHOUT_LOCAL + code, *args], env=env, cwd=ROOT, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    assert "Traceback" not in done.stdout, done.stdout
     return done
 
 
-def said(home: Path, site: Path | None, *words: str, code: int = OK) -> str:
-    """What a command says, on both streams; `code` is how it has to end."""
-    done = python(COMMAND, *words, home=home, site=site)
-    assert done.returncode == code, done.stderr
-    return done.stdout + done.stderr
+def told(home: Path, site: Path | None, *commands: list[str], codes: tuple[int, ...] = (OK,)) -> list[str]:
+    """What each of the commands says; all of them run in one process."""
+    said = python(COMMANDS, *map(json.dumps, commands), home=home, site=site).stdout
+    parts = said.split("\nexit ")
+    ended = [int(part.split("\n")[0]) for part in parts[1:]]
+    assert len(ended) == len(commands), said
+    assert set(ended) <= set(codes), said
+    return parts[: len(commands)]
 
 
 def words_score(texts: pd.Series) -> float:
@@ -88,19 +97,19 @@ def run(site, home) -> dict:
     ]
     file = home / "log.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    told = said(
-        home, site, "score", str(file), "--judge", "word_count", "--attack", "praise", "--defense", "none",
-        "--defense", "first_words?n=4", "--run-id", "mine", "--json",
-    )  # fmt: skip
-    line = next(one for one in told.splitlines() if one.startswith("{"))
-    return {**json.loads(line), "replies": pd.Series([row["reply"] for row in rows]), "said": told}
+    command = ["score", str(file), "--judge", "word_count", "--attack", "praise", "--defense", "none"]
+    [said] = told(home, site, [*command, "--defense", "first_words?n=4", "--run-id", "mine", "--json"])
+    line = next(one for one in said.splitlines() if one.startswith("{"))
+    return {**json.loads(line), "replies": pd.Series([row["reply"] for row in rows]), "said": said}
 
 
-def test_help_loads_no_plugin_and_the_lists_no_more_than_cards(site, home):
-    assert said(home, site, "--help").splitlines()[-1] == "loaded"
-    told = said(home, site, "score", "--help")
-    assert " ".join(told.split()).count(f"({WHOSE})") == 4  # attack, defense, judge and format
-    loaded = told.split("loaded ")[1].split()
+def test_help_loads_no_plugin_and_lists_load_no_more_than_cards(site, home):
+    [plain] = told(home, site, ["--help"])
+    assert plain.splitlines()[-1].strip() == "loaded"
+    [lists] = told(home, site, ["score", "--help"])
+    assert " ".join(lists.split()).count(f"({WHOSE})") == 4  # attack, defense, judge and format
+    loaded = lists.split("\nloaded ")[1].split()
+    assert "judgescope_example.cards" in loaded
     assert not {f"judgescope_example.{name}" for name in ("attack", "defense", "judge", "half_answers")} & set(loaded)
 
 
@@ -117,12 +126,10 @@ def test_the_numbers_of_a_run_with_plugins_are_those_of_their_description(run):
 def test_the_broken_one_is_named_and_the_rest_works(run, site, home):
     assert "of_broken 1.0" in run["said"]
     assert "no licence" in run["said"]
-    done = python(COMMAND, "doctor", home=home, site=site)
-    assert done.returncode in (OK, OUR_FAULT)  # the bundled judge's weights may not be here
-    told = done.stdout
-    assert told.count(WHOSE) == 5
-    assert told.count("of_broken") >= 3
-    assert "taken" in told  # dsi is ours
+    [doctor] = told(home, site, ["doctor"], codes=(OK, OUR_FAULT))  # the bundled judge's weights may not be here
+    assert doctor.count(WHOSE) == 5
+    assert doctor.count("of_broken 1.0") == 3
+    assert "taken" in doctor  # dsi is ours
 
 
 def test_the_manifest_holds_every_plugin_the_run_used(run, home):
@@ -133,25 +140,37 @@ def test_the_manifest_holds_every_plugin_the_run_used(run, home):
 
 
 def test_a_study_of_a_plugin_runs_draws_travels_and_can_be_opened_without_it(site, home, tmp_path):
-    assert "half of a response scores" in said(home, site, "study", "half_answers", "--run-id", "half")
-    assert "1 figures" in said(home, site, "figures", "half", "--format", "html", "--out", str(tmp_path / "figures"))
-    packed = tmp_path / "half.zip"
-    said(home, site, "runs", "export", "half", "--out", str(packed))
-    assert WHOSE in said(home, None, "runs", "show", "half")
-    assert "half_change" in said(home, None, "runs", "show", "half")  # its numbers are there
-    for words in (["figures", "half"], ["runs", "export", "half", "--out", str(tmp_path / "b.zip")]):
-        assert WHOSE in python(COMMAND, *words, home=home).stderr
+    packed, out, elsewhere = tmp_path / "half.zip", str(tmp_path / "figures"), tmp_path / "elsewhere"
+    ran, drawn, _ = told(
+        home, site, ["study", "half_answers", "--run-id", "half"], ["figures", "half", "--format", "html", "--out", out],
+        ["runs", "export", "half", "--out", str(packed)],
+    )  # fmt: skip
+    assert "half of a response scores" in ran
+    assert "1 figures" in drawn
+    shown, *refused = told(
+        home, None, ["runs", "show", "half"], ["figures", "half"],
+        ["runs", "export", "half", "--out", str(tmp_path / "b.zip")], codes=(OK, OUR_FAULT, USER_INPUT),
+    )  # fmt: skip
+    assert "half_change" in shown  # its numbers are there
+    for said in (shown, *refused):
+        assert WHOSE in said
+        assert "not installed here" in said
     assert not (tmp_path / "b.zip").exists()
-    assert "plugin" in python(COMMAND, "runs", "import", str(packed), home=tmp_path / "elsewhere").stderr
-    assert "half" in said(tmp_path / "elsewhere", site, "runs", "import", str(packed))
+    [turned_away] = told(elsewhere, None, ["runs", "import", str(packed)], codes=(OUR_FAULT, USER_INPUT))
+    assert "plugin" in turned_away
+    told(elsewhere, site, ["runs", "import", str(packed)])
 
 
 def test_a_run_of_plugins_is_shown_and_drawn_without_them(run, home, tmp_path):
-    told = said(home, None, "runs", "show", "mine")
-    assert WHOSE in told
-    assert "Problem" in told
-    assert "files of" in said(home, None, "figures", "mine", "--format", "html", "--out", str(tmp_path / "figures"))
-    assert "praise" in said(home, None, "score", "demo-dialogue", "--attack", "praise", code=USER_INPUT)
+    shown, drawn = told(
+        home, None, ["runs", "show", "mine"],
+        ["figures", "mine", "--format", "html", "--out", str(tmp_path / "figures")],
+    )  # fmt: skip
+    assert WHOSE in shown
+    assert "Problem" in shown
+    assert "files of" in drawn
+    [unknown] = told(home, None, ["score", "demo-dialogue", "--attack", "praise"], codes=(USER_INPUT,))
+    assert "'praise'" in unknown
 
 
 API = """
@@ -167,17 +186,17 @@ run = judgescope.score(frame, judge="word_count", attacks=["praise"], defenses=[
 print(run.shifts.to_json(orient="records"))
 half = judgescope.study("half_answers", frame, judge="word_count", name="words")
 print(half.figures, half.table("half_answers").to_json(orient="records"))
-assert "js-plotly" in half.figure("change")._repr_html_() or "plotly" in half.figure("change")._repr_html_()
+assert "plotly" in half.figure("change")._repr_html_()
 """
 
 
 def test_plugins_from_python(site, home):
-    done = python(API, home=home, site=site)
-    assert done.returncode == 0, done.stderr
-    arms = {(a["attack"], a["defense"]): a for a in json.loads(done.stdout.splitlines()[0])}
+    said = python(API, home=home, site=site).stdout
+    line = next(one for one in said.splitlines() if one.startswith("["))
+    arms = {(a["attack"], a["defense"]): a for a in json.loads(line)}
     assert arms["praise", "none"]["shift"] == pytest.approx(4 * 8 / 100)  # eight words more of a hundred
     assert arms["praise", "first_words?n=1"]["shift"] == pytest.approx(0)
-    assert "of_broken" in done.stderr
+    assert "of_broken" in said
 
 
 PAGES = f"""
@@ -202,14 +221,11 @@ print("figures", len(at.get("plotly_chart")))
 
 
 def test_pages_list_plugins_name_the_broken_one_and_open_their_runs_without_them(run, site, home):
-    said(home, site, "study", "half_answers", "--run-id", "half", "--limit", "8")
-    done = python(PAGES, home=home, site=site)
-    assert done.returncode == 0, done.stderr
-    assert "Praise" in done.stdout
-    assert f"From the plugin {WHOSE}" in done.stdout  # below the judge that is chosen
-    assert "&lt;b&gt;no licence" in done.stdout
-    assert "not installed here" not in done.stdout
-    assert done.stdout.rstrip().endswith("figures 1")
-    without = python(PAGES, home=home)
-    assert without.returncode == 0, without.stderr
-    assert without.stdout.count("not installed here") >= 2
+    told(home, site, ["study", "half_answers", "--run-id", "half", "--limit", "8"])
+    with_plugins = python(PAGES, home=home, site=site).stdout
+    assert "Praise" in with_plugins
+    assert f"From the plugin {WHOSE}" in with_plugins  # below the judge that is chosen
+    assert "&lt;b&gt;no licence" in with_plugins
+    assert "not installed here" not in with_plugins
+    assert "figures 1" in with_plugins
+    assert python(PAGES, home=home).stdout.count("not installed here") >= 2

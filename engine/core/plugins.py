@@ -61,7 +61,7 @@ def broken() -> dict[Plugin, str]:
 
 def complaints() -> list[str]:
     """A line for each plugin that could not be loaded so far."""
-    return [f"Left out is a plugin, the {plugin}: {why}." for plugin, why in broken().items()]
+    return [f"Plugin left out: {plugin}: {why}." for plugin, why in broken().items()]
 
 
 @cache
@@ -83,7 +83,7 @@ def _plugin(group: str, point: EntryPoint) -> Plugin:
     from importlib.metadata import PackageNotFoundError
 
     try:
-        held = point.dist.metadata if point.dist else {}
+        held: Any = point.dist.metadata if point.dist else {}
         told = str(held["Name"] or "unknown"), str(held["Version"] or "unknown")
     except (KeyError, OSError, UnicodeError, PackageNotFoundError):
         told = "unknown", "unknown"
