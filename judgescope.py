@@ -36,6 +36,8 @@ __all__ = [
 
 FRAME = "data frame"
 """What a data frame is called in runs and on pages, unless it is given a name."""
+MOST_ROWS = 40
+"""Rows of a run that a notebook shows; the first and the last of more."""
 
 
 def score(
@@ -49,7 +51,8 @@ def score(
 
     Args:
         data: a data frame with a row for each response, or the id of saved data such as `demo-dialogue`.
-        judge: a judge's spec: `bundled:naive`, `hf:OWNER/NAME`, `path:FOLDER`, `api:MODEL`, `planted:NAME`.
+        judge: a judge's spec: `bundled:naive`, `hf:OWNER/NAME`, `path:FOLDER`, `api:MODEL`, `planted:NAME`, or that of
+            a plugin.
         attacks: names, see `attacks()`.
         defenses: names, see `defenses()`; several in one joined by +.
         settings: `columns`, `task` and `name` as in `study`; `limit`, `seed`, `level`, `run_id` and others of the
@@ -131,9 +134,20 @@ def defenses() -> pd.DataFrame:
     return _listing(DEFENSES)
 
 
+def _warn() -> None:
+    """Name the plugins that could not be loaded, each once."""
+    import warnings
+
+    from engine.core.plugins import complaints
+
+    for line in complaints():
+        warnings.warn(line, stacklevel=4)
+
+
 def _listing(cards: Mapping[str, Any]) -> pd.DataFrame:
     import pandas as pd
 
+    _warn()
     rows = [(name, card.title, card.about) for name, card in cards.items()]
     return pd.DataFrame(rows, columns=["name", "title", "about"])
 
@@ -223,7 +237,8 @@ class Run:
             shown = self.shifts
         except InputError:
             shown = self.metrics
-        return f"<p>{escape(repr(self))}</p>{shown.to_html(index=False, na_rep='', float_format='{:.3f}'.format)}"
+        table = shown.to_html(index=False, na_rep="", float_format="{:.3f}".format, max_rows=MOST_ROWS)
+        return f"<p>{escape(repr(self))}</p>{table}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -255,6 +270,7 @@ def _run(found: Study, config: Any, context: Context, name: str) -> Run:
     from engine.core.errors import OutOfCalls
     from engine.studies.running import carry_out
 
+    _warn()
     config = found.prepare(config, context)
     folder = found.begin(config, context.settings.runs, name)
     with suppress(OutOfCalls):

@@ -8,9 +8,11 @@ from streamlit import config
 from dashboard import datasets, linked_run, state, ui
 from dashboard.server.guard import guarded, is_loopback, login_configured
 from engine import catalog
+from engine.core.plugins import complaints
 from engine.core.schema import Protocol
 from engine.core.settings import get_settings
 from engine.jobs.manager import manager
+from engine.studies.registry import all_plugins
 
 BUSY_POLL_S = 2.0
 IDLE_POLL_S = 15.0
@@ -43,10 +45,12 @@ def rail(page: str) -> None:
 
 
 def machine() -> None:
-    """State of the worker, below the choices; asked for gently while nothing is going on."""
+    """Plugins left out and the state of the worker, below the choices; asked for gently while nothing is going on."""
     busy = manager().status().state in ("busy", "starting")
     with st.sidebar:
         st.divider()
+        for line in complaints() if all_plugins() else ():
+            ui.note(line)
         st.fragment(_machine, run_every=BUSY_POLL_S if busy else IDLE_POLL_S)()
 
 

@@ -37,6 +37,7 @@ from engine.judges import registry
 from engine.judges.api_spec import forget_model, is_served, known_models, parse_api, remember_model, rough_expense
 from engine.judges.card_files import (
     DEFAULT_MODEL,
+    PROMPTED,
     Notice,
     broken_cards,
     card_notices,
@@ -141,7 +142,7 @@ def saved_judges() -> dict[str, JudgeCard]:
     found = {}
     for name, card in saved_cards(get_settings().cards).items():
         model = card.spec or DEFAULT_MODEL
-        if model.partition(":")[0] not in ("planted", "recorded"):
+        if model.partition(":")[0] in PROMPTED:
             found[card_spec(model, card)] = _saved_judge(card_spec(model, card), name, (card.protocol,))
     return found
 
@@ -149,7 +150,7 @@ def saved_judges() -> dict[str, JudgeCard]:
 def card_models() -> dict[str, JudgeCard]:
     """The listed judges that read a prompt, so that a card can be asked of them."""
     listed = {found: card for protocol in Protocol for found, card in registry.judges_for(protocol).items()}
-    return {spec: card for spec, card in listed.items() if not spec.startswith(("planted:", "recorded:"))}
+    return {spec: card for spec, card in listed.items() if spec.partition(":")[0] in PROMPTED}
 
 
 def built_in_cards() -> dict[str, Card]:

@@ -14,14 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from engine.core.errors import INSTALL_LOCAL, MODELS, THRESHOLD_FAILED, UMAP, USER_INPUT
+from engine.core.errors import INSTALL_LOCAL, MODELS, THRESHOLD_FAILED, UMAP, USER_INPUT, WEIGHTED
 
 ROOT = Path(__file__).resolve().parents[1]
 WITHOUT_LOCAL = f"""
 import sys
 class Absent:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {set(MODELS) | set(UMAP)}:
+        if name.partition(".")[0] in {set(MODELS) | set(UMAP) | set(WEIGHTED)}:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 sys.meta_path.insert(0, Absent())
 """
@@ -71,8 +71,15 @@ for asked in ("bundled:judge", "hf:some/model", "path:/no/such.gguf"):
 
 
 @pytest.mark.slow
-def test_the_command_line_ends_with_that_command_and_no_traceback(tmp_path):
-    done = python(COMMAND, "score", "demo-dialogue", "--limit", "2", home=tmp_path)
+@pytest.mark.parametrize(
+    "command",
+    [
+        "score demo-dialogue --limit 2",
+        "study puaudit --judge planted:position --encoder words --limit 30 --set weights=items",
+    ],
+)
+def test_the_command_line_ends_with_that_command_and_no_traceback(command, tmp_path):
+    done = python(COMMAND, *command.split(), home=tmp_path)
     assert done.returncode == USER_INPUT, done.stderr
     assert INSTALL_LOCAL in done.stderr
     assert "Traceback" not in done.stderr
@@ -137,6 +144,32 @@ def test_a_run_and_a_figure_show_themselves_in_a_notebook():
     assert "src=" not in re.sub(r"<script[^>]*>.*?</script>", "", drawn, flags=re.S)  # nothing from outside
     with pytest.raises(judgescope.InputError, match="grid"):
         run.figure("no-such-figure")
+
+
+def test_text_of_users_is_no_markup_in_a_notebook(tmp_path, monkeypatch):
+    import pandas as pd
+
+    import judgescope
+
+    monkeypatch.setenv("JUDGESCOPE_HOME", str(tmp_path))
+    hostile = "<img src=x onerror=alert(1)></script>"
+    frame = pd.DataFrame({"item_id": list("aabb"), "response": [hostile, "one", "two", hostile]})
+    run = judgescope.score(frame, judge="planted:injection", attacks=["dsi"], name=hostile)
+    figures = [run.figure(name) for name in run.figures]
+    assert figures
+    for shown in (run, *figures):
+        html = shown._repr_html_()
+        without_scripts = re.sub(r"<script[^>]*>.*?</script>", "", html, flags=re.S)
+        assert "<img" not in html
+        assert "onerror" not in without_scripts or "&lt;img" in without_scripts
+
+
+def test_a_notebook_shows_the_ends_of_a_long_table():
+    import judgescope
+
+    run = judgescope.open_run("recorded:refswap/judge")
+    assert len(run.metrics) > judgescope.MOST_ROWS
+    assert run._repr_html_().count("<tr") <= judgescope.MOST_ROWS + 2
 
 
 @pytest.fixture(scope="module")

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.core.errors import InputError
 from engine.core.files import write_atomically
 from engine.core.json import dumps
+from engine.core.plugins import Registry
 from engine.core.schema import NONE
 from engine.core.settings import get_settings
+
+if TYPE_CHECKING:
+    from engine.attacks.base import Attack
 
 # Phrases found by search on this machine: one JSON file each, under the home folder, usable as the attack `suffix`.
 
@@ -171,6 +176,7 @@ class AttackCard:
         length: the number taken by default.
         length_is: unit of the number.
         phrases: published names allowed after a colon, the default first; those found on this machine come with them.
+        make: makes a plugin's attack; None for those built in.
     """
 
     name: str
@@ -185,13 +191,14 @@ class AttackCard:
     length: int = 0
     length_is: str = ""
     phrases: tuple[str, ...] = ()
+    make: Callable[[AttackName], Attack] | None = None
 
 
 def _injection(name: str, title: str, about: str, source: str = _ROBUSTJUDGE, *, before: bool = False) -> AttackCard:
     return AttackCard(name, title, about, source, has_direction=True, has_position=True, before=before)
 
 
-ATTACKS: dict[str, AttackCard] = {
+_BUILT_IN: dict[str, AttackCard] = {
     c.name: c
     for c in (
         AttackCard(NONE, "No attack", "The response as it is.", ""),
@@ -275,12 +282,20 @@ ATTACKS: dict[str, AttackCard] = {
 }
 
 
+def _problem(card: AttackCard) -> str:
+    return "its card has no make" if card.make is None else "its card has phrases" if card.phrases else ""
+
+
+ATTACKS = Registry("attacks", AttackCard, _BUILT_IN, text="about", key=lambda card: card.name, problem=_problem)
+"""Every attack by name."""
+
+
 # Names of arms: `NAME[:PHRASE][:NUMBER][-deflate][@before|@after]`, options left out at their defaults.
 #
 # Examples: `dsi`, `dsi-deflate`, `bed@before`, `suffix:2`, `suffix:topic-greedy-absolute-flant5xl:3`, `long:128`.
 
 _SHAPE = re.compile(
-    r"(?P<base>[a-z]+)(?P<options>(?::[A-Za-z0-9-]+?)*)(?P<deflate>-deflate)?(?:@(?P<at>before|after))?"
+    r"(?P<base>[a-z][a-z0-9_]*)(?P<options>(?::[A-Za-z0-9-]+?)*)(?P<deflate>-deflate)?(?:@(?P<at>before|after))?"
 )
 
 

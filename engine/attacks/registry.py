@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from engine.attacks.base import Attack, Insertion
-from engine.attacks.cards import AttackCard, parse_attack
+from engine.attacks.cards import ATTACKS, AttackCard, parse_attack
 from engine.attacks.injections import Distraction, EmptyAnswer, Injection, LearnedSuffix, Repetition, own_text
 from engine.core.errors import InputError
 from engine.core.schema import NONE
@@ -19,9 +19,17 @@ def make_attack(name: str, text: str = "") -> Attack:
         text: of the attack `own`.
 
     Raises:
-        InputError: no such attack or option, or `own` without a text.
+        InputError: no such attack or option, `own` without a text, or a plugin's attack of another name.
     """
     parsed = parse_attack(name)
+    if (card := ATTACKS.use(parsed.base)) and card.make:
+        made = card.make(parsed)
+        if made.name != parsed.name:
+            raise InputError(
+                f"The {ATTACKS.plugin_of(parsed.base)} calls itself {made.name!r} when asked for {parsed.name!r}. Its "
+                "author has to mend it."
+            )
+        return made
     if parsed.base == NONE:
         return Insertion(NONE, "")
     if parsed.base == "own":

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import platform
 import sys
+from collections.abc import Iterator
 from dataclasses import fields, replace
 from importlib.metadata import version
 from typing import Any, NamedTuple
@@ -23,6 +24,7 @@ from engine.core.errors import (
     listed,
     shown,
 )
+from engine.core.plugins import broken
 from engine.core.settings import (
     PREFIX,
     ApiSettings,
@@ -38,6 +40,7 @@ from engine.inference.hub_models import fetch_model, look_up, show_bytes
 from engine.inference.local_servers import local_servers
 from engine.inference.weights import FETCH, base_folder, base_record, fetch_gguf, find_gguf
 from engine.judges.server_check import ask_server, in_words
+from engine.studies.registry import all_plugins
 
 BUNDLED = "bundled"
 
@@ -134,7 +137,7 @@ class Check(NamedTuple):
 
 
 def checkup(settings: Settings, *, fetch: bool) -> list[Check]:
-    """Look at Python, torch, the device, the weights, numba and Chrome; with `fetch`, get weights and compile loops."""
+    """Look at Python, torch, weights, numba, Chrome, API and plugins; with `fetch`, get weights and compile loops."""
     return [
         Check(
             "Python",
@@ -148,7 +151,17 @@ def checkup(settings: Settings, *, fetch: bool) -> list[Check]:
         _loops(compile_now=fetch),
         _chrome(),
         _api(settings),
+        *_plugins(),
     ]
+
+
+def _plugins() -> Iterator[Check]:
+    """A line for each plugin that is installed; loading them all tells which ones work."""
+    installed, failed = all_plugins(), broken()
+    for plugin in installed:
+        why = failed.get(plugin, "")
+        remedy = f"Install another version of {plugin.distribution}, or uninstall it; the rest works."
+        yield Check("plugin", not why, False, f"{plugin}{f', left out: {why}' if why else ''}", remedy)
 
 
 def _torch(settings: Settings) -> Check:

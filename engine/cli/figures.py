@@ -9,10 +9,12 @@ from typing import Any
 
 from engine.cli import add_json
 from engine.core.errors import InputError, RunError
+from engine.core.plugins import absent
 from engine.plots.export import COLUMNS, fitting, render, stop
 from engine.report.basket import Piece, Report
 from engine.report.content import Filled, fill
 from engine.report.export import FORMATS, caption_file, data_files, report_html, script_files
+from engine.runs.folder import PLUGINS
 from engine.studies.figure import FigureSpec, Source
 from engine.studies.registry import entries, entry_of, name_of, run_at, settings_given, study_of
 
@@ -44,7 +46,9 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     source = Source(folder)
     found = [entry_of(source, name) for name in args.figure] or entries(source)
     if not found:
-        raise InputError(f"The run {folder.run_id} (study {_study_name(source)!r}) has no figures yet.")
+        lacks = absent(source.manifest.get(PLUGINS)) if study_of(source) is None else ""
+        why = f"has no figures: {lacks}" if lacks else "has no figures yet."
+        raise InputError(f"The run {folder.run_id} (study {_study_name(source)!r}) {why}")
     if args.list:
         return _list(source, found)
     named = name_of(folder)

@@ -26,6 +26,7 @@ from engine.core.errors import (
     InputError,
     OutOfCalls,
 )
+from engine.core.plugins import complaints
 
 COMMANDS = {
     "doctor": "check that everything a judge needs is there",
@@ -77,6 +78,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader had enough (`| head`); what is left to say goes nowhere
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
+    finally:
+        for line in complaints() if "doctor" not in argv else ():  # which lists all of them
+            print(line, file=sys.stderr)
     code = int(result.pop("exit_code", OK))
     if args.json:
         from engine.core.json import dumps

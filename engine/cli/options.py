@@ -60,7 +60,7 @@ def add_format_options(parser: argparse.ArgumentParser) -> None:
     """Option for the known format of a file."""
     parser.add_argument(
         "--format", metavar="NAME", help=f"a known format, or {TABLE}; found by itself where it is certain: "
-        f"{', '.join(FORMATS)}"
+        f"{FORMATS.in_words()}"
     )  # fmt: skip
     parser.add_argument(
         "--with", action="append", default=[], dest="companions", metavar="FILE",

@@ -22,11 +22,11 @@ def add(commands: Any) -> None:
     score.add_argument("data", help="a data file, or the id of a saved dataset such as demo-dialogue")
     score.add_argument(
         "--judge", action="append", metavar="SPEC",
-        help=f"for example {', '.join(JUDGES)}; by default the first; repeated, each in turn and a panel",
+        help=f"for example {JUDGES.in_words()}; by default the first; repeated, each in turn and a panel",
     )  # fmt: skip
-    score.add_argument("--attack", action="append", default=[], metavar="NAME", help=", ".join(ATTACKS))
+    score.add_argument("--attack", action="append", default=[], metavar="NAME", help=ATTACKS.in_words())
     score.add_argument(
-        "--defense", action="append", default=[], metavar="NAME", help=f"{', '.join(DEFENSES)}; joined by +"
+        "--defense", action="append", default=[], metavar="NAME", help=f"{DEFENSES.in_words()}; joined by +"
     )
     score.add_argument("--own-text", default="", help="the text of the attack 'own'")
     score.add_argument("--seed", type=int, default=0, help="seed of bootstrap intervals")

@@ -77,6 +77,8 @@ MODELS = {
 """What a model on this machine takes: a module, and the package that holds it."""
 UMAP = {"umap": "umap-learn", "sklearn": "scikit-learn", "numba": "numba"}
 """The same for maps by UMAP."""
+WEIGHTED = {"ot": "POT"}
+"""The same for partial transport with weights that are not uniform."""
 INSTALL_LOCAL = "pip install 'judgescope[local]'"
 
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
 from engine.core.errors import InputError
+from engine.core.plugins import Registry
 from engine.core.schema import NONE
+
+if TYPE_CHECKING:
+    from engine.judges.base import Judge
 
 PERPLEXITY_THRESHOLDS: Mapping[int, float] = {0: 360.0, 8: 1800.0, 16: 650.0}
 """Default threshold for each window that was calibrated (0: the whole text); others need one of their own.
@@ -43,6 +48,7 @@ class DefenseCard:
         options: set after a question mark, for example `perplexity?threshold=120&window=16`.
         needs_weights: it asks the bundled base model, also where the judge itself has no model.
         anchored: it shows the judge two anchors, which a source must give.
+        make: puts a plugin's defense around a judge; None for those built in.
     """
 
     name: str
@@ -52,6 +58,7 @@ class DefenseCard:
     options: Mapping[str, Option] = field(default_factory=dict)
     needs_weights: bool = False
     anchored: bool = False
+    make: Callable[[Judge, DefenseName], Judge] | None = None
 
 
 _PERPLEXITY = {
@@ -66,7 +73,7 @@ _RETOKENISE = {
 _REASONING = {
     "tokens": Option(8, 512, 64, "longest reasoning, where the base model writes it for the judge", whole=True)
 }
-DEFENSES: dict[str, DefenseCard] = {
+_BUILT_IN: dict[str, DefenseCard] = {
     c.name: c
     for c in (
         DefenseCard(NONE, "No defense", "The judge's own prompt.", ""),
@@ -168,14 +175,22 @@ DEFENSES: dict[str, DefenseCard] = {
         ),
     )
 }
-KINDS: dict[str, DefenseCard] = {name: card for name, card in DEFENSES.items() if "?" not in name}
-"""The defenses without an option set: the beginnings of names."""
+REFSWAP = "refswap"
+"""A defense of verifiers alone (`engine.studies.refswap.run`)."""
+
+
+def _problem(card: DefenseCard) -> str:
+    return "its card has no make" if card.make is None else "its card is anchored" if card.anchored else ""
+
+
+DEFENSES = Registry(
+    "defenses", DefenseCard, _BUILT_IN, text="about", key=lambda card: card.name, taken=[REFSWAP], problem=_problem
+)
+"""Every defense by name, and some with an option set."""
 
 
 # Names of arms: `NAME[?option=value&option=value]`, several joined by `+`; options are left out at their defaults.
 
-REFSWAP = "refswap"
-"""A defense of verifiers alone (`engine.studies.refswap.run`)."""
 _DECIMALS = 9
 """Decimals of an option that count."""
 
@@ -190,7 +205,7 @@ class DefenseName:
     @property
     def card(self) -> DefenseCard:
         """Its card."""
-        return KINDS[self.base]
+        return DEFENSES[self.base]
 
     @property
     def name(self) -> str:
@@ -216,9 +231,10 @@ def parse_defense(name: str) -> DefenseName:
             "measured by `judgescope study refswap --judge SPEC`, which also calibrates gamma. On the pages it is a "
             "switch of the Attack lab on verification items, and the page Reference swap."
         )
-    if base not in KINDS:
-        raise InputError(f"Unknown defense {name!r}. Available: {', '.join(KINDS)}.")
-    card = KINDS[base]
+    if base not in DEFENSES:
+        known = ", ".join(one for one in DEFENSES if "?" not in one)
+        raise InputError(f"Unknown defense {name!r}. Available: {known}.")
+    card = DEFENSES[base]
     given: dict[str, float] = {}
     for option, text in parse_qsl(query, keep_blank_values=True):
         if option not in card.options:

@@ -46,6 +46,9 @@ def defend(
     made = guard if guard or not any(part.card.needs_weights for part in parts) else guard_for(judge)
     helpers = Helpers(made, sources or {})
     for part in reversed(parts):  # the outermost judge works first
+        if (card := DEFENSES.use(part.base)) and card.make:
+            judge = card.make(judge, part)
+            continue
         make = _anchored if part.card.anchored else _MAKERS.get(part.base, _quoting)
         judge = make(judge, part, helpers)
     return judge

@@ -322,7 +322,8 @@ def _is_number(label: str) -> bool:
 # made with, and numbers of an edited card are never taken for those of its earlier wording.
 
 _PART = re.compile(r"[?&]card=(?P<name>[^?&@/\\]{1,80})(?:@(?P<digest>[0-9a-f]{8}))?$")
-_NO_PROMPT = ("planted", "recorded")
+PROMPTED = ("bundled", "hf", "path", "api")
+"""Kinds of judges that read a prompt."""
 DEFAULT_MODEL = "bundled:judge"
 
 
@@ -347,7 +348,7 @@ def card_spec(model: str, card: Card) -> str:
         InputError: the model is none, so that there is nothing to show a prompt to.
     """
     model = split_spec(model).model
-    if (kind := model.partition(":")[0]) in _NO_PROMPT:
+    if (kind := re.split("[:?]", model)[0]) not in PROMPTED:
         raise InputError(f"A {kind} judge reads no prompt, so a judge card does nothing to {model}. Leave it out.")
     name = re.sub(r"[?&@/\\]+", "-", card.name)[:80]
     return f"{model}{'&' if '?' in model else '?'}card={name}@{card.digest[:8]}"

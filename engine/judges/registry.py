@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
 from engine.core.cache import call_cache
 from engine.core.errors import INSTALL_LOCAL, MODELS, InputError, lacking, shown
+from engine.core.plugins import Registry
 from engine.core.schema import Protocol
 from engine.core.settings import Settings, api_key, api_settings, get_settings
 from engine.data.recordings import SavedRecording, list_recordings, shipped_recordings
@@ -23,13 +26,20 @@ from engine.judges.recorded import make_recorded
 
 @dataclass(frozen=True)
 class JudgeCard:
-    """Title and description of a judge, read before it is chosen."""
+    """Title and description of a judge, read before it is chosen.
+
+    Attributes:
+        spec: names it; that of a plugin is its entry point's name, and what may follow a colon or a question mark is
+            the plugin's own matter.
+        make: makes a plugin's judge of a spec; None for those built in.
+    """
 
     spec: str
     title: str
     about: str
     needs_weights: bool
     protocols: tuple[Protocol, ...] = (Protocol.POINTWISE,)
+    make: Callable[[str, Settings], Judge] | None = None
 
 
 _LISTED = (
@@ -67,8 +77,18 @@ _LISTED = (
 )
 
 
-JUDGES: dict[str, JudgeCard] = {card.spec: card for card in _LISTED if Protocol.POINTWISE in card.protocols}
-"""The judges that everybody has and that score responses one at a time."""
+KINDS = ("bundled", "hf", "path", "api", "planted", "recorded")
+"""Beginnings of the specs that are built in."""
+JUDGES = Registry(
+    "judges",
+    JudgeCard,
+    {card.spec: card for card in _LISTED if Protocol.POINTWISE in card.protocols},
+    text="about",
+    key=lambda card: card.spec,
+    taken=KINDS,
+    problem=lambda card: "" if card.make else "its card has no make",
+)
+"""The judges that everybody has and that score responses one at a time; and all those of plugins."""
 
 
 def judges_for(protocol: Protocol) -> dict[str, JudgeCard]:
@@ -80,7 +100,8 @@ def judges_for(protocol: Protocol) -> dict[str, JudgeCard]:
     light = bool(lacking(MODELS))
     everybodys, own = ([_with_state(c, light=light) for c in cards] for cards in (_LISTED, map(own_card, own_models())))
     strong = map(_shipped_card, shipped_recordings())
-    listed = (*everybodys, *strong, *own, *map(api_card, known_models()), *map(_recorded_card, recordings))
+    added, models = JUDGES.added().values(), map(api_card, known_models())
+    listed = (*everybodys, *added, *strong, *own, *models, *map(_recorded_card, recordings))
     return {card.spec: card for card in listed if protocol in card.protocols}
 
 
@@ -159,6 +180,8 @@ def make_judge(
         return make_planted(spec)
     if kind == "recorded":
         return make_recorded(spec, roots=settings.model_roots, threshold=threshold)
+    if (listed := JUDGES.use(re.split("[:?]", spec)[0])) and listed.make:
+        return listed.make(spec, settings)
     if kind in {"bundled", "hf", "path", "api", "decision"}:
         from engine.judges.kinds import PairwiseReader, PointwiseReader, RankingReader, VerifierReader
         from engine.judges.labelled import CardJudge
@@ -177,10 +200,11 @@ def make_judge(
                 asked = replace(asked, seed=asked.seed or seed)
             return judge(named, asked, client, cards, readers, calls)
         return CardJudge(_loaded(spec, settings), cards, readers, calls, spec=named)
+    added = "".join(f", {one}" for one in JUDGES.added())
     raise InputError(
         f"{shown(spec)} names no judge. Allowed: bundled:judge, bundled:naive, bundled:shortcut-verifier, "
-        "hf:ORG/NAME[@REVISION], "
-        "path:FOLDER, path:FILE.gguf, api:MODEL, decision:MODEL, planted:NAME, recorded:FILE."
+        "hf:ORG/NAME[@REVISION], path:FOLDER, path:FILE.gguf, api:MODEL, decision:MODEL, planted:NAME, "
+        f"recorded:FILE{added}."
     )
 
 

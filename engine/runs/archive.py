@@ -26,7 +26,8 @@ import pyarrow.parquet as pq
 from engine.core.errors import EngineError, RunError, shown
 from engine.core.files import make_folder, writing
 from engine.core.json import check_depth, dumps
-from engine.runs.folder import FORMAT, RunFolder, known_tables, now
+from engine.core.plugins import absent
+from engine.runs.folder import FORMAT, PLUGINS, RunFolder, known_tables, now
 from engine.runs.library import MAX_TAG, MAX_TAGS, MAX_TITLE, free_id, numbered
 
 MAX_ZIP = 200 * 2**20
@@ -68,9 +69,11 @@ def export_run(run: RunFolder) -> bytes:
     """The run as a zip; the same run gives the same bytes.
 
     Raises:
-        RunError: it has no readable manifest.
+        RunError: it has no readable manifest, or a table of a plugin that is not here, which would be left behind.
     """
     run.manifest()
+    if why := left_behind(run):
+        raise RunError(why)
     out = io.BytesIO()
     names = [*_JSON, *(f"{name}.parquet" for name in sorted(known_tables()))]
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -82,6 +85,13 @@ def export_run(run: RunFolder) -> bytes:
                 entry.external_attr = 0o644 << 16
                 archive.writestr(entry, file.read_bytes())
     return out.getvalue()
+
+
+def left_behind(run: RunFolder) -> str:
+    """Why a run cannot be exported: a table of a plugin that is not here; empty where nothing would be left behind."""
+    lacks, known = absent(run.manifest().get(PLUGINS)), known_tables()
+    foreign = sorted(file.name for file in run.path.glob("*.parquet") if file.stem not in known)
+    return f"{foreign[0]} of {run.run_id} cannot be exported. {lacks} Install it first." if lacks and foreign else ""
 
 
 def import_run(root: Path, content: bytes) -> Imported:
@@ -173,7 +183,8 @@ def _checked_names(entries: list[zipfile.ZipInfo]) -> dict[str, zipfile.ZipInfo]
         if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise RunError(f"{shown(name, 80)} is packed in a way that is not read. Export the run again.")
         if parts[-1] not in allowed or len(parts) > 2:
-            raise RunError(f"The zip holds {shown(name, 80)}, which is no part of a run; nothing was imported.")
+            more = " If it is the table of a plugin's study, install that first." if name.endswith(".parquet") else ""
+            raise RunError(f"The zip holds {shown(name, 80)}, which is no part of a run; nothing was imported.{more}")
         if parts[-1] in found:
             raise RunError(f"The zip holds {parts[-1]} twice.")
         folders.add(tuple(parts[:-1]))

@@ -20,6 +20,7 @@ from weakref import WeakValueDictionary
 
 import pandas as pd
 
+from engine.core import plugins
 from engine.core.errors import InputError, RunError, RunNameError, WriteError, shown
 from engine.core.files import make_folder, write_atomically, writing
 from engine.core.json import dumps, plain
@@ -34,13 +35,15 @@ RETRY = "retry"
 """Key of a manifest that is there while a run's unread calls are asked again; its read ones are kept."""
 LEARNED = "learned"
 """Key of a manifest that holds the phrases a run has learned so far; it goes on behind them."""
+PLUGINS = "plugins"
+"""Key of a manifest that holds the plugins a run has used, where it has used any."""
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 _FREE = frozenset({"run_id", "budget_seconds"})
 """Settings that may differ when a run goes on."""
 _NOTES = "notes.json"
 _KINDS: dict[str, type] = {
     "run_id": str, "study": str, "kind": str, "state": str, "created": str, "writer": str, "config": dict, "data": dict,
-    "judge": dict, "versions": dict, "resumed": list,
+    "judge": dict, "versions": dict, "resumed": list, PLUGINS: list,
 }  # fmt: skip
 _JUDGE_KINDS: dict[str, type] = {"prompts": list, "values": list, "labels": list, "api": dict}
 _DEEPEST = 60
@@ -180,7 +183,7 @@ class RunFolder:
             RunError: the file is there but cannot be read.
         """
         file = self.path / f"{name}.parquet"
-        schema = schema_of(name)
+        schema = self._schema(name)
         if columns is not None:
             schema = schema.only(columns)
         if not file.is_file():
@@ -192,8 +195,15 @@ class RunFolder:
 
     def write_table(self, name: str, frame: pd.DataFrame) -> None:
         """Validate and replace a table in one step."""
-        data = schema_of(name).conform(frame).to_parquet(index=False)
+        data = self._schema(name).conform(frame).to_parquet(index=False)
         write_atomically(self.path / f"{name}.parquet", data)
+
+    def _schema(self, name: str) -> Table:
+        try:
+            return schema_of(name)
+        except RunError as error:
+            lacks = plugins.absent(_manifest_or_nothing(self.path).get(PLUGINS))
+            raise RunError(f"{error} {lacks}".rstrip()) from None
 
 
 def _read_columns(file: Path, names: Sequence[str]) -> pd.DataFrame:
@@ -294,7 +304,7 @@ def _from_before(
         "created": before.get("created", now()),
         "resumed": [*before.get("resumed", []), now()],
     }
-    return kept | {key: before[key] for key in (RETRY, LEARNED, *keep) if before.get(key)}
+    return kept | {key: before[key] for key in (RETRY, LEARNED, PLUGINS, *keep) if before.get(key)}
 
 
 def _claim(folder: Path) -> _Claim:

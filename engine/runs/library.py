@@ -17,9 +17,10 @@ from typing import Any
 
 import pandas as pd
 
+from engine.core import plugins
 from engine.core.errors import RunError, shown
 from engine.core.files import make_folder, writing
-from engine.runs.folder import RETRY, RunFolder, begun, list_runs, open_run, state_of
+from engine.runs.folder import PLUGINS, RETRY, RunFolder, begun, list_runs, open_run, state_of
 
 RECORDED = "recorded:"
 """Prefix of the id of a run that ships with the project."""
@@ -464,6 +465,7 @@ def facts(manifest: Mapping[str, Any]) -> dict[str, str]:
         "Counts": ", ".join(counts),
         "Seed": config.get("seed"),
         "Level": config.get("level"),
+        "Plugins": ", ".join(map(str, plugins.read_records(manifest.get(PLUGINS)))),
         "Versions": ", ".join(f"{k} {v}" for k, v in versions.items()),
     }
     return {name: str(value) for name, value in found.items() if value not in (None, "")}
@@ -482,6 +484,8 @@ def problems(run: RunFolder) -> list[tuple[str, str]]:
         found.append((f"It ended early: {error}", "Mend the cause, then resume it; what is done is kept."))
     elif state in CAN_GO_ON:
         found.append((f"It is {state}: its numbers hold what was done.", "Resume it; what is done is kept."))
+    if lacks := plugins.absent(manifest.get(PLUGINS)):
+        found.append((lacks, "Install it to run or draw this again; what the run has stored is shown without it."))
     if manifest.get(RETRY):
         found.append(("A retry of its unread calls did not come to its end.", "Retry again; what is read is kept."))
     try:

@@ -1,21 +1,24 @@
-"""The studies, each named here once; studies by name or by run; their figures; the runs that ship with the project."""
+"""The studies, each named here once, and those of plugins; by name or by run; their figures; the runs that ship."""
 
 from __future__ import annotations
 
 import importlib
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from engine.core import plugins
 from engine.core.errors import InputError, shown
 from engine.core.files import is_file, read_file
 from engine.core.json import read_toml
+from engine.core.schema import TABLES as SHARED_TABLES
 from engine.core.settings import Settings, get_settings
 from engine.data.dataset import Dataset
 from engine.runs import library
-from engine.runs.folder import RunFolder, add_tables
+from engine.runs.folder import PLUGINS, RunFolder, add_tables
 from engine.runs.library import RECORDED
 from engine.studies.anchors import without_anchors
 from engine.studies.figure import FigureSpec, Source, as_source
@@ -38,6 +41,8 @@ BUILT_IN = (
 )
 """Folders under `engine/studies`; the module `study` of each holds its `STUDY`."""
 _STUDIES: dict[str, Study] = {}
+_PLUGINS_READ: list[bool] = []
+_LOCK = threading.RLock()
 
 
 def register(study: Study) -> Study:
@@ -63,11 +68,49 @@ def unregister(kind: str) -> None:
 
 
 def all_studies() -> tuple[Study, ...]:
-    """Every study, the built-in ones first."""
+    """Every study, the built-in ones first, then those of plugins."""
     for kind in BUILT_IN:
         if kind not in _STUDIES:
             register(importlib.import_module(f"engine.studies.{kind}.study").STUDY)
+    if not _PLUGINS_READ:
+        with _LOCK:
+            if not _PLUGINS_READ:
+                _PLUGINS_READ.append(True)
+                plugins.load("studies", _accept, BUILT_IN)
     return tuple(_STUDIES.values())
+
+
+def _accept(name: str, study: Any) -> Study:
+    """A plugin's study, registered.
+
+    Raises:
+        InputError: it is none, has another name, or one of its names or tables is taken.
+    """
+    if not isinstance(study, Study):
+        raise InputError(f"it holds a {type(study).__name__}, not an object of a Study")
+    if study.kind != name:
+        raise InputError(f"what it holds is of the kind {shown(study.kind)}, not {name!r} as its entry point")
+    known = {*SHARED_TABLES, *(table.name for other in _STUDIES.values() for table in other.tables)}
+    if taken := sorted({table.name for table in study.tables} & known):
+        raise InputError(f"its table {taken[0]!r} has the name of another study's; its author has to choose another")
+    try:
+        return register(study)
+    except ValueError as error:
+        raise InputError(f"{error} Its author has to choose another.") from None
+
+
+def all_plugins() -> tuple[plugins.Plugin, ...]:
+    """Every plugin that is installed; all are loaded by then, and `plugins.broken` names those that could not be."""
+    from engine.attacks.cards import ATTACKS
+    from engine.data.formats.registry import FORMATS
+    from engine.defenses.cards import DEFENSES
+    from engine.judges.registry import JUDGES
+
+    if installed := tuple(plugins.found()):
+        for registry in (ATTACKS, DEFENSES, JUDGES, FORMATS):
+            len(registry)
+        all_studies()
+    return installed
 
 
 def find_study(name: str) -> Study | None:
@@ -109,6 +152,8 @@ def study_of_manifest(manifest: dict[str, Any]) -> Study | None:
     for named in (manifest.get("kind"), manifest.get("study")):
         if named and (found := find_study(str(named))):
             return found
+    if plugins.read_records(manifest.get(PLUGINS)):
+        return None  # of a plugin that is not here, whatever its settings are called
     config = manifest.get("config")
     settings = set(config) if isinstance(config, dict) else set()
     return next((s for s in all_studies() if s.marks and s.marks <= settings), None)
@@ -148,7 +193,10 @@ def study_named_in(name: str, folder: Path) -> Study:
 def _study_file(name: str, folder: Path) -> tuple[str, Study, dict[str, Any], str]:
     """The study's name in a file, the study, the file's settings, and the file's name."""
     path = Path(name) if name.endswith(".toml") else folder / f"{name}.toml"
-    known = ", ".join(sorted(p.stem for p in folder.glob("*.toml") if _study_of(p)))
+    added = {n: s for s in all_studies() if s.kind not in BUILT_IN for n in s.names}
+    if name in added and not is_file(path):  # of a plugin: without a file it has its defaults
+        return name, added[name], {}, name
+    known = ", ".join([*sorted(p.stem for p in folder.glob("*.toml") if _study_of(p)), *added])
     if not is_file(path) or (path.parent == folder and path.stem != name.removesuffix(".toml")):
         raise InputError(f"There is no study {shown(name)}. Known: {known}; or name a TOML file.")
     try:
@@ -222,8 +270,10 @@ def entry_of(run: RunFolder | Source, name: str) -> FigureSpec:
     found = {entry.name: entry for entry in (study.figures() if study else ())}
     if name not in found:
         known = ", ".join(found) or "none"
-        named = study.names[0] if study else str(as_source(run).manifest.get("study", ""))
-        raise InputError(f"A run of the study {named!r} has no figure {name!r}. It has: {known}.")
+        manifest = as_source(run).manifest
+        named = study.names[0] if study else str(manifest.get("study", ""))
+        why = f" {plugins.absent(manifest.get(PLUGINS))}" if study is None else ""
+        raise InputError(f"A run of the study {named!r} has no figure {name!r}. It has: {known}.{why.rstrip()}")
     return found[name]
 
 

@@ -7,9 +7,10 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from engine.core.errors import InputError, RunError
+from engine.core.plugins import absent
 from engine.core.settings import Settings
 from engine.judges.base import Checkpoint
-from engine.runs.folder import RETRY, RunFolder, now, open_run, state_of, versions
+from engine.runs.folder import PLUGINS, RETRY, RunFolder, now, open_run, state_of, versions
 from engine.runs.library import unread_of
 from engine.studies.registry import study_of_manifest
 from engine.studies.study import Context
@@ -92,7 +93,8 @@ def _again(run: RunFolder, settings: Settings, checkpoint: Checkpoint) -> dict[s
     manifest = run.manifest()
     study = study_of_manifest(manifest)
     if study is None or not study.resumable:
-        why = "its study asks no judge" if study else "no such study is known here"
+        lacks = absent(manifest.get(PLUGINS)).rstrip(".")
+        why = "its study asks no judge" if study else lacks or "no such study is known here"
         raise InputError(f"A run of {manifest.get('study')!r} cannot be taken up again: {why}.")
     settled = {k: v for k, v in dict(manifest.get("config", {})).items() if k != "budget_seconds"}
     try:

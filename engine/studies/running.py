@@ -15,6 +15,7 @@ from weakref import WeakValueDictionary
 import pandas as pd
 
 from engine.attacks.base import Attack
+from engine.core import plugins
 from engine.core.errors import Cancelled, EngineError, InputError, OutOfCalls, RunError
 from engine.core.schema import Outcome, Task
 from engine.core.settings import api_settings
@@ -37,7 +38,7 @@ from engine.judges.base import (
     verdict_id,
     verdict_rows,
 )
-from engine.runs.folder import RETRY, RunFolder, now, versions
+from engine.runs.folder import PLUGINS, RETRY, RunFolder, now, versions
 from engine.runs.library import READ_COLUMNS, answers_read
 from engine.runs.parts import TableParts
 
@@ -59,6 +60,8 @@ SOON = 0.3
 
 def about_data(dataset: Dataset, n_items: int, n_responses: int) -> dict[str, Any]:
     """The manifest's `data`: which set, the digest of its content, and how much of it is judged."""
+    for plugin in plugins.read_records([dataset.source.get("plugin")]):  # that read its file
+        plugins.note(plugin)
     return {
         "dataset_id": dataset.dataset_id,
         "name": dataset.name,
@@ -130,14 +133,23 @@ def answers_as(about: Mapping[str, Any], judge: Judge, asked: Sequence[Request])
 
 @contextmanager
 def ending(run: RunFolder, stopped: Callable[[], object] | None = None) -> Iterator[None]:
-    """Mark a run whose study does not come to its end; the exception goes on.
+    """Mark a run whose study does not come to its end, and write down which plugins it uses; the exception goes on.
 
     Args:
         run: the run.
         stopped: keeps what is done and marks the run, when the study is cancelled; by default it is only marked.
     """
+
+    def used(plugin: plugins.Plugin) -> None:
+        held = run.manifest().get(PLUGINS, [])
+        if plugin.record() not in held:
+            run.update_manifest(**{PLUGINS: [*held, plugin.record()]})
+
     try:
-        yield
+        with plugins.noting(used):
+            if own := plugins.of("studies", str(run.manifest().get("kind"))):
+                used(own)
+            yield
     except (Cancelled, KeyboardInterrupt) as stop:
         if stopped:
             stopped()
@@ -445,6 +457,7 @@ def keeping(judge: Judge, run: RunFolder) -> Judge:
     if not isinstance(about, dict):
         return judge
     fits = about.get("fingerprint") == judge.fingerprint and about.get("version") == versions()["judgescope"]
+    fits = fits and not plugins.changed(manifest.get(PLUGINS))
     return KeptJudge(judge, run.table("verdicts")) if fits else judge
 
 

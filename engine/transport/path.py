@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from engine.core.errors import InputError
+from engine.core.errors import WEIGHTED, InputError, require_local
 from engine.transport.kernel import COLUMN, FLOW, NEXT, shortest_paths
 from engine.transport.readout import TransportPath, checked_mass
 
@@ -173,7 +173,9 @@ def weighted_plan(
 
     Raises:
         InputError: shapes or weights that do not fit, or a mass outside its range.
+        LocalError: POT is not installed.
     """
+    require_local("Partial transport with weights of its own", WEIGHTED)
     import ot
 
     costs, rows, columns = (np.ascontiguousarray(v, dtype=np.float64) for v in (cost, a, b))

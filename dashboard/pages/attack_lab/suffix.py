@@ -40,7 +40,7 @@ _PAIRED_TASKS = (Task.INSTRUCTION, Task.QUESTION)
 
 def white_box(judge: str) -> bool:
     """True where gradients of this judge can be read here."""
-    return not judge.startswith(("planted:", "recorded:", "api:", "decision:"))
+    return judge.partition(":")[0] in ("bundled", "hf", "path")
 
 
 def setup(judge: str, dataset: Dataset, *, busy: bool) -> None:

@@ -17,7 +17,7 @@ from engine.core.errors import EngineError
 from engine.core.settings import get_settings
 from engine.jobs.manager import Job, manager
 from engine.runs import library
-from engine.runs.archive import export_run
+from engine.runs.archive import export_run, left_behind
 from engine.runs.folder import state_of
 from engine.runs.library import CAN_GO_ON, facts, problems, unread_of
 from engine.studies.registry import entries, study_title
@@ -74,10 +74,11 @@ def job_of(run_id: str) -> Job | None:
 def _actions(run: RunView, unread: int, job: Job | None) -> None:
     busy = bool(job and job.active)
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="run_actions"):
-        ui.download(
-            "Export (zip)", lambda: export_run(run.folder), f"{run.run_id.rpartition(':')[2].replace('/', '-')}.zip",
-            "application/zip", key="export_run",
-        )  # fmt: skip
+        if not left_behind(run.folder):  # else the problems above say which plugin is not here
+            ui.download(
+                "Export (zip)", lambda: export_run(run.folder),
+                f"{run.run_id.rpartition(':')[2].replace('/', '-')}.zip", "application/zip", key="export_run",
+            )  # fmt: skip
         if not run.editable:
             ui.note("Recorded runs ship with the project: they can be shown, compared and exported, not changed.")
             return

@@ -11,6 +11,7 @@ from typing import Any
 
 from engine.core.errors import InputError, listed, shown
 from engine.core.json import check_depth
+from engine.core.plugins import Registry
 from engine.data.encodings import TITLES, decode
 from engine.data.formats.alpaca import ALPACA
 from engine.data.formats.arena import ARENA
@@ -110,17 +111,16 @@ def _clean(value: Any) -> Any:
     return {k: _clean(v) for k, v in value.items()} if isinstance(value, dict) else value
 
 
-FORMATS: dict[str, Format] = {
-    form.name: form
-    for form in (
-        *ARENA, *FASTCHAT, *ALPACA, COMPARATOR, PROMPTFOO, LM_EVAL, INSPECT, VERIFYBENCH, *REWARDBENCH, *BENCHES,
-        *SUMMEVAL,
-    )
-}  # fmt: skip
-"""Every known format."""
-
+_BUILT_IN = (
+    *ARENA, *FASTCHAT, *ALPACA, COMPARATOR, PROMPTFOO, LM_EVAL, INSPECT, VERIFYBENCH, *REWARDBENCH, *BENCHES, *SUMMEVAL,
+)  # fmt: skip
 TABLE = "table"
 """The name that takes a file as a plain table, whatever it looks like."""
+FORMATS = Registry(
+    "formats", Format, {form.name: form for form in _BUILT_IN}, text="holds", key=lambda form: form.name,
+    taken=(TABLE, "responses", "pairs", "verdicts"),  # the last three are layouts that are written
+)  # fmt: skip
+"""Every known format."""
 
 _NEAR = 0.6
 """Share of a format's telling columns from which a file that lacks others is called a near miss."""
@@ -246,11 +246,13 @@ def read_source(source: Source, name: str) -> Imported:
     builder = Builder(form, source, aspect)
     form.read(source, builder)
     table = source.table
-    where = {
+    where: dict[str, Any] = {
         "format": table.format if table else source.shape,
         "encoding": source.encoding,
         "delimiter": table.delimiter if table else "",
         "part": table.part if table else "",
     }
     how = table.how_read() if table else f"Read as {TITLES.get(source.encoding, 'an archive')}, one JSON object."
+    if plugin := FORMATS.plugin_of(form.name):
+        where["plugin"] = plugin.record()
     return replace(builder.finish(), how_read=how, source=where)

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from engine.attacks.audit_styles import AUDIT_ATTACKS
 from engine.core.cache import CallCache, call_cache
-from engine.core.errors import InputError
+from engine.core.errors import WEIGHTED, InputError, require_local
 from engine.core.schema import METRICS, NONE, VARIANTS
 from engine.core.settings import Settings
 from engine.data.comparisons import Comparisons, pairs_digest, require_texts
@@ -103,6 +103,8 @@ def run_transport_audit(
     """
     progress = _Progress(within(config.budget_seconds, checkpoint), config, len(data.comparisons))
     with ending(run):
+        if config.weights == ITEMS:
+            require_local("The audit with weights=items", WEIGHTED)  # before anybody is asked
         judge = keeping(judge, run) if judge else None
         work = _judged(config, data, judge, settings, progress)
         _describe(run, work, judge)

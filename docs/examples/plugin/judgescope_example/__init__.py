@@ -1,0 +1,1 @@
+"""A template for plugins of JudgeScope: an attack, a defense, a judge, a format and a study."""
