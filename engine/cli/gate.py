@@ -1,0 +1,56 @@
+"""Options of the commands that end as a gate, and the files that others' CI reads."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from engine.core.files import is_file, write_atomically
+from engine.core.gate import Gate
+from engine.report.gate import as_junit, as_markdown, as_sarif
+
+OUTPUTS = {
+    "markdown": "the outcome for a comment or a job summary",
+    "junit": "the outcome as JUnit XML: a test case for each check",
+    "sarif": "the outcome as SARIF 2.1.0",
+}
+"""Option -> what its file holds."""
+
+
+def add_gate_options(parser: argparse.ArgumentParser, only: str = "") -> None:
+    """An option for each kind of file.
+
+    Args:
+        parser: of the command.
+        only: which of its studies have an outcome, at the head of the help.
+    """
+    for name, holds in OUTPUTS.items():
+        parser.add_argument(f"--{name}", type=Path, metavar="FILE", help=only + holds)
+
+
+def outputs_asked(args: argparse.Namespace) -> list[str]:
+    """The options that were given."""
+    return [f"--{name}" for name in OUTPUTS if getattr(args, name)]
+
+
+def write_gates(args: argparse.Namespace, gates: Sequence[Gate]) -> None:
+    """Write the files that were asked for; none where there is no gate, as in a dry run.
+
+    Raises:
+        WriteError: one cannot be written.
+    """
+    if not gates:
+        return
+    makers = {"markdown": as_markdown, "junit": as_junit, "sarif": as_sarif}
+    for name, make in makers.items():
+        path: Path | None = getattr(args, name)
+        if path is not None:
+            made = make(gates)
+            write_atomically(path.resolve(), made if isinstance(made, bytes) else made.encode())
+
+
+def file_named(name: str) -> str:
+    """The file below the present folder that a command names, relative to it; empty where it names none there."""
+    here, path = Path.cwd(), Path(name).expanduser().resolve()
+    return path.relative_to(here).as_posix() if path.is_relative_to(here) and is_file(path) else ""
