@@ -32,7 +32,10 @@ HOSTILE = (
 MARKDOWN = MarkdownIt("commonmark").enable("table")
 # The parts of SARIF 2.1.0 that are used, as the standard's chapters 3.13 to 3.27 demand them.
 MESSAGE = {"type": "object", "required": ["text"], "properties": {"text": {"type": "string", "minLength": 1}}}
-KINDS = [{"kind": {"const": "fail"}, "level": {"const": "error"}}, {"kind": {"const": "open"}, "level": {"const": "none"}}]
+KINDS = [
+    {"kind": {"const": "fail"}, "level": {"const": "error"}},
+    {"kind": {"const": "open"}, "level": {"const": "none"}},
+]
 SARIF = {
     "required": ["$schema", "version", "runs"],
     "properties": {
@@ -111,7 +114,9 @@ def test_each_check_is_one_row_of_four_cells():
 
 
 def test_what_failed_comes_first_and_what_passed_last():
-    lines = [line for line in as_markdown([hostile_gate()]).splitlines() if line.startswith("| ") and "result" not in line]
+    lines = [
+        line for line in as_markdown([hostile_gate()]).splitlines() if line.startswith("| ") and "result" not in line
+    ]
     order = [("failed" in line, "cannot tell" in line) for line in (line.split("|")[1] for line in lines)]
     assert order == sorted(order, reverse=True)
     assert len(order) == 3 * len(HOSTILE)
