@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from engine.core.files import is_file, write_atomically
@@ -42,7 +42,11 @@ def write_gates(args: argparse.Namespace, gates: Sequence[Gate]) -> None:
     """
     if not gates:
         return
-    makers = {"markdown": as_markdown, "junit": as_junit, "sarif": as_sarif}
+    makers: dict[str, Callable[[Sequence[Gate]], str | bytes]] = {
+        "markdown": as_markdown,
+        "junit": as_junit,
+        "sarif": as_sarif,
+    }
     for name, make in makers.items():
         path: Path | None = getattr(args, name)
         if path is not None:
