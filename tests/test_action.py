@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import shlex
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from engine.cli.main import _parser
+from engine.cli import drift, study
 
 ROOT = Path(__file__).resolve().parents[1]
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
@@ -41,6 +42,15 @@ VENV = """#!/bin/sh
 if [ "$2" = venv ]; then mkdir -p "$3/bin" && cp "$0" "$3/bin/python" && cp "$0" "$3/bin/judgescope"; fi
 for word in "$@"; do printf '%s\\n' "$word" >> "$RUNNER_TEMP/words"; done
 """
+
+
+def parsed(words: list[str]) -> argparse.Namespace:
+    """The options of a command that ends as a gate."""
+    parser = argparse.ArgumentParser()
+    commands = parser.add_subparsers()
+    study.add(commands)
+    drift.add(commands)
+    return parser.parse_args(words)
 
 
 def program(path: Path, text: str) -> None:
@@ -183,10 +193,10 @@ def test_the_workflow_gives_the_action_what_it_takes():
     for one in gates:
         command = ["drift"] if one["gate"] == "drift" else ["study", one["gate"]]
         words = [word for line in one["arguments"].splitlines() for word in line.split(" ", 1)]
-        assert _parser(command).parse_args([*command, *words]).json is False
+        assert parsed([*command, *words]).json is False
     comments = [line for line in WORKFLOW.read_text().splitlines() if line.startswith("#") and "judgescope " in line]
     (words,) = [shlex.split(line[line.index("judgescope ") :])[1:] for line in comments]
-    assert _parser(words).parse_args(words).what == ["freeze", "RUN"]
+    assert parsed(words).what == ["freeze", "RUN"]
 
 
 @pytest.mark.parametrize(

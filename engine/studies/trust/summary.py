@@ -71,7 +71,7 @@ def _corrected_known(whole: pd.DataFrame) -> Check:
     known = bool(np.isfinite(row["lower"]))
     numbers = {name: float(row[name]) for name in ("value", "lower", "upper")}
     status, title = (PASSED if known else UNKNOWN), TITLES[CORRECTED]
-    measured = with_ends(**numbers) if known else ""
+    measured = with_ends(numbers["value"], numbers["lower"], numbers["upper"]) if known else ""
     return Check("corrected", title, status, str(row["method"]), measured, "has an interval", **numbers)
 
 
