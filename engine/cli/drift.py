@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.cli import add_json
-from engine.cli.gate import add_gate_options, file_named, write_gates
+from engine.cli.gate import add_gate_options, file_named, outputs_asked, write_gates
 from engine.cli.options import show_progress
 from engine.core.errors import InputError, RunError, shown
 from engine.core.gate import Gate
@@ -80,6 +80,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         raise InputError(f"drift takes a base and one new side, not {len(args.what)}.")
     if args.ask == (len(args.what) == 2):
         raise InputError("Name the new side, or give --ask to ask the judge now: drift BASE NEW, or drift BASE --ask.")
+    outputs_asked(args)
     base = open_side(args.what[0], settings)
     retests = [open_side(name, settings).verdicts for name in args.retest]
     base = Answers(base.name, base.manifest, base.verdicts, (*base.again, *retests), base.requests)

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from engine.core.errors import InputError, shown
 from engine.core.files import is_file, write_atomically
 from engine.core.gate import Gate
 from engine.report.gate import as_junit, as_markdown, as_sarif
@@ -29,9 +30,19 @@ def add_gate_options(parser: argparse.ArgumentParser, only: str = "") -> None:
         parser.add_argument(f"--{name}", type=Path, metavar="FILE", help=only + holds)
 
 
-def outputs_asked(args: argparse.Namespace) -> list[str]:
-    """The options that were given."""
-    return [f"--{name}" for name in OUTPUTS if getattr(args, name)]
+def outputs_asked(args: argparse.Namespace) -> dict[str, Path]:
+    """Option -> its file, of the options that were given.
+
+    Raises:
+        InputError: the folder of one is not there; better said before a judge is asked than after.
+    """
+    asked: dict[str, Path] = {
+        name: getattr(args, name).expanduser().resolve() for name in OUTPUTS if getattr(args, name)
+    }
+    for name, path in asked.items():
+        if not path.parent.is_dir():
+            raise InputError(f"--{name} {path.name}: its folder {shown(path.parent.name)} is not there. Make it first.")
+    return asked
 
 
 def write_gates(args: argparse.Namespace, gates: Sequence[Gate]) -> None:
@@ -47,11 +58,9 @@ def write_gates(args: argparse.Namespace, gates: Sequence[Gate]) -> None:
         "junit": as_junit,
         "sarif": as_sarif,
     }
-    for name, make in makers.items():
-        path: Path | None = getattr(args, name)
-        if path is not None:
-            made = make(gates)
-            write_atomically(path.resolve(), made if isinstance(made, bytes) else made.encode())
+    for name, path in outputs_asked(args).items():
+        made = makers[name](gates)
+        write_atomically(path, made if isinstance(made, bytes) else made.encode())
 
 
 def file_named(name: str) -> str:

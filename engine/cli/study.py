@@ -75,7 +75,9 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     name, study, config = config_of(args)
     if (asked := outputs_asked(args)) and not study.gate:
         gates = ", ".join(one.names[0] for one in all_studies() if one.gate)
-        raise InputError(f"{asked[0]} is for studies that end as a gate: {gates}; {name} is none. Leave it out.")
+        raise InputError(
+            f"--{next(iter(asked))} is for studies that end as a gate: {gates}; {name} is none. Leave it out."
+        )
     context = context_of(args, _extra(study, args))
     if len(args.judge or ()) > 1 and not study.several:
         configs = {judge: config_of(with_judge(args, judge))[-1] for judge in args.judge}
