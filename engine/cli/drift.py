@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from engine.cli import add_json
+from engine.cli.gate import add_gate_options, file_named, outputs_asked, write_gates
 from engine.cli.options import show_progress
 from engine.core.errors import InputError, RunError, shown
-from engine.core.files import write_atomically
+from engine.core.gate import Gate
 from engine.core.settings import Settings, get_settings
 from engine.runs.drift import MAX_FLIPS, MAX_SHIFT, Answers, Drift, find_drift, title_of
 from engine.runs.folder import RunFolder
@@ -65,7 +66,7 @@ def add(commands: Any) -> None:
     drift.add_argument(
         "--max-flips", type=float, default=MAX_FLIPS, metavar="S", help="tolerated share of flips and rates"
     )
-    drift.add_argument("--markdown", type=Path, metavar="FILE", help="the result as markdown, for a job summary")
+    add_gate_options(drift)
     add_json(drift)
     drift.set_defaults(run=run)
 
@@ -79,6 +80,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         raise InputError(f"drift takes a base and one new side, not {len(args.what)}.")
     if args.ask == (len(args.what) == 2):
         raise InputError("Name the new side, or give --ask to ask the judge now: drift BASE NEW, or drift BASE --ask.")
+    outputs_asked(args)
     base = open_side(args.what[0], settings)
     retests = [open_side(name, settings).verdicts for name in args.retest]
     base = Answers(base.name, base.manifest, base.verdicts, (*base.again, *retests), base.requests)
@@ -89,14 +91,14 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     )  # fmt: skip
     lines = lines_of(found, base, new, left_out)
     print("\n".join(lines))
-    if args.markdown:
-        write_atomically(args.markdown.resolve(), markdown(found, base, new, left_out).encode())
+    gate = gate_of(found, base, new, left_out, file_named(args.what[0]))
+    write_gates(args, [gate])
     return {
         "verdict": found.verdict, "sentence": found.sentence(), "base": base.name, "new": new.name,
         "quantities": found.rows.to_dict("records"), "agreement": _agreement(found),
         "changed": found.changed.to_dict("records"), "matched": found.matched, "only_base": found.only_base,
         "only_new": found.only_new, "asked_again": list(found.retest), "retest_flips": found.retest_flips,
-        "left_out": left_out, "remarks": found.remarks, "exit_code": found.exit_code,
+        "left_out": left_out, "remarks": found.remarks, "gate": gate, "exit_code": found.exit_code,
     }  # fmt: skip
 
 
@@ -218,19 +220,13 @@ def lines_of(found: Drift, base: Answers, new: Answers, left_out: dict[str, int]
     return lines + list(found.remarks)
 
 
-def markdown(found: Drift, base: Answers, new: Answers, left_out: dict[str, int]) -> str:
-    """A result for the summary of a CI job; names of others stand in code spans."""
-    head = "| quantity | new − base | tolerated | verdict |\n|---|---|---|---|"
-    rows = [f"| {_code(title_of(r))} | {with_ends(r['value'], r['lower'], r['upper'], '+.3f')} | {r['threshold']:g} "
-            f"| {r['verdict']} |" for r in found.rows.to_dict("records")]  # fmt: skip
-    rest = [_code(line) for line in lines_of(found, base, new, left_out)[2 + len(rows) :]]
-    return "\n".join(
-        [f"**{found.verdict}**: {_code(found.sentence())}", "", head, *rows, "", *(f"- {r}" for r in rest), ""]
-    )
-
-
-def _code(text: str) -> str:
-    return "`" + text.replace("`", "'").replace("|", "/").replace("\n", " ").strip() + "`"
+def gate_of(found: Drift, base: Answers, new: Answers, left_out: dict[str, int], file: str = "") -> Gate:
+    """A result as a gate: the quantities as checks, and the lines of `lines_of` that are not about one of them."""
+    lines = lines_of(found, base, new, left_out)
+    notes = (lines[0], *lines[2 + len(found.rows) :])
+    about = {"judge": str(new.manifest.get("judge", {}).get("spec", "")), "base": base.name, "new": new.name}
+    known = {what: name for what, name in about.items() if name}
+    return Gate("drift", "drift", found.checks(), found.exit_code, known, notes, file)
 
 
 def _agreement(found: Drift) -> dict[str, float]:

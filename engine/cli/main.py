@@ -1,8 +1,8 @@
 """The command line: the same engine as the dashboard, for scripts, CI and clusters.
 
 Exit codes: 0 done, 1 our fault, 2 the user's input, 3 stopped at the budget or at the cap of an
-API judge, or too few calls read to conclude anything, 4 a threshold of a check-up or of `drift` failed, 130 stopped
-by hand (after a stop the same run id goes on).
+API judge, or too few calls read to conclude anything, 4 a gate failed (check-up, trust, `drift`), 130 stopped by hand
+(after a stop the same run id goes on).
 """
 
 from __future__ import annotations

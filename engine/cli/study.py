@@ -11,13 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from engine.catalog import ENCODERS
+from engine.cli.gate import add_gate_options, file_named, outputs_asked, write_gates
 from engine.cli.options import Files, add_file_options, add_run_options, show_progress
 from engine.core.errors import INCONCLUSIVE, OK, THRESHOLD_FAILED, InputError
+from engine.core.gate import FAILED, UNKNOWN, Check, Gate
 from engine.core.settings import device_list, get_settings
 from engine.judges.card_files import judge_given
 from engine.runs.folder import RunFolder, new_run_id, open_run
 from engine.runs.library import TEXT_READ, numbered, outage, text_read
-from engine.studies.registry import read_study, settings_given, study_named, study_named_in
+from engine.studies.registry import all_studies, read_study, settings_given, study_named, study_named_in
 from engine.studies.running import carry_out
 from engine.studies.study import Context, Study, Summary
 
@@ -54,8 +56,15 @@ def add(commands: Any) -> None:
         "--threshold", action="append", default=[], metavar="PROBE=VALUE", help="of a check-up, for example order=0.05"
     )
     study.add_argument(
+        "--require",
+        action="append",
+        metavar="RULE",
+        help="of trust, for example 'kappa>=0.6'; exit code 4 where it fails",
+    )
+    study.add_argument(
         "--redecide", metavar="RUN", help="hold a check-up's stored numbers against thresholds; no judge is asked"
     )
+    add_gate_options(study, "for checkup and trust: ")
     add_file_options(study)
     add_run_options(study)
     study.set_defaults(run=run, config_of=config_of)
@@ -64,11 +73,19 @@ def add(commands: Any) -> None:
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Read the study, apply what the command line changes, run it, for each judge in turn where there are several."""
     name, study, config = config_of(args)
+    if (asked := outputs_asked(args)) and not study.gate:
+        gates = ", ".join(one.names[0] for one in all_studies() if one.gate)
+        raise InputError(
+            f"--{next(iter(asked))} is for studies that end as a gate: {gates}; {name} is none. Leave it out."
+        )
     context = context_of(args, _extra(study, args))
     if len(args.judge or ()) > 1 and not study.several:
         configs = {judge: config_of(with_judge(args, judge))[-1] for judge in args.judge}
-        return run_each(study, configs, context, args, name)
-    return run_and_print(study, config, context, args, name)
+        made = run_each(study, configs, context, args, name)
+    else:
+        made = run_and_print(study, config, context, args, name)
+    write_gates(args, [one["gate"] for one in made.get("runs", [made]) if "gate" in one])
+    return made
 
 
 def config_of(args: argparse.Namespace) -> tuple[str, Study, Any]:
@@ -85,6 +102,7 @@ def config_of(args: argparse.Namespace) -> tuple[str, Study, Any]:
         "tutor": args.tutor,
         "rewriter": args.rewriter,
         "keys": args.key,
+        "require": args.require,
         "encoders": args.encoder,
         "limit": args.limit,
         "budget_seconds": args.budget_seconds,
@@ -132,7 +150,8 @@ def run_and_print(study: Study, config: Any, context: Context, args: argparse.Na
     root = args.out or context.settings.runs
     if answer := study.instead(config, context, root):
         answer = told(answer, open_run(root, answer.record["run_id"]), strict=getattr(config, "strict", False))
-        return {**answer.record, "exit_code": answer.exit_code}
+        about = {"judge": str(answer.record["judge"]), "run": str(answer.record["run_id"])}
+        return {**answer.record, **_gate(study, config, answer, about), "exit_code": answer.exit_code}
     config = study.prepare(config, context)
     if args.dry_run:
         plan, words = study.plan(config, context.seeded(config))
@@ -143,6 +162,9 @@ def run_and_print(study: Study, config: Any, context: Context, args: argparse.Na
         folder.update_manifest(recorded=True)
     manifest = folder.manifest()
     summary = told(study.summary(config, folder), folder, strict=getattr(config, "strict", False))
+    if code:
+        stop = Check("finished", "Finished within the budget", UNKNOWN, "It was stopped; the same run id goes on.")
+        summary = replace(summary, exit_code=code, checks=(*summary.checks, stop))
     if text_read(manifest):
         print(TEXT_READ)
     judge = str(manifest["judge"].get("spec") or getattr(config, "judge", ""))
@@ -151,7 +173,17 @@ def run_and_print(study: Study, config: Any, context: Context, args: argparse.Na
     head = {"run_id": folder.run_id, "kind": study.kind, "judge": judge, "state": manifest["state"]}
     head |= {"fingerprint": manifest["judge"].get("fingerprint", "")}
     head |= {"read_as": api["read_as"]} if "read_as" in (api := manifest["judge"].get("api") or {}) else {}
-    return {**head, **summary.record, "exit_code": code or summary.exit_code}
+    gate = _gate(study, config, summary, {"judge": judge, "data": data, "run": folder.run_id})
+    return {**head, **summary.record, **gate, "exit_code": summary.exit_code}
+
+
+def _gate(study: Study, config: Any, summary: Summary, about: Mapping[str, str]) -> dict[str, Gate]:
+    """The outcome of a study that ends as a gate, as part of what the JSON object holds; empty for any other."""
+    if not study.gate:
+        return {}
+    known = {what: name for what, name in about.items() if name}
+    file = file_named(str(getattr(config, "data", "")))
+    return {"gate": Gate(study.kind, study.gate, summary.checks, summary.exit_code, known, summary.notes, file)}
 
 
 def with_judge(args: argparse.Namespace, judge: str) -> argparse.Namespace:
@@ -253,7 +285,12 @@ def told(summary: Summary, folder: RunFolder, *, strict: bool = False) -> Summar
         return summary
     print(reason)
     code = max(summary.exit_code, THRESHOLD_FAILED if strict else INCONCLUSIVE)
-    return Summary(summary.text, {**summary.record, "inconclusive": reason}, code)
+    check = Check(
+        "calls-read", "Calls read", FAILED if strict else UNKNOWN, reason, allowed="at least half of each protocol"
+    )
+    return replace(
+        summary, record={**summary.record, "inconclusive": reason}, exit_code=code, checks=(*summary.checks, check)
+    )
 
 
 def run_into_folder(study: Study, config: Any, context: Context, root: Path, name: str) -> tuple[RunFolder, int]:

@@ -9,6 +9,7 @@ import json
 import math
 import tomllib
 from collections.abc import Mapping
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,8 @@ def read_toml(content: bytes | str) -> dict[str, Any]:
 
 def plain(value: Any) -> Any:
     """The value with only JSON's own types; what is undefined (NaN, infinity, missing) is None."""
+    if is_dataclass(value):
+        value = vars(value)
     if isinstance(value, Mapping):
         return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, (list, tuple, set, frozenset, np.ndarray)):

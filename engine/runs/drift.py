@@ -26,6 +26,7 @@ import pandas as pd
 from scipy.special import ndtri
 
 from engine.core.errors import INCONCLUSIVE, OK, THRESHOLD_FAILED, InputError
+from engine.core.gate import FAILED, PASSED, UNKNOWN, Check
 from engine.core.schema import Order, Outcome, Protocol
 from engine.runs.compare import ARM, KEY, SAME, differing_settings, matched_calls, same_scale
 from engine.stats.agreement import Kappa, cluster_kappa
@@ -37,6 +38,7 @@ Floats = npt.NDArray[np.float64]
 
 NO_DRIFT, DRIFT, CANNOT_TELL = "no drift seen", "drift", "cannot tell"
 EXIT_CODES = {NO_DRIFT: OK, DRIFT: THRESHOLD_FAILED, CANNOT_TELL: INCONCLUSIVE}
+_STATUS = {NO_DRIFT: PASSED, DRIFT: FAILED, CANNOT_TELL: UNKNOWN}
 MAX_SHIFT, MAX_FLIPS = 0.1, 0.05
 """Largest tolerated shift of a mean score [points of the scale], and share of verdicts flipped beyond retest."""
 SCORE, RATE, FLIPS, UNREAD = "score", "rate", "flips", "unread"
@@ -99,6 +101,12 @@ class Drift:
     def exit_code(self) -> int:
         """0, 3 where nothing can be told, 4 for a drift."""
         return EXIT_CODES[self.verdict]
+
+    def checks(self) -> tuple[Check, ...]:
+        """Every quantity and arm as a check of a gate."""
+        if self.rows.empty:
+            return (Check("calls", "Calls of both sides", UNKNOWN, self.sentence()),)
+        return tuple(_check(row) for row in self.rows.to_dict("records"))
 
     def named_changes(self) -> list[str]:
         """What differs in judge, prompt, data and device, one line each."""
@@ -401,10 +409,29 @@ def _amount(row: Mapping[Any, Any] | pd.Series, name: str, *, signed: bool = Fal
 
 def in_words(row: Mapping[Any, Any] | pd.Series) -> str:
     """A quantity's change and interval in words."""
+    return f"{title_of(row)} {_change(row)}".strip()
+
+
+def _change(row: Mapping[Any, Any] | pd.Series) -> str:
+    """Change and interval; empty where there is none."""
     factor, form = (1.0, ".3f") if row["unit"] == "points" else (100.0, ".1f")
     ends = [factor * float(row[k]) for k in ("lower", "upper")]
     interval = f" [{ends[0]:+{form}}, {ends[1]:+{form}}]" if np.isfinite(ends).all() else ""
-    return f"{title_of(row)} {_amount(row, 'value', signed=True)}{interval}" if _amount(row, "value") else title_of(row)
+    return f"{_amount(row, 'value', signed=True)}{interval}" if _amount(row, "value") else ""
+
+
+def _check(row: Mapping[Any, Any]) -> Check:
+    arm = [str(row[k]) for k in ARM if row[k] not in ("", "none")]
+    size = f"{row['threshold']:g} points" if row["unit"] == "points" else f"{100 * row['threshold']:g} points of 100"
+    allowed = f"within ±{size}" if row["quantity"] in (SCORE, RATE) else f"at most {size}"
+    least = _amount(row, "detectable")
+    power = f"Only a change of {least} or more would have been seen." if least else "There is too little to see."
+    why = {DRIFT: "Beyond what is tolerated, and beyond what asking again makes.", CANNOT_TELL: power}
+    known = {k: float(row[k]) for k in ("value", "lower", "upper", "threshold")}
+    return Check(
+        "/".join([str(row["quantity"]), *arm]), f"{title_of(row)} ({row['protocol']})", _STATUS[row["verdict"]],
+        why.get(row["verdict"], "No change beyond what is tolerated."), _change(row), allowed, **known,
+    )  # fmt: skip
 
 
 def _is_named(setting: str) -> bool:

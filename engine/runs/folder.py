@@ -20,6 +20,7 @@ from weakref import WeakValueDictionary
 
 import pandas as pd
 
+from engine import __version__
 from engine.core import plugins
 from engine.core.errors import InputError, RunError, RunNameError, WriteError, shown
 from engine.core.files import make_folder, write_atomically, writing
@@ -48,7 +49,7 @@ _KINDS: dict[str, type] = {
 _JUDGE_KINDS: dict[str, type] = {"prompts": list, "values": list, "labels": list, "api": dict}
 _DEEPEST = 60
 """Levels of a manifest; ours have at most a dozen."""
-_VERSIONS = ("judgescope", "torch", "transformers", "peft", "numpy", "pandas", "plotly", "streamlit")
+_VERSIONS = ("torch", "transformers", "peft", "numpy", "pandas", "plotly", "streamlit")
 
 
 def add_tables(tables: Iterable[Table]) -> None:
@@ -510,6 +511,7 @@ def _iso(seconds: float) -> str:
 def versions() -> dict[str, str]:
     """Versions of what decides a number, for the manifest."""
     found = {"python": platform.python_version(), "system": f"{platform.system()} {platform.machine()}"}
+    found["judgescope"] = __version__
     for name in _VERSIONS:
         try:
             found[name] = version(name)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from pydantic import BaseModel, ConfigDict, Field
 
 from engine.core.errors import OK
+from engine.core.gate import Check
 from engine.core.schema import Table
 from engine.core.settings import Settings
 from engine.judges.base import Checkpoint, Judge, no_checkpoint
@@ -171,11 +172,15 @@ class Summary:
         text: the printed text.
         record: content of the JSON object.
         exit_code: 0, or what the numbers ask for (3 inconclusive, 4 a threshold failed).
+        checks: of a gate, what was held against a limit.
+        notes: of a gate, further lines that stand beside its checks.
     """
 
     text: str
     record: dict[str, Any]
     exit_code: int = OK
+    checks: tuple[Check, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 Quick = tuple[type[BaseModel], Callable[[Any, Settings, Checkpoint], dict[str, Any]]]
@@ -227,6 +232,7 @@ class Study:
         inputs: kind of `--data`: `responses`, `comparisons` or `labelled`.
         options: options of the command line that only this study reads.
         several: true where its settings name several judges, so that `--judge` repeated is one run of it.
+        gate: its title as a gate of a pipeline, where its summary has checks; else empty.
     """
 
     kind: ClassVar[str]
@@ -243,6 +249,7 @@ class Study:
     inputs: ClassVar[str] = "responses"
     options: ClassVar[frozenset[str]] = frozenset()
     several: ClassVar[bool] = False
+    gate: ClassVar[str] = ""
 
     def prepare(self, config: Any, context: Context) -> Any:
         """The settings with their data opened and named by id.

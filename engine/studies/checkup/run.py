@@ -11,12 +11,23 @@ import pandas as pd
 from engine.attacks.cards import parse_attack
 from engine.attacks.master_keys import checked_keys
 from engine.core.errors import INCONCLUSIVE, OK, THRESHOLD_FAILED, InputError
+from engine.core.gate import FAILED, PASSED, UNKNOWN, Check
 from engine.judges.base import Checkpoint, Judge, Request
 from engine.judges.cards import Card
 from engine.runs.folder import RunFolder, now
 from engine.stats.intervals import with_ends
 from engine.studies.checkup.material import STYLES, WORDIER, Material, Subject, make_subject, with_cards
-from engine.studies.checkup.metrics import FAILS, NOT_ASKED, UNDERPOWERED, Decision, as_record, decide, summary
+from engine.studies.checkup.metrics import (
+    FAILS,
+    HOLDS,
+    NOT_ASKED,
+    UNDERPOWERED,
+    Decision,
+    as_record,
+    decide,
+    interval_words,
+    summary,
+)
 from engine.studies.checkup.probes import (
     PARAPHRASE,
     REVERSAL,
@@ -236,7 +247,19 @@ def _summary(decisions: Sequence[Decision], done: dict[str, Any], *, strict: boo
         code = THRESHOLD_FAILED
     counts = {verdict: verdicts.count(verdict) for verdict in dict.fromkeys(verdicts)}
     record = {"summary": summary(decisions), "verdicts": counts, "probes": [as_record(d) for d in decisions]}
-    return Summary("\n".join(_lines(decisions)), {**done, **record}, code)
+    checks = tuple(_check(d, stopped=stopped) for d in decisions)
+    return Summary("\n".join(_lines(decisions)), {**done, **record}, code, checks)
+
+
+def _check(decision: Decision, *, stopped: bool) -> Check:
+    """A probe as a check of a gate; that of a stopped run fails nothing, since more calls are to come."""
+    status = {HOLDS: PASSED, FAILS: UNKNOWN if stopped else FAILED}.get(decision.verdict, UNKNOWN)
+    card, threshold = decision.card, decision.threshold
+    known = {c: float(v) for c in ("value", "lower", "upper") if not pd.isna(v := decision.row.get(c))}
+    measured = interval_words(card, decision.row) if known else ""
+    return Check(
+        card.name, card.title, status, decision.reason, measured, card.allowed(threshold), threshold=threshold, **known
+    )
 
 
 def _lines(decisions: Sequence[Decision]) -> list[str]:

@@ -100,6 +100,7 @@ class Checkup(Study):
     marks = frozenset({"thresholds"})
     table_shown = "checkup"
     options = frozenset({"threshold", "redecide"})
+    gate = "check-up"
 
     def prepare(self, config: CheckupConfig, context: Context) -> CheckupConfig:
         """The data named by id, every threshold said."""

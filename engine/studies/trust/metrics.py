@@ -25,12 +25,11 @@ from engine.stats.corrected import (
 from engine.stats.intervals import Interval
 from engine.stats.selective import Selection, choose_threshold
 from engine.stats.shifts import interval_columns
-from engine.studies.trust.tables import CALIBRATION, CONFUSION, NEEDED, ROGAN, SELECTION, TRUST
+from engine.studies.trust.tables import AS_SAID, CALIBRATION, CONFUSION, NEEDED, ROGAN, SELECTION, TRUST
 
 Floats = npt.NDArray[np.float64]
 MOST_SYSTEMS = 6
 """Systems, from the one with most rows on, that are compared two by two."""
-AS_SAID = "as the judge says it"
 HALVES = (0.01, 0.015, 0.02, 0.025, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1, 0.15, 0.2)
 """Half widths that labels are counted for: shares, or parts of the labels' range."""
 

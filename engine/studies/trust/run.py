@@ -35,6 +35,7 @@ from engine.studies.trust.metrics import (
     select,
     selection_table,
 )
+from engine.studies.trust.requirements import held
 from engine.studies.trust.study import TrustConfig
 from engine.studies.trust.under_attack import (
     attacked_by,
@@ -74,6 +75,7 @@ def run_trust(config: TrustConfig, context: Context, folder: RunFolder) -> None:
         "trust_attacked": attacked_table(rows, under),
         "trust_noticed": noticed_table(rows, under),
     }
+    held(config.require, tables["trust"], tables["metrics"])  # refuses a group that is not there
     for name, table in tables.items():
         folder.write_table(name, table)
     context.checkpoint(1, 1)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
+from engine.core.errors import InputError
 from engine.data.labelled import DEMO_TRUST
 from engine.runs.folder import RunFolder
 from engine.studies.study import Context, Study, StudyConfig, Summary
+from engine.studies.trust.requirements import read_rule
 from engine.studies.trust.tables import ATTACKED, CALIBRATION, CONFUSION, NEEDED, NOTICED, SELECTION, TRUST
 
 
@@ -28,6 +30,7 @@ class TrustConfig(StudyConfig):
         attacked: verdicts of the same rows under attack: a file, the id of an uploaded one, or a run; empty for the
             strongest attack, under which every attacked row passes.
         attack: arm of that run; empty for its first.
+        require: rules that numbers must keep, for example `kappa>=0.6`.
         off_by: a score is wrong where it is off by at least this (selective judging of scores).
         seed: of bootstraps, splits and drawn labels.
     """
@@ -43,7 +46,16 @@ class TrustConfig(StudyConfig):
     off_by: float = Field(default=1.0, gt=0)
     attacked: str = ""
     attack: str = ""
+    require: tuple[str, ...] = ()
     seed: int = 0
+
+    @field_validator("require")
+    @classmethod
+    def _rules(cls, rules: tuple[str, ...]) -> tuple[str, ...]:
+        try:
+            return tuple(str(read_rule(rule)) for rule in rules)
+        except InputError as error:
+            raise ValueError(str(error)) from None
 
 
 class Trust(Study):
@@ -58,6 +70,7 @@ class Trust(Study):
     table_shown = "trust"
     resumable = False
     inputs = "labelled"
+    gate = "trust"
 
     def prepare(self, config: TrustConfig, context: Context) -> TrustConfig:
         """The settings with their data named by id.

@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from engine.core.errors import INCONCLUSIVE, OK
+from engine.core.errors import INCONCLUSIVE, OK, THRESHOLD_FAILED
+from engine.core.gate import FAILED, PASSED, UNKNOWN, Check
 from engine.runs.folder import RunFolder
 from engine.stats.intervals import with_ends
 from engine.studies.study import Summary
+from engine.studies.trust.requirements import QUALITY, held
 from engine.studies.trust.tables import CORRECTED, LABELS_ONLY, RAW, ROGAN
 
 TITLES = {
@@ -40,6 +42,7 @@ def summary_of(folder: RunFolder) -> Summary:
     lines += [words, kept]
     attacked, told = _attacked(folder)
     lines += told
+    overall = list(lines)
     for scope in ("system", "group", "difference"):
         part = table[(table["scope"] == scope) & (table["estimate"] != ROGAN)]
         lines += [f"By {scope}:" if scope != "difference" else "Between systems:"] * bool(len(part))
@@ -55,8 +58,21 @@ def summary_of(folder: RunFolder) -> Summary:
         "selective": chosen,
         "under_attack": attacked,
     }
-    known = np.isfinite(whole.loc[whole["estimate"] == CORRECTED, "lower"]).all()
-    return Summary("\n".join(lines), record, OK if known else INCONCLUSIVE)
+    checks = (_corrected_known(whole), *held(manifest["config"].get("require", ()), table, metrics))
+    statuses = {check.status for check in checks}
+    code = THRESHOLD_FAILED if FAILED in statuses else INCONCLUSIVE if UNKNOWN in statuses else OK
+    lines += [f"Required {c.name}: {c.status}. {c.measured} {c.message}" for c in checks[1:]]
+    return Summary("\n".join(lines), record, code, checks, tuple(overall))
+
+
+def _corrected_known(whole: pd.DataFrame) -> Check:
+    """There is a corrected number with an interval."""
+    row = whole[whole["estimate"] == CORRECTED].iloc[0]
+    known = bool(np.isfinite(row["lower"]))
+    numbers = {name: float(row[name]) for name in ("value", "lower", "upper")}
+    status, title = (PASSED if known else UNKNOWN), TITLES[CORRECTED]
+    measured = with_ends(numbers["value"], numbers["lower"], numbers["upper"]) if known else ""
+    return Check("corrected", title, status, str(row["method"]), measured, "has an interval", **numbers)
 
 
 def _line(row: dict[Any, Any]) -> str:
@@ -91,11 +107,8 @@ def _saved(whole: pd.DataFrame) -> list[str]:
 
 def _quality(metrics: pd.DataFrame) -> list[str]:
     whole = metrics[metrics["group"].fillna("") == ""]
-    titles = {
-        "tpr": "TPR", "tnr": "TNR", "agreement": "agreement", "kappa": "kappa", "alpha": "Krippendorff's alpha",
-    }  # fmt: skip
-    known = whole[whole["metric"].isin(list(titles)) & whole["value"].notna()].to_dict("records")
-    said = [f"{titles[r['metric']]} {with_ends(r['value'], r['lower'], r['upper'])}" for r in known]
+    known = whole[whole["metric"].isin(list(QUALITY)) & whole["value"].notna()].to_dict("records")
+    said = [f"{QUALITY[r['metric']]} {with_ends(r['value'], r['lower'], r['upper'])}" for r in known]
     errors = metrics[metrics["metric"] == "calibration_error"].to_dict("records")
     said += [f"calibration error {r['group']} {with_ends(r['value'], r['lower'], r['upper'])}" for r in errors]
     return ["Judge against people: " + "; ".join(said) + "."] if said else []

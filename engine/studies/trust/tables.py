@@ -6,6 +6,8 @@ from engine.core.schema import Column, Table
 
 RAW, CORRECTED, LABELS_ONLY, ROGAN = "raw", "corrected", "labels_only", "rogan_gladen"
 ESTIMATES = (RAW, CORRECTED, LABELS_ONLY, ROGAN)
+AS_SAID = "as the judge says it"
+"""Calibration before any recalibration."""
 SCOPES = ("all", "system", "group", "difference")
 
 TRUST = Table(

@@ -1,21 +1,17 @@
-"""`judgescope drift` by its exit codes, its JSON, what it writes; and the workflow that is there to be copied."""
+"""`judgescope drift` by its exit codes, its JSON and what it writes."""
 
 from __future__ import annotations
 
 import json
-import shlex
 from pathlib import Path
 
 import pytest
-import yaml
 
-from engine.cli.main import main, parser_of
+from engine.cli.main import main
 from engine.runs.folder import open_run
 from engine.runs.frozen import read_frozen
 
-ROOT = Path(__file__).resolve().parents[3]
 RECORDED = {"a": "recorded:dialogue/run", "b": "recorded:dialogue/naive"}
-WORKFLOW = ROOT / "docs" / "examples" / "drift.yml"
 
 
 @pytest.fixture
@@ -50,7 +46,7 @@ def test_a_run_is_frozen_and_the_same_judge_asked_again_gives_the_same(scored, s
     assert "are the same" in text
     asked, before = read_frozen(new), read_frozen(file)
     assert list(asked.verdicts["verdict_id"].sort_values()) == list(before.verdicts["verdict_id"].sort_values())
-    assert "| quantity |" in (tmp_path / "d.md").read_text()
+    assert "passed" in (tmp_path / "d.md").read_text()
     assert say("drift", str(file), str(new))[1]["verdict"] == "no drift seen"
     assert say("drift", str(file), "a")[1]["only_new"] == 16 * 6 - found["matched"]
 
@@ -114,14 +110,3 @@ def test_bad_input_is_named(settings, say, words, said, tmp_path, monkeypatch):
     assert code == 2
     assert said in text
     assert not (tmp_path / "x.json").exists()
-
-
-def test_every_command_of_the_workflow_is_one_of_ours():
-    steps = yaml.safe_load(WORKFLOW.read_text())["jobs"]["drift"]["steps"]
-    comments = [line.lstrip("# ") for line in WORKFLOW.read_text().splitlines() if line.startswith("#")]
-    lines = [line for step in steps for line in step.get("run", "").splitlines()] + comments
-    commands = [line[line.index("judgescope ") :].split("||")[0] for line in lines if "judgescope " in line]
-    assert len(commands) == 2
-    parsed = [parser_of(words).parse_args(words) for words in (shlex.split(c)[1:] for c in commands)]
-    assert {p.what[0] for p in parsed} == {"freeze", "judge/frozen.json"}
-    assert any(p.ask and p.markdown and p.json for p in parsed)
