@@ -223,7 +223,8 @@ class ApiAsker:
         self._first.clear()
         wanted = dict(zip(keys, calls, strict=True))
         open_keys = [key for key in wanted if key not in known]
-        checkpoint(len(open_keys))
+        left = len(open_keys)
+        checkpoint(left)
 
         def keep(batch: list[tuple[int, Got]]) -> None:
             known.update({open_keys[i]: got for i, got in batch})
@@ -231,7 +232,6 @@ class ApiAsker:
             nonlocal left
             left -= len(batch)
 
-        left = len(open_keys)
         jobs: list[Job[Got]] = [partial(self._asked, wanted[key]) for key in open_keys]
         run_all(jobs, self._client.settings.concurrency, keep, lambda: checkpoint(left))
         if calls:
@@ -495,7 +495,7 @@ class ApiJudge:
     def about(self) -> dict[str, Any]:
         """Record of the server in a manifest: never the key, and of the address host and port alone."""
         s = self._client.settings
-        limits = {"max_calls": s.max_calls, "max_cost": s.max_cost or None, "top_logprobs": s.top_logprobs}
+        limits: dict[str, Any] = {"max_calls": s.max_calls, "max_cost": s.max_cost or None, "top_logprobs": s.top_logprobs}
         limits |= {"batch_invariant": s.batch_invariant}
         return {"host": s.host, "model": self._asked.model, **asdict(self._asked), **limits}
 

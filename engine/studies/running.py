@@ -571,11 +571,6 @@ def in_chunks(
             calls = min(2 * calls, MANY_CALLS)
 
 
-def in_flight(judge: Judge) -> int:
-    """Calls that a server or a cluster answers at once; 1 for a judge in this process."""
-    return int(getattr(innermost(judge), "concurrency", 1))
-
-
 def offset(checkpoint: Checkpoint, before: int, total: int) -> Checkpoint:
     """The study's checkpoint for one call of the judge: calls before it are added."""
     return lambda done, _: checkpoint(before + done, total)
