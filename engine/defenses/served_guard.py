@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from engine.core.cache import CallCache
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.core.cache import CallCache, call_key
 from engine.defenses.base import AfterBatch
 from engine.defenses.guard import ModelGuard, Reading
-from engine.inference.completions import EchoQuestion
 from engine.inference.perplexity import reduced
 from engine.inference.served import ApiClient
-from engine.judges.api import ApiAsker, ApiCall
-from engine.judges.api_spec import PREFIX, parse_api
+from engine.inference.served_perplexity import prompt_nlls
 
 if TYPE_CHECKING:
     from engine.inference.loading import LoadedModel
@@ -38,15 +39,14 @@ class ServedGuard(ModelGuard):
         self, client: ApiClient, model: str, asked: Callable[[], LoadedModel], cache: CallCache | None
     ) -> None:
         super().__init__(asked, asked, cache)
-        self.spec = f"{PREFIX}{model}"
-        self._client = client
-        self._asker = ApiAsker(client, parse_api(self.spec), cache)
+        self._client, self._model = client, model
 
     @property
     def about(self) -> dict[str, Any]:
         """Record in a manifest."""
         host = self._client.settings.host
-        return {"spec": self.spec, "labels": [], "device": f"server {host}", "api": {"host": host}}
+        spec = f"api:{self._model}"
+        return {"spec": spec, "labels": [], "device": f"server {host}", "api": {"host": host, "model": self._model}}
 
     def perplexities(self, texts: Sequence[str], window: int, after_batch: AfterBatch) -> list[Reading]:
         """Perplexity under the server's model, each text once.
@@ -55,17 +55,26 @@ class ServedGuard(ModelGuard):
             ModelError: the server gives no log-probabilities of a prompt, or takes no call at all.
             OutOfCalls: the cap on calls or cost is reached.
         """
-        asked = {
-            text: ApiCall(EchoQuestion("", text, labels=True, max_tokens=1)) for text in dict.fromkeys(texts) if text
+        name = f"nll-api-{self._client.settings.host}-{self._model}"
+        keys = {
+            text: call_key(name, list(text.encode("utf-8", "replace")), ()) for text in dict.fromkeys(texts) if text
         }
-        calls = list(asked.values())
-        if calls and self._asker.way("echo") is None:
-            self._asker.find_way(calls, after_batch, must=True)
-        found = dict(zip(asked, self._asker.ask(calls, lambda _: after_batch()), strict=True))
-        readings = {
-            text: Reading(float("nan"), got.seconds, got.failed or "no answer")
-            if got.row is None
-            else Reading(reduced(got.row, window or None), got.seconds)
-            for text, got in found.items()
-        }
-        return [readings.get(text, Reading(float("nan"))) for text in texts]
+        unread: dict[str, str] = {}
+
+        def compute(todo: list[str], keep: Callable[[list[int], list[NDArray[np.float64]]], None]) -> None:
+            def kept(place: int, found: NDArray[np.float64] | str) -> None:
+                if isinstance(found, str):
+                    unread[todo[place]] = found
+                else:
+                    keep([place], [found])
+
+            prompt_nlls(self._client, self._model, todo, kept)
+
+        seconds = self._answer(keys, compute, after_batch)
+        none = np.zeros(0)
+        return [
+            Reading(float("nan"), 0.0, unread[t])
+            if t in unread
+            else Reading(reduced(self._known[keys[t]] if t in keys else none, window or None), seconds.get(t, 0.0))
+            for t in texts
+        ]

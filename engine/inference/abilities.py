@@ -8,7 +8,7 @@ from typing import Any
 from engine.inference.completions import Way
 from engine.inference.served import ApiClient
 
-GROUPS = ("labels", "choice", "text", "echo", "decision")
+GROUPS = ("labels", "choice", "text", "decision")
 """Groups of questions; each is asked in a way of its own."""
 _met: dict[tuple[str, str], dict[str, Any]] = {}
 
@@ -21,8 +21,6 @@ def abilities(ways: Mapping[str, Way]) -> dict[str, Any]:
         found["top_logprobs"] = labels.top
     if choice := ways.get("choice"):
         found["held_to_labels"] = choice.choice
-    if echo := ways.get("echo"):
-        found["prompt_logprobs"] = echo.top > 0
     if decision := ways.get("decision"):
         found["decisions"] = decision.route
     if text := ways.get("text"):

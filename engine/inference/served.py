@@ -309,6 +309,8 @@ class ApiClient:
         if status in _AGAIN or (status >= 500 and status != _NOT_BUILT):
             wait = _wait_of(response, time.time())
             return _Again(f"the server answered {status}{quoted}", wait, busy=status in {429, 503})
+        if status == _NOT_BUILT:
+            return ModelError(f"The server {address.host} does not offer this for {model} ({status}){quoted}.")
         if status in _FOR_ALL:
             where = f"Set {PREFIX}KEY (or key in the secrets file) to a key of this server."
             return ModelError(f"The server {address.host} {_FOR_ALL[status]} ({status}){quoted}. {where}")

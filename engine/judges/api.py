@@ -30,7 +30,6 @@ from engine.inference.abilities import GROUPS, abilities, note_server, server_ve
 from engine.inference.completions import (
     CHOICE_TOKENS,
     CHOICES,
-    NO_ECHO,
     REASONING_TOKENS,
     ROUTES,
     TOKEN_RULE,
@@ -144,8 +143,6 @@ class ApiAsker:
             found: list[tuple[int, tuple[Got, Way]]] = []
             run_all([partial(self._negotiate, call)], 1, found.extend, tick)
             got, way = found[0][1]
-            if got.failed == NO_ECHO:
-                raise ModelError(f"{self._client.settings.host}: {NO_ECHO}, so {self._model} reads no perplexity.")
             if got.failed and got.failed != NOT_OFFERED and got.row is None:
                 self._first[self._key(call, self._way_of(call))] = got
                 faults += got.fault
@@ -340,8 +337,6 @@ class ApiAsker:
         got = Got(None, reply.text, reply.prompt_tokens, reply.answer_tokens, reply.seconds, cut=cut)
         if reply.withheld:
             return got._replace(failed=reply.withheld)
-        if call.question.group == "echo":
-            return got._replace(row=np.array(reply.nlls))
         if not labels:
             empty = f"the reply is empty{' (the reply was cut off)' if cut else ''}"
             return got._replace(failed="" if reply.text.strip() else empty)
@@ -391,8 +386,7 @@ class ApiAsker:
         q = call.question
         prompt = list(json.dumps([q.system, q.user]).encode("ascii"))
         if q.labels:
-            alone = {"echo": "echo", "decision": f"decision-{way.route}"}
-            read = alone.get(q.group, "ids" if way.ids else f"top-{way.top}")
+            read = f"decision-{way.route}" if q.group == "decision" else "ids" if way.ids else f"top-{way.top}"
             return call_key(f"{self._identity}-{read}{way.reasoning}", prompt, call.forms)
         drawn = f"{q.temperature:g}-{q.sample}" if way.temperature else f"own-{q.sample}"
         drawn += f"-seed-{q.seed}" if q.seed and q.temperature else ""
@@ -495,8 +489,8 @@ class ApiJudge:
     def about(self) -> dict[str, Any]:
         """Record of the server in a manifest: never the key, and of the address host and port alone."""
         s = self._client.settings
-        limits: dict[str, Any] = {"max_calls": s.max_calls, "max_cost": s.max_cost or None, "top_logprobs": s.top_logprobs}
-        limits |= {"batch_invariant": s.batch_invariant}
+        limits: dict[str, Any] = {"max_calls": s.max_calls, "max_cost": s.max_cost or None}
+        limits |= {"top_logprobs": s.top_logprobs, "batch_invariant": s.batch_invariant}
         return {"host": s.host, "model": self._asked.model, **asdict(self._asked), **limits}
 
     def labels(self, request: Request) -> tuple[str, ...]:

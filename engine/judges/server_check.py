@@ -9,15 +9,16 @@ from typing import Any
 from engine.core.cache import call_cache
 from engine.core.errors import ModelError
 from engine.core.settings import Settings, api_key, api_settings
-from engine.inference.completions import DecisionQuestion, EchoQuestion, Question
+from engine.inference.abilities import noted_server
+from engine.inference.completions import DecisionQuestion, Question
 from engine.inference.served import ApiClient
 from engine.inference.served_labels import label_forms
+from engine.inference.served_perplexity import prompt_nlls
 from engine.judges.api import ApiAsker, ApiCall
 from engine.judges.api_spec import parse_api
 
 _LABELS = ("Yes", "No")
 _ASKS = "Is the sky blue on a clear day? Answer Yes or No."
-_OPTIONAL = ("echo", "decision")
 
 
 def ask_server(spec: str, settings: Settings) -> dict[str, Any]:
@@ -37,14 +38,15 @@ def ask_server(spec: str, settings: Settings) -> dict[str, Any]:
             ApiCall(Question("", _ASKS, labels=True, max_tokens=1), forms),
             ApiCall(Question("", _ASKS, labels=False, max_tokens=24, choices=_LABELS)),
             ApiCall(Question("", _ASKS, labels=False, max_tokens=24, temperature=1.0)),
-            ApiCall(EchoQuestion("", _ASKS, labels=True, max_tokens=1)),
             ApiCall(DecisionQuestion("Is it true?", "The sky is blue.", True, 1, choices=_LABELS), (("Yes",), ("No",))),
         )
         for call in calls:
             if asker.way(call.question.group) is None:
-                with suppress(*([ModelError] if call.question.group in _OPTIONAL else [])):
+                with suppress(*([ModelError] if call.question.group == "decision" else [])):
                     asker.find_way([call], lambda: None, must=False)
-        facts = {"host": found.host, "model_asked": asked.model} | asker.found()
+        with suppress(ModelError):
+            prompt_nlls(client, asked.model, [_ASKS], lambda _, __: None)
+        facts = noted_server(found.host, asked.model) | {"host": found.host, "model_asked": asked.model} | asker.found()
         return facts | {"batch_invariant": found.batch_invariant}
     finally:
         client.close()

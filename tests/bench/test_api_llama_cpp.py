@@ -8,8 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from engine.core.errors import ModelError
 from engine.core.schema import Protocol
 from engine.data.store import load_dataset
+from engine.defenses.served_guard import ServedGuard
 from engine.inference.weights import base_record, find_gguf
 from engine.judges.kinds import both_orders
 from engine.judges.registry import make_judge
@@ -54,3 +56,15 @@ def test_scores_anchors_pairs_and_checks_agree(llama, settings):
         assert np.abs(np.subtract(a.probabilities, b.probabilities)).max() < TOLERANCE
         assert b.coverage == pytest.approx(a.coverage, abs=TOLERANCE)
         assert (b.read, b.outcome) == (a.read, a.outcome)
+
+
+def test_answers_are_held_to_the_labels_and_perplexity_is_not_offered(llama, settings):
+    request = build_requests(load_dataset("demo-dialogue", settings.datasets))[0]
+    judge = make_judge("api:whatever?answers=choice", settings, cache=False)
+    assert judge.judge([request])[0].read
+    assert judge.server["held_to_labels"] == "response_format"
+    likeliest = make_judge("api:whatever", settings, cache=False)
+    likeliest.judge([request])
+    assert likeliest.server["label_tokens_by_id"] is False  # its tokenizer takes other requests
+    with pytest.raises(ModelError, match="no log-probabilities of a prompt"):
+        ServedGuard(judge.client, "whatever", lambda: None, None).perplexities(["Hello there."], 0, lambda: None)

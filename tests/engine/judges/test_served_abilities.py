@@ -191,9 +191,27 @@ def test_a_decision_that_is_none_is_unread(answer, reason):
         assert reason in make(server, "decision:m", kind=DecisionJudge).judge([ONE])[0].unread_reason
 
 
-def test_a_server_without_a_decision_api_stops_the_run():
-    with serving(lambda n, body: completion("4")) as server, pytest.raises(ModelError, match="404"):
-        make(server, "decision:m", kind=DecisionJudge).judge([ONE])
+@pytest.mark.parametrize("status", [404, 501])
+def test_a_server_without_a_decision_api_stops_the_run(status):
+    """vLLM gives 501 for a model of an architecture that its decision API does not know."""
+    others = {"/v1/systemone": lambda n, body: fault(status, "no decision model")}
+    stops = pytest.raises(ModelError, match=str(status))
+    with serving(lambda n, body: completion("4"), others=others) as server, stops:
+        make(server, "decision:m", kind=DecisionJudge, retries=4).judge([ONE])
+    assert len(server.seen) == 1
+
+
+def test_an_answer_in_json_that_is_cut_off_behind_the_label_is_read():
+    """llama.cpp lets a small model fill the JSON with line breaks."""
+
+    def answer(_, body):
+        if "response_format" not in body:
+            return completion("no")
+        word = body["response_format"]["json_schema"]["schema"]["properties"]["answer"]["enum"][-1]
+        return completion(f'{{\n "answer"\n\n:\n\n"{word}"\n\n', choice={"finish_reason": "length"})
+
+    with serving(answer) as server:
+        assert make(server, "api:m?answers=choice").judge([ONE])[0].score == 5
 
 
 def test_a_prompt_is_parted_before_its_first_placeholder():

@@ -38,7 +38,7 @@ class Vllm:
         next_token: token and probability; the place in it is the token's id.
         text: what it writes where nothing holds it.
         nlls: of the tokens that `echo` shows, by text; for each the negative log-likelihoods behind its first token.
-        by_id: true where `logprob_token_ids` is known, as from 0.24; an older server passes over it.
+        by_id: true where `logprob_token_ids` is known; an older server passes over it.
         structured: true where `structured_outputs` is known, as from 0.12.
         routes: the decision APIs it has.
         marks: how the vocabulary writes a leading space.
