@@ -76,7 +76,7 @@ def measure(urls: Sequence[str], in_flight: int, latency: float) -> dict[str, An
     """Verdicts a second and CPU seconds of one judge that has its first answer already."""
     ideal = in_flight / latency if latency else MOST
     count = int(min(MOST, max(FEWEST, SECONDS * ideal)))
-    settings = ApiSettings(base_url=" ".join(urls), concurrency=in_flight, max_calls=10 * MOST, retries=0)
+    settings = ApiSettings(base_url=" ".join(urls), concurrency=in_flight, max_calls=10 * MOST)
     client = ApiClient(settings)
     judge = ApiJudge("api:stub", parse_api("api:stub"), client, [CARD], [PointwiseReader()])
     judge.judge([_request(-1)])

@@ -239,15 +239,15 @@ class ApiAsker:
         self._first.clear()
         wanted = dict(zip(keys, calls, strict=True))
         open_keys = [key for key in wanted if key not in known]
-        checkpoint(len(open_keys))
+        left = len(open_keys)
+        checkpoint(left)
 
         def keep(batch: list[tuple[int, Got]]) -> None:
-            known.update({open_keys[i]: got for i, got in batch})
-            self._keep([(open_keys[i], wanted[open_keys[i]], got) for i, got in batch])
             nonlocal left
             left -= len(batch)
+            known.update({open_keys[i]: got for i, got in batch})
+            self._keep([(open_keys[i], wanted[open_keys[i]], got) for i, got in batch])
 
-        left = len(open_keys)
         jobs: list[Job[Got]] = [partial(self._asked, wanted[key]) for key in open_keys]
         run_all(jobs, self._client.settings.concurrency, keep, lambda: checkpoint(left))
         return [known[key] for key in keys]
