@@ -32,8 +32,8 @@ IN_FLIGHT = (1, 8, 64, 256, 512)
 ADDRESSES = (1, 2, 8)
 LATENCY_S = 0.05
 SECONDS = 4.0
-"""Calls of a row are so many that an ideal client takes about so long, within `FEWEST` and `MOST`."""
-FEWEST, MOST = 40, 2000
+"""Calls of a row are so many that an ideal client takes about so long, from `FEWEST` to `--calls`."""
+FEWEST, MOST = 40, 6000
 CARD = Card(
     name="bench",
     protocol=Protocol.POINTWISE,
@@ -50,6 +50,7 @@ def add_served(kinds: Any) -> None:
     served.add_argument("--in-flight", type=int, nargs="+", default=list(IN_FLIGHT), metavar="N", help="calls at once")
     served.add_argument("--addresses", type=int, nargs="+", default=list(ADDRESSES), metavar="N", help="servers")
     served.add_argument("--latency", type=float, default=LATENCY_S, metavar="S", help="seconds of each answer")
+    served.add_argument("--calls", type=int, default=MOST, metavar="N", help="most calls of a row")
     served.add_argument("--json", action="store_true", help="last line is one JSON object")
     served.set_defaults(run=run_served)
 
@@ -58,25 +59,25 @@ def run_served(args: argparse.Namespace) -> dict[str, Any]:
     """Measure, print the table, return it.
 
     Raises:
-        InputError: calls in flight outside 1 to 512, fewer than one address, or a negative time.
+        InputError: calls in flight outside 1 to 512, fewer than one address or call, or a negative time.
     """
-    if not all(1 <= n <= 512 for n in args.in_flight) or min(args.addresses) < 1 or args.latency < 0:
-        raise InputError("--in-flight takes 1 to 512, --addresses at least 1, --latency no less than 0.")
+    if not all(1 <= n <= 512 for n in args.in_flight) or min(*args.addresses, args.calls, 1) < 1 or args.latency < 0:
+        raise InputError("--in-flight takes 1 to 512, --addresses and --calls at least 1, --latency no less than 0.")
     rows = []
     with stub_servers(max(args.addresses), args.latency) as urls:
         for addresses in args.addresses:
             for in_flight in args.in_flight:
-                rows.append(measure(urls[:addresses], in_flight, args.latency))
+                rows.append(measure(urls[:addresses], in_flight, args.latency, args.calls))
                 print(f"{addresses} addresses, {in_flight} in flight ...", file=sys.stderr)
     print(table(rows))
     return {"latency": args.latency, "rows": rows}
 
 
-def measure(urls: Sequence[str], in_flight: int, latency: float) -> dict[str, Any]:
+def measure(urls: Sequence[str], in_flight: int, latency: float, most: int = MOST) -> dict[str, Any]:
     """Verdicts a second and CPU seconds of one judge that has its first answer already."""
-    ideal = in_flight / latency if latency else MOST
-    count = int(min(MOST, max(FEWEST, SECONDS * ideal)))
-    settings = ApiSettings(base_url=" ".join(urls), concurrency=in_flight, max_calls=10 * MOST, retries=0)
+    ideal = in_flight / latency if latency else most
+    count = int(min(most, max(FEWEST, SECONDS * ideal)))
+    settings = ApiSettings(base_url=" ".join(urls), concurrency=in_flight, max_calls=100 * count)
     client = ApiClient(settings)
     judge = ApiJudge("api:stub", parse_api("api:stub"), client, [CARD], [PointwiseReader()])
     judge.judge([_request(-1)])

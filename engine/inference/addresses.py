@@ -114,6 +114,11 @@ class Address:
         finally:
             pool.under_way -= 1
 
+    @property
+    def connected(self) -> bool:
+        """It may hold connections."""
+        return bool(self._pools)
+
     async def close(self) -> None:
         """Release the connections."""
         pools, self._pools = self._pools, []
@@ -149,10 +154,10 @@ class Address:
         if now >= self.left_until and (gone or self._faults >= FAULTS_TO_LEAVE):
             self.leave(now)  # once, though hundreds of requests may fail with it
 
-    def leave(self, now: float) -> None:
-        """Leave it for a while, twice as long as the last time."""
+    def leave(self, now: float, seconds: float = 0.0) -> None:
+        """Leave it for so many seconds, by default for twice as long as the last time."""
         self._leave = min(LONGEST_LEAVE_S, max(FIRST_LEAVE_S, 2 * self._leave))
-        self.left_until = now + self._leave
+        self.left_until = now + (seconds or self._leave)
 
     async def look(self) -> bool:
         """Ask for its health, by `/health` or else `/models`, and for its models; true where it answers."""

@@ -27,7 +27,7 @@ class Stopped(Exception):  # noqa: N818 - an outcome, not an error
     """The run was stopped while this request waited."""
 
 
-_starting = threading.Lock()
+_starting = threading.RLock()
 
 
 @lru_cache(maxsize=1)

@@ -274,6 +274,8 @@ class ApiClient:
             body = json.dumps(question.body(model, way)).encode("ascii")
             async with address.post(f"/{question.path(way)}", body) as response:
                 content = await self._read(response, start)
+        except httpx2.ConnectTimeout:
+            raise _Again(f"no connection to {address.host} (ConnectTimeout)", gone=True) from None
         except httpx2.TimeoutException:
             raise _Again(self._too_slow(), billed=True) from None
         except httpx2.HTTPError as error:
@@ -349,18 +351,21 @@ class ApiClient:
             )
 
     def _check_wait(self, address: Address, fault: _Again) -> None:
-        """See that the server asks for no longer wait than is allowed.
+        """See that the server asks for no longer wait than is allowed; else it is left for that time.
 
         Raises:
             ModelError: it does, and every further call would meet the same.
         """
         most = self.settings.most_wait_seconds
-        if fault.wait > most:
+        if fault.wait <= most:
+            return
+        if not self._addresses.open_beside(address):
             raise ModelError(
                 f"{address.host}: {fault}; it asks to wait {fault.wait:,.0f} s, longer than the {most:g} s "
                 f"allowed ({PREFIX}MOST_WAIT_SECONDS). Nothing more was sent and finished calls are kept; resume "
                 "after that time."
             )
+        address.leave(self._clock(), fault.wait)
 
     def _next_try(self, address: Address, fault: _Again, tried: int) -> float:
         """When to try again: after what the server asks for, else twice as long each time.
@@ -370,7 +375,7 @@ class ApiClient:
         """
         most = self.settings.most_wait_seconds
         turn = self._clock() + (fault.wait if fault.wait >= 0 else min(most, FIRST_WAIT_S * 2 ** (tried - 1)))
-        if fault.busy and (fault.wait >= 0 or tried > 1):
+        if fault.busy and fault.wait <= most and (fault.wait >= 0 or tried > 1):
             address.not_before = max(address.not_before, turn)
         return 0.0 if self._addresses.open_beside(address) else turn
 
@@ -411,7 +416,8 @@ async def _close(addresses: Sequence[Address]) -> None:
 
 def _let_go(addresses: Sequence[Address]) -> None:
     """Close the connections of a client that nobody holds any more."""
-    asyncio.run_coroutine_threadsafe(_close(addresses), event_loop())
+    if any(one.connected for one in addresses):
+        asyncio.run_coroutine_threadsafe(_close(addresses), event_loop())
 
 
 def _wait_of(response: httpx2.Response, now: float) -> float:

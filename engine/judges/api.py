@@ -224,10 +224,10 @@ class ApiAsker:
         checkpoint(left)
 
         def keep(batch: list[tuple[int, Got]]) -> None:
-            known.update({open_keys[i]: got for i, got in batch})
-            self._keep([(open_keys[i], wanted[open_keys[i]], got) for i, got in batch])
             nonlocal left
             left -= len(batch)
+            known.update({open_keys[i]: got for i, got in batch})
+            self._keep([(open_keys[i], wanted[open_keys[i]], got) for i, got in batch])
 
         jobs: list[Job[Got]] = [partial(self._asked, wanted[key]) for key in open_keys]
         run_all(jobs, self._client.settings.concurrency, keep, lambda: checkpoint(left))

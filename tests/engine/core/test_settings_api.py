@@ -14,6 +14,7 @@ from engine.core.errors import InputError
 from engine.core.settings import ApiSettings, api_key, api_settings, get_settings, key_state
 from engine.jobs.worker import Worker
 from engine.runs.folder import open_run
+from engine.runs.library import facts
 from tests.engine.judges.api_server import completion, fault, serving
 
 KEY = "sk-verysecret-0123456789"
@@ -45,6 +46,40 @@ def test_the_environment_comes_before_the_secrets_file_and_that_before_the_defau
     assert key_state(settings) == (True, "secrets file secrets.toml", "")
     monkeypatch.setenv("JUDGESCOPE_API_KEY", "other")
     assert api_key(settings) == "other"
+
+
+@pytest.mark.parametrize("given", ["http://a:1/v1, http://b:2/v1/", "http://a:1/v1 http://b:2/v1 http://a:1/v1"])
+def test_several_addresses_are_one_server_named_after_the_first(settings, monkeypatch, given):
+    monkeypatch.setenv("JUDGESCOPE_API_BASE_URL", given)
+    found = api_settings(settings)
+    assert found.addresses == ("http://a:1/v1", "http://b:2/v1")
+    assert (found.host, found.hosts) == ("a:1", "a:1 and 1 more")
+    monkeypatch.delenv("JUDGESCOPE_API_BASE_URL")
+    secrets(settings, '[api]\nbase_url = ["http://a:1/v1", "http://b:2/v1"]\n')
+    assert api_settings(settings).addresses == found.addresses
+    monkeypatch.setenv("JUDGESCOPE_API_BASE_URL", "http://a:1/v1 b:2/v1")
+    with pytest.raises(InputError, match="no base URL"):
+        api_settings(settings)
+
+
+def test_a_run_over_two_addresses_counts_the_answers_of_each_and_doctor_lists_them_when_asked(
+    settings, monkeypatch, capsys
+):
+    with serving(lambda n, _: completion("4", TOP)) as a, serving(lambda n, _: completion("4", TOP)) as b:
+        monkeypatch.setenv("JUDGESCOPE_API_BASE_URL", f"{a.url},{b.url}")
+        assert main(["score", "demo-dialogue", "--judge", "api:m", "--limit", "4", "--run-id", "two", "--json"]) == 0
+        manifest = open_run(settings.runs, "two").manifest()
+        assert manifest["judge"]["api"]["answered"] == {a.host: len(a.seen), b.host: len(b.seen)}
+        assert facts(manifest)["Answers by address"] == f"{a.host} {len(a.seen)}, {b.host} {len(b.seen)}"
+        capsys.readouterr()
+        looks = len(a.looks), len(b.looks)
+        checkup(settings, fetch=False)
+        assert (len(a.looks), len(b.looks)) == looks  # nothing is contacted unasked
+        b.kill()
+        monkeypatch.setattr("engine.cli.doctor.local_servers", list)
+        assert main(["doctor", "--servers", "--json"]) == 0
+        told = json.loads(capsys.readouterr().out.splitlines()[-1])["addresses"]
+        assert [(one["url"], one["ok"], one["models"]) for one in told] == [(a.url, True, ["m"]), (b.url, False, [])]
 
 
 def test_openai_s_key_goes_to_openai_or_its_own_base_url_alone(settings, monkeypatch):

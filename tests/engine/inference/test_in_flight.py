@@ -256,6 +256,14 @@ def test_an_address_that_only_fails_is_left_though_it_can_be_reached():
     assert len(a.seen) == 3
 
 
+def test_an_address_that_asks_for_too_long_a_wait_is_left_and_the_others_go_on():
+    with serving(lambda n, _: fault(429, retry_after="86400")) as a, serving(lambda n, _: GOOD) as b:
+        one = client(a, b, concurrency=1, retries=1)
+        found = run(one, 10, 1)
+    assert [reply.text for reply in found] == ["4"] * 10
+    assert len(a.seen) == 1
+
+
 def test_all_addresses_gone_is_the_end_of_the_run():
     with serving(lambda n, _: GOOD) as a, serving(lambda n, _: GOOD) as b:
         one = client(a, b, concurrency=4)
