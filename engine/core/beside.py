@@ -10,6 +10,8 @@ from typing import TypeVar
 
 T = TypeVar("T")
 U = TypeVar("U")
+MOST_WAITING = 2
+"""Pieces of work that wait for the thread before the caller waits, so that they do not pile up in memory."""
 
 
 class Beside:
@@ -40,7 +42,7 @@ class Beside:
         if self._pool is None:
             return work()
         self._waiting.append(self._pool.submit(work))
-        while self._waiting and self._waiting[0].done():
+        while self._waiting and (self._waiting[0].done() or len(self._waiting) > MOST_WAITING):
             self._raise_errors(1)
         return None
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 BESIDE = "beside: "
 """Begins the name of a stage that ran in another thread than the main one, beside it."""
 _LOCK = threading.Lock()
-_SECONDS: Counter[str] = Counter()
+_SECONDS: defaultdict[str, float] = defaultdict(float)
 _watched: list[bool] = []
 
 

@@ -7,6 +7,7 @@ there. A dead process is named and begun anew, and its shard is asked again (`en
 from __future__ import annotations
 
 import multiprocessing as mp
+import signal
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -36,13 +37,14 @@ def _hold(pipe: Connection, device: str, spec: str, settings: Settings, options:
     """A process: make the judge, then answer what comes until the pipe is closed."""
     from engine.judges.registry import make_judge
 
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; the driver ends its processes
     plain, refusal = _tried(lambda: make_judge(spec, replace(settings, device=device, devices=()), **options))
     pipe.send((_OPEN, None, refusal))
     judges: dict[tuple[str, ...], Any] = {(): plain}
     while not refusal:
         try:
             key, method, argument, cards = pipe.recv()
-        except (EOFError, OSError, KeyboardInterrupt):
+        except (EOFError, OSError):
             return
         asked = tuple(card.digest for card in cards)
         if asked not in judges:

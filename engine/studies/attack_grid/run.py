@@ -50,7 +50,7 @@ CALLS_PER_CHUNK = 24
 """Judge calls between two looks at the results: all arms of a few responses, asked together so that their prompts
 share what they have in common."""
 MAX_VERDICTS = 2_000_000
-"""Most verdicts of one run: its table is held in memory."""
+"""Most verdicts of one run: the columns that its metrics need are held in memory."""
 
 
 def run_score(
@@ -118,7 +118,7 @@ def _requests(config: ScoreConfig, dataset: Dataset) -> Requests:
 
 
 def check_size(responses: int, config: ScoreConfig) -> None:
-    """Refuse a grid whose table would not fit in memory.
+    """Refuse a grid whose metrics would not fit in memory.
 
     Raises:
         InputError: responses x attacks x defenses are more than `MAX_VERDICTS`.

@@ -63,8 +63,12 @@ def test_a_stop_of_the_caller_is_not_hidden_and_waits_for_the_thread():
         done.append(True)
         raise OSError("late")
 
-    with pytest.raises(KeyboardInterrupt), Beside() as beside:
-        beside.later(work)
-        going.set()
-        raise KeyboardInterrupt
+    def stopped():
+        with Beside() as beside:
+            beside.later(work)
+            going.set()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        stopped()
     assert done == [True]
