@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -64,6 +65,8 @@ def add(commands: Any) -> None:
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Read the study, apply what the command line changes, run it, for each judge in turn where there are several."""
     name, study, config = config_of(args)
+    if args.ray and "judge" not in study.config.model_fields:
+        print(f"The study {study.names[0]} asks no judge, so nothing of it is distributed.", file=sys.stderr)
     context = context_of(args, _extra(study, args))
     if len(args.judge or ()) > 1 and not study.several:
         configs = {judge: config_of(with_judge(args, judge))[-1] for judge in args.judge}
