@@ -45,7 +45,7 @@ def cluster_rows(
 
     Returns:
         Rows with delay_ms, actors (0 is this process), begin_seconds until the judge is held, seconds,
-        verdicts_per_second.
+        driver_cpu_seconds of this process, which other work on the machine hardly moves, and verdicts_per_second.
     """
     requests = many_requests(calls)
     rows = []
@@ -58,19 +58,21 @@ def cluster_rows(
             if n:
                 judge.judge(requests[: 2 * n])  # every actor has begun, or nearly so
             begun = time.perf_counter() - clock
-            seconds = statistics.median(_timed(judge, requests) for _ in range(repeats))
+            timed = [_timed(judge, requests) for _ in range(repeats)]
+            seconds, busy = (statistics.median(times) for times in zip(*timed, strict=True))
             row = {"delay_ms": delay, "actors": n, "begin_seconds": begun, "seconds": seconds,
-                   "verdicts_per_second": calls / seconds}  # fmt: skip
+                   "driver_cpu_seconds": busy, "verdicts_per_second": calls / seconds}  # fmt: skip
             said(f"{delay:>3} ms a call, {n or 'no'} actors: {seconds:7.2f} s, {calls / seconds:9,.0f} verdicts/s, "
-                 f"begun in {begun:.1f} s")  # fmt: skip
+                 f"CPU here {busy:.2f} s, begun in {begun:.1f} s")  # fmt: skip
             rows.append(row)
     return rows
 
 
-def _timed(judge: Judge, requests: Sequence[Request]) -> float:
-    clock = time.perf_counter()
+def _timed(judge: Judge, requests: Sequence[Request]) -> tuple[float, float]:
+    """Seconds by the clock, and CPU seconds of this process."""
+    clock, busy = time.perf_counter(), time.process_time()
     judge.judge(requests)
-    return time.perf_counter() - clock
+    return time.perf_counter() - clock, time.process_time() - busy
 
 
 def add_ray(kinds: Any) -> None:

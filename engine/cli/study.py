@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -78,6 +79,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         raise InputError(
             f"--{next(iter(asked))} is for studies that end as a gate: {gates}; {name} is none. Leave it out."
         )
+    if args.ray and "judge" not in study.config.model_fields:
+        print(f"The study {study.names[0]} asks no judge, so nothing of it is distributed.", file=sys.stderr)
     context = context_of(args, _extra(study, args))
     if len(args.judge or ()) > 1 and not study.several:
         configs = {judge: config_of(with_judge(args, judge))[-1] for judge in args.judge}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import threading
+import asyncio
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from engine.core.errors import ModelError
 from engine.inference.abilities import note_server
 from engine.inference.completions import NO_ECHO, EchoQuestion, Way
+from engine.inference.in_flight import Job, run_all
 from engine.inference.served import ApiClient, CallError
 
 Row = NDArray[np.float64]
@@ -30,24 +31,20 @@ def prompt_nlls(client: ApiClient, model: str, texts: Sequence[str], keep: Calla
         ModelError: the server gives no log-probabilities of a prompt, or takes no call at all.
         OutOfCalls: the cap on calls or cost is reached.
     """
-    stop = threading.Event()
-
-    def asked(text: str) -> Row | str:
+    async def asked(place: int, stop: asyncio.Event) -> Row | str:
         try:
-            reply = client.ask(model, EchoQuestion("", text, labels=True, max_tokens=1), Way(), stop)
+            question = EchoQuestion("", texts[place], labels=True, max_tokens=1)
+            reply = await client.ask(model, question, Way(), stop)
         except CallError as error:
             if str(error) == NO_ECHO:
                 raise ModelError(f"{client.settings.host}: {NO_ECHO}, so {model} reads no perplexity.") from None
             return str(error)
         return np.array(reply.nlls)
 
-    keep(0, asked(texts[0]))  # alone: a server that cannot is asked once
+    def ask(places: Sequence[int]) -> None:
+        jobs: list[Job[Row | str]] = [partial(asked, place) for place in places]
+        run_all(jobs, client.settings.concurrency, lambda got: [keep(places[i], one) for i, one in got], lambda: None)
+
+    ask([0])  # alone: a server that cannot is asked once
     note_server(client.settings.host, model, {"prompt_logprobs": True})
-    pool = ThreadPoolExecutor(client.settings.concurrency)
-    try:
-        places = {pool.submit(asked, text): i for i, text in enumerate(texts[1:], 1)}
-        for done in as_completed(places):
-            keep(places[done], done.result())
-    finally:
-        stop.set()
-        pool.shutdown(cancel_futures=True)
+    ask(range(1, len(texts)))
