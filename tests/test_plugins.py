@@ -28,7 +28,7 @@ for command in sys.argv[1:]:
         code = end.code
     sys.stdout.flush()
     print("\\nloaded", *sorted(n for n in sys.modules if n.startswith("judgescope_example")))
-    print("exit", code)
+    print("exit", code, flush=True)
 """
 """Commands one after the other, each with the plugin's modules that are loaded by then and its exit code."""
 WHOSE = "judgescope-example 0.1.0"
@@ -142,7 +142,8 @@ def test_the_manifest_holds_every_plugin_the_run_used(run, home):
 def test_a_study_of_a_plugin_runs_draws_travels_and_can_be_opened_without_it(site, home, tmp_path):
     packed, out, elsewhere = tmp_path / "half.zip", str(tmp_path / "figures"), tmp_path / "elsewhere"
     ran, drawn, _ = told(
-        home, site, ["study", "half_answers", "--run-id", "half"], ["figures", "half", "--format", "html", "--out", out],
+        home, site, ["study", "half_answers", "--run-id", "half"],
+        ["figures", "half", "--format", "html", "--out", out],
         ["runs", "export", "half", "--out", str(packed)],
     )  # fmt: skip
     assert "half of a response scores" in ran
