@@ -191,10 +191,11 @@ class Film:
     kept: list[Image.Image] = field(default_factory=list)
 
     def rest(self) -> None:
-        """Wait until no script run is going and no figure is being drawn."""
+        """Wait until no script run is going, no part is still to come and no figure is being drawn."""
         self.page.locator('[data-testid="stApp"][data-test-script-state="notRunning"]').wait_for()
         self.page.wait_for_function(
-            "() => [...document.querySelectorAll('[data-testid=\"stPlotlyChart\"]')]"
+            "() => !document.querySelector('[data-testid=\"stSkeleton\"]')"
+            " && [...document.querySelectorAll('[data-testid=\"stPlotlyChart\"]')]"
             ".every(chart => chart.querySelector('.main-svg'))"
         )
 
