@@ -31,6 +31,7 @@ def prompt_nlls(client: ApiClient, model: str, texts: Sequence[str], keep: Calla
         ModelError: the server gives no log-probabilities of a prompt, or takes no call at all.
         OutOfCalls: the cap on calls or cost is reached.
     """
+
     async def asked(place: int, stop: asyncio.Event) -> Row | str:
         try:
             question = EchoQuestion("", texts[place], labels=True, max_tokens=1)
