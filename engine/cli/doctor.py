@@ -27,7 +27,6 @@ from engine.core.settings import PREFIX, ApiSettings, Settings, api_settings, ge
 from engine.inference.hub_models import fetch_model, look_up, show_bytes
 from engine.inference.local_servers import local_servers
 from engine.inference.weights import FETCH, base_folder, base_record, fetch_gguf, find_gguf
-from engine.judges.server_check import ask_server, in_words
 
 BUNDLED = "bundled"
 
@@ -52,6 +51,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     if args.servers:
         return _servers()
     if args.server:
+        from engine.judges.server_check import ask_server, in_words
+
         facts = ask_server(args.server, get_settings())
         for name, words in in_words(facts).items():
             print(f"{name}: {words}")

@@ -545,8 +545,8 @@ class ApiJudge:
     def about(self) -> dict[str, Any]:
         """Record of the server in a manifest: never the key, and of the address host and port alone."""
         s = self._client.settings
-        limits = {"max_calls": s.max_calls, "max_cost": s.max_cost or None, "top_logprobs": s.top_logprobs}
-        limits |= {"batch_invariant": s.batch_invariant}
+        limits: dict[str, Any] = {"max_calls": s.max_calls, "max_cost": s.max_cost or None}
+        limits |= {"top_logprobs": s.top_logprobs, "batch_invariant": s.batch_invariant}
         return {"host": s.host, "model": self._asked.model, **asdict(self._asked), **limits}
 
     def labels(self, request: Request) -> tuple[str, ...]:
