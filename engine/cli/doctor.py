@@ -39,7 +39,6 @@ from engine.core.settings import (
 from engine.inference.hub_models import fetch_model, look_up, show_bytes
 from engine.inference.local_servers import local_servers
 from engine.inference.weights import FETCH, base_folder, base_record, fetch_gguf, find_gguf
-from engine.judges.server_check import ask_server, in_words
 from engine.studies.registry import all_plugins
 
 BUNDLED = "bundled"
@@ -67,6 +66,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     if args.servers:
         return _servers(get_settings())
     if args.server:
+        from engine.judges.server_check import ask_server, in_words
+
         facts = ask_server(args.server, get_settings())
         for name, words in in_words(facts).items():
             print(f"{name}: {words}")
