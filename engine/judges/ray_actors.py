@@ -65,7 +65,7 @@ def _no_cluster(address: str, why: str) -> str:
     where = "runs on this machine" if address == AUTO else f"answers at {shown(address)}"
     return (
         f"No Ray cluster {where} ({why}). Begin one with `ray start --head`, name its address with --ray HOST:PORT, or "
-        "use --ray local for this machine alone."
+        "use --ray local for this machine alone. A cluster with a token wants it here, too: see Ray's documentation."
     )
 
 

@@ -4,7 +4,7 @@ The driver loads no model. It asks an actor for what a study wants to know of th
 and keeps each verdict by its content in its own cache of calls as a shard comes back: whatever dies, what is finished
 is there. The actors keep no cache: their machines may share a home folder by network, where SQLite is not safe.
 
-Ray moves objects by pickle and trusts everybody who reaches its ports; see docs/security.md.
+Ray moves objects by pickle and trusts everybody whom it lets in; see docs/security.md.
 """
 
 from __future__ import annotations
