@@ -170,7 +170,9 @@ def test_a_run_of_plugins_is_shown_and_drawn_without_them(run, home, tmp_path):
     assert WHOSE in shown
     assert "Problem" in shown
     assert "files of" in drawn
-    [unknown] = told(home, None, ["score", "demo-dialogue", "--attack", "praise"], codes=(USER_INPUT,))
+    [unknown] = told(
+        home, None, ["score", "demo-dialogue", "--judge", "planted:noisy", "--attack", "praise"], codes=(USER_INPUT,)
+    )
     assert "'praise'" in unknown
 
 
@@ -195,7 +197,7 @@ def test_plugins_from_python(site, home):
     said = python(API, home=home, site=site).stdout
     line = next(one for one in said.splitlines() if one.startswith("["))
     arms = {(a["attack"], a["defense"]): a for a in json.loads(line)}
-    assert arms["praise", "none"]["shift"] == pytest.approx(4 * 8 / 100)  # eight words more of a hundred
+    assert arms["praise", "none"]["shift"] == pytest.approx(4 * 9 / 100)  # nine words more of a hundred
     assert arms["praise", "first_words?n=1"]["shift"] == pytest.approx(0)
     assert "of_broken" in said
 
@@ -214,7 +216,7 @@ def shown(run=""):
     print(" ".join(str(element.proto.body) for element in at.get("html")))
 at.run()
 shown()
-print(*[option for box in at.selectbox for option in box.options])
+print(*[option.content for group in at.get("button_group") for option in group.proto.options])
 shown("mine")
 shown("half")
 print("figures", len(at.get("plotly_chart")))
