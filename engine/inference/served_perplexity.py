@@ -43,8 +43,12 @@ def prompt_nlls(client: ApiClient, model: str, texts: Sequence[str], keep: Calla
         return np.array(reply.nlls)
 
     def ask(places: Sequence[int]) -> None:
+        def told(batch: list[tuple[int, Row | str]]) -> None:
+            for i, got in batch:
+                keep(places[i], got)
+
         jobs: list[Job[Row | str]] = [partial(asked, place) for place in places]
-        run_all(jobs, client.settings.concurrency, lambda got: [keep(places[i], one) for i, one in got], lambda: None)
+        run_all(jobs, client.settings.concurrency, told, lambda: None)
 
     ask([0])  # alone: a server that cannot is asked once
     note_server(client.settings.host, model, {"prompt_logprobs": True})

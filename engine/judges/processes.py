@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from multiprocessing.connection import Connection, wait
-from typing import Any
+from typing import Any, cast
 
 from engine.core import errors
 from engine.core.errors import EngineError, InputError, ModelError
@@ -141,9 +141,10 @@ class Processes:
         """
         busy = {worker.pipe: worker for worker in self._workers if worker.asked}
         found: list[Returned] = []
-        for pipe in wait(list(busy), timeout=1.0):
+        for ready in wait(list(busy), timeout=1.0):
+            pipe = cast("Connection", ready)
             try:
-                (turn, key), answer, refusal = pipe.recv()  # type: ignore[union-attr]
+                (turn, key), answer, refusal = pipe.recv()
             except (EOFError, OSError):
                 found += self._lost(busy[pipe])
                 continue
