@@ -139,11 +139,12 @@ class Processes:
         Raises:
             EngineError: the judge refuses a request, or a device's process ends again and again before it has begun.
         """
-        busy = {worker.pipe: worker for worker in self._workers if worker.asked}
+        busy: dict[Any, _Process] = {worker.pipe: worker for worker in self._workers if worker.asked}
+        ready: list[Any] = wait(list(busy), timeout=1.0)
         found: list[Returned] = []
-        for pipe in wait(list(busy), timeout=1.0):
+        for pipe in ready:
             try:
-                (turn, key), answer, refusal = pipe.recv()  # type: ignore[union-attr]
+                (turn, key), answer, refusal = pipe.recv()
             except (EOFError, OSError):
                 found += self._lost(busy[pipe])
                 continue
