@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from multiprocessing.connection import Connection, wait
-from typing import Any, cast
+from typing import Any
 
 from engine.core import errors
 from engine.core.errors import EngineError, InputError, ModelError
@@ -139,10 +139,10 @@ class Processes:
         Raises:
             EngineError: the judge refuses a request, or a device's process ends again and again before it has begun.
         """
-        busy = {worker.pipe: worker for worker in self._workers if worker.asked}
+        busy: dict[Any, _Process] = {worker.pipe: worker for worker in self._workers if worker.asked}
+        ready: list[Any] = wait(list(busy), timeout=1.0)
         found: list[Returned] = []
-        for ready in wait(list(busy), timeout=1.0):
-            pipe = cast("Connection", ready)
+        for pipe in ready:
             try:
                 (turn, key), answer, refusal = pipe.recv()
             except (EOFError, OSError):
