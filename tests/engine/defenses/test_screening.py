@@ -143,7 +143,8 @@ class Letters:
     bos_token_id = eos_token_id = unk_token_id = chat_template = None
 
     def __call__(self, text, **_):
-        return {"input_ids": [ord(c) % 97 for c in text]}
+        ids = [[ord(c) % 97 for c in one] for one in ([text] if isinstance(text, str) else text)]
+        return {"input_ids": ids[0] if isinstance(text, str) else ids}
 
     def encode(self, text, add_special_tokens=False):
         return {"Yes": [1], "yes": [2], "No": [3]}.get(text.strip(), [4, 5])
