@@ -24,7 +24,7 @@ from engine.core.errors import (
     listed,
     shown,
 )
-from engine.core.plugins import broken
+from engine.core.plugins import broken, found
 from engine.core.settings import (
     PREFIX,
     ApiSettings,
@@ -39,7 +39,6 @@ from engine.core.settings import (
 from engine.inference.hub_models import fetch_model, look_up, show_bytes
 from engine.inference.local_servers import local_servers
 from engine.inference.weights import FETCH, base_folder, base_record, fetch_gguf, find_gguf
-from engine.studies.registry import all_plugins
 
 BUNDLED = "bundled"
 
@@ -158,6 +157,10 @@ def checkup(settings: Settings, *, fetch: bool) -> list[Check]:
 
 def _plugins() -> Iterator[Check]:
     """A line for each plugin that is installed; loading them all tells which ones work."""
+    if not found():
+        return
+    from engine.studies.registry import all_plugins
+
     installed, failed = all_plugins(), broken()
     for plugin in installed:
         why = failed.get(plugin, "")

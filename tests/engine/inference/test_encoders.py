@@ -71,8 +71,8 @@ def test_an_empty_text_without_any_token_is_refused(tiny):
     class NoStart:
         eos_token_id = bos_token_id = None
 
-        def __call__(self, text, **_):
-            return {"input_ids": [5] * len(text)}
+        def __call__(self, texts, **_):
+            return {"input_ids": [[5] * len(text) for text in texts]}
 
     with pytest.raises(InputError, match="Text 2 of 2 is empty"):
         encode(dataclasses.replace(loaded, tokenizer=NoStart()), ["a", ""])
