@@ -5,6 +5,7 @@ from __future__ import annotations
 import _thread
 import asyncio
 import json
+import signal
 import threading
 from functools import partial
 
@@ -330,10 +331,14 @@ def test_ctrl_c_ends_a_run_and_finished_calls_are_kept():
             _thread.interrupt_main()
         return GOOD if n < 10 else (server.gate.wait(60) and GOOD)
 
-    with serving(script) as server:
-        one = client(server, concurrency=16)
-        with pytest.raises(KeyboardInterrupt):
-            run(one, 100, 16)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores Ctrl-C
+    try:
+        with serving(script) as server:
+            one = client(server, concurrency=16)
+            with pytest.raises(KeyboardInterrupt):
+                run(one, 100, 16)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert len(one.kept) == 10
 
 
