@@ -70,7 +70,7 @@ class Machines:
 
 
 def started() -> Machines:
-    """A cluster. Ray gives a node 30 s to start; on a machine too busy for that in three tries there is none to test."""
+    """A cluster. Ray gives a node 30 s to start; where three tries are not enough there is none to test."""
     for _ in range(3):
         try:
             return Machines()
