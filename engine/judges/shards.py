@@ -67,6 +67,11 @@ class _Shard:
     losses: int = 0
     piece: bool = False
 
+    @property
+    def suspect(self) -> bool:
+        """Asked while nothing else is: an answer that was ready may be lost with its worker over the next shard."""
+        return self.piece or self.losses > 0
+
 
 def judge_in_shards(
     requests: Sequence[Request],
@@ -94,7 +99,7 @@ def judge_in_shards(
     keys = count()
     answered = given_up = 0
     while waiting or out:
-        while waiting and workers.free > 0:
+        while waiting and workers.free > 0 and not (out and (waiting[0].suspect or next(iter(out.values())).suspect)):
             key, shard = next(keys), waiting.popleft()
             out[key] = shard
             workers.hand_out(key, [requests[i] for i in shard.places])

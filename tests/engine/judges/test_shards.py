@@ -44,6 +44,8 @@ class Simulation:
         for request in requests:
             self.tries[request.response_id] = self.tries.get(request.response_id, 0) + 1
         bad = self.poisonous & {r.response_id for r in requests}
+        following = {r.response_id for _, waiting in queue[:1] for r in waiting}
+        bad |= self.poisonous & following if self.draw.random() < 0.9 else set()  # its answer is lost with the next one
         if not bad and not (self.unlucky and self.draw.random() < 0.3):
             return [Returned(key, [Verdict(score=float(r.response_id)) for r in requests])]
         self.unlucky -= not bad
