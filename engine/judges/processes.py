@@ -19,9 +19,10 @@ from engine.core import errors
 from engine.core.errors import EngineError, InputError, ModelError
 from engine.core.schema import Protocol
 from engine.core.settings import Settings
-from engine.judges.base import Checkpoint, Cost, Request, Verdict, device_of, no_checkpoint, unread
+from engine.judges.base import Checkpoint, Cost, Request, Verdict, device_of, no_checkpoint
 from engine.judges.cards import Card
-from engine.judges.shards import TRIES, Returned, judge_in_shards
+from engine.judges.remote import RemoteCards, RemoteJudge
+from engine.judges.shards import Returned, judge_in_shards, lost, shard_size
 
 SHARD_CPU, SHARD_GPU = 8, 512
 """Requests of a shard: about a pass on a CPU, some seconds on a GPU."""
@@ -227,7 +228,7 @@ def _refused(device: str, kind: str, text: str) -> EngineError:
     return made
 
 
-class SpreadJudge:
+class SpreadJudge(RemoteJudge):
     """A judge held by several processes; its verdicts are those of one, in the order of the requests.
 
     Args:
@@ -251,14 +252,6 @@ class SpreadJudge:
         """Requests under way at once."""
         return self._size * AHEAD * self._processes.count
 
-    def labels(self, request: Request) -> tuple[str, ...]:
-        """The answers offered for this request."""
-        return tuple(self._ask("labels", request))
-
-    def prompt(self, request: Request) -> str:
-        """The prompt of this request as text."""
-        return str(self._ask("prompt", request))
-
     def cost(self, requests: Sequence[Request]) -> Cost:
         """The cost of asking, by the cache that the processes share."""
         made: Cost = self._ask("cost", list(requests))
@@ -277,44 +270,21 @@ class SpreadJudge:
                 out[place] = verdict
 
         def give_up(place: int, why: str) -> None:
-            out[place] = unread(Verdict(), f"the judge was lost {TRIES} times on this call: {why}")
+            out[place] = lost(why)
 
         self._processes.begin(self._cards)
-        each = -(-len(requests) // self._processes.count)  # few requests are spread all the same
-        judge_in_shards(requests, self._processes, max(1, min(self._size, each)), keep, give_up, checkpoint)
+        size = shard_size(len(requests), self._processes.count, self._size)
+        judge_in_shards(requests, self._processes, size, keep, give_up, checkpoint)
         return [verdict for verdict in out if verdict is not None]
 
     def _ask(self, method: str, argument: Any) -> Any:
         return self._processes.ask(method, argument, self._cards)
 
 
-class SpreadCardJudge(SpreadJudge):
+class SpreadCardJudge(RemoteCards, SpreadJudge):
     """A language model with its cards, held by several processes."""
 
-    @property
-    def loaded(self) -> Any:
-        """No model is in this process.
-
-        Raises:
-            InputError: always.
-        """
-        raise InputError(
-            f"{self.spec} is spread over several devices, and this part of the study reads the model itself (gradients "
-            "or a defense's own question to it). Run it on one: leave --devices out."
-        )
-
-    def card(self, request: Request) -> Card:
-        """The card this request is asked through."""
-        found: Card = self._ask("card", request)
-        return found
-
-    def remark(self, request: Request) -> str:
-        """The card's remark for users."""
-        return str(self._ask("remark", request))
-
-    def token_ids(self, request: Request) -> list[int]:
-        """The whole prompt as the model gets it."""
-        return list(self._ask("token_ids", request))
+    over, option = "several devices", "--devices"
 
     def with_cards(self, cards: Iterable[Card]) -> SpreadCardJudge:
         """The same processes asked through further cards too."""

@@ -20,12 +20,14 @@ from engine.core.cache import CallCache, call_cache
 from engine.core.errors import InputError
 from engine.core.schema import NONE, Outcome, Protocol
 from engine.core.settings import Settings, get_settings
-from engine.judges.base import NO_MODEL, Checkpoint, Cost, Judge, Request, Verdict, device_of, no_checkpoint, unread
+from engine.judges.api_spec import SERVED
+from engine.judges.base import NO_MODEL, Checkpoint, Cost, Judge, Request, Verdict, device_of, no_checkpoint
 from engine.judges.card_files import chosen_card
 from engine.judges.cards import Card
 from engine.judges.ray_actors import Actors
 from engine.judges.registry import make_judge
-from engine.judges.shards import TRIES, judge_in_shards
+from engine.judges.remote import RemoteCards, RemoteJudge
+from engine.judges.shards import judge_in_shards, lost, shard_size
 
 SHARD_CPU, SHARD_FAST = 16, 256
 """Requests of a shard where a model runs on a CPU, and on a GPU or where there is no model."""
@@ -33,13 +35,12 @@ SHARD_CPU, SHARD_FAST = 16, 256
 
 def stays_here(spec: str) -> str:
     """Why this judge's calls are not spread over a cluster; empty where they are."""
-    kind = spec.partition(":")[0]
-    if kind == "api":
+    if spec.startswith(SERVED):
         return (
             "its server takes many calls at once, and the cap on calls is exact in one process alone; for more speed "
             "raise JUDGESCOPE_API_CONCURRENCY"
         )
-    return "its verdicts are here already" if kind == "recorded" else ""
+    return "its verdicts are here already" if spec.startswith("recorded:") else ""
 
 
 # In an actor.
@@ -119,7 +120,7 @@ class Holder:
 # In the driver.
 
 
-class RayJudge:
+class RayJudge(RemoteJudge):
     """A judge without a model, spread over actors.
 
     Args:
@@ -150,14 +151,6 @@ class RayJudge:
         """Requests under way at once."""
         return self._size * self._actors.room
 
-    def labels(self, request: Request) -> tuple[str, ...]:
-        """The answers offered for this request."""
-        return tuple(self._ask("labels", request))
-
-    def prompt(self, request: Request) -> str:
-        """The prompt of this request as text; empty for a judge without a model."""
-        return str(self._ask("prompt", request))
-
     def cost(self, requests: Sequence[Request]) -> Cost:
         """The cost of those that are not known here; nothing is asked."""
         known = self._known([self._key(r) for r in requests])
@@ -187,14 +180,13 @@ class RayJudge:
             known.update(found)
 
         def give_up(place: int, why: str) -> None:
-            known[names[place]] = unread(Verdict(), f"the judge was lost {TRIES} times on this call: {why}")
+            known[names[place]] = lost(why)
 
-        each = -(-len(fresh) // self._actors.count)  # few requests are spread all the same
         with self._actors.asked(self._cards):
             judge_in_shards(
                 list(fresh.values()),
                 self._actors,
-                max(1, min(self._size, each)),
+                shard_size(len(fresh), self._actors.count, self._size),
                 keep,
                 give_up,
                 lambda done, _: checkpoint(held + done, total),
@@ -217,38 +209,15 @@ class RayJudge:
         return self._actors.ask("ask", method, argument, self._cards)
 
 
-class RayCardJudge(RayJudge):
+class RayCardJudge(RemoteCards, RayJudge):
     """A language model with its cards, spread over actors."""
+
+    over, option = "a Ray cluster", "--ray"
 
     @property
     def writes(self) -> bool:
         """It can write an analysis before its verdict."""
         return self._about.writes
-
-    @property
-    def loaded(self) -> Any:
-        """No model is here.
-
-        Raises:
-            InputError: always.
-        """
-        raise InputError(
-            f"{self.spec} is spread over a Ray cluster, and this part of the study reads the model itself (gradients, "
-            "or a question of a defense to the judge's own model), which is not distributed. Run it without --ray."
-        )
-
-    def card(self, request: Request) -> Card:
-        """The card this request is asked through."""
-        found: Card = self._ask("card", request)
-        return found
-
-    def remark(self, request: Request) -> str:
-        """The card's remark for users."""
-        return str(self._ask("remark", request))
-
-    def token_ids(self, request: Request) -> list[int]:
-        """The whole prompt as the model gets it."""
-        return list(self._ask("token_ids", request))
 
     def with_cards(self, cards: Iterable[Card]) -> RayCardJudge:
         """The same actors asked through further cards too."""

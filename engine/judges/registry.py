@@ -77,7 +77,7 @@ _LISTED = (
 )
 
 
-KINDS = ("bundled", "hf", "path", "api", "planted", "recorded")
+KINDS = ("bundled", "hf", "path", "api", "decision", "planted", "recorded")
 """Beginnings of the specs that are built in."""
 JUDGES = Registry(
     "judges",

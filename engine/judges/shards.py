@@ -14,7 +14,7 @@ from typing import NamedTuple
 from typing import Protocol as TypingProtocol
 
 from engine.core.errors import ModelError
-from engine.judges.base import Checkpoint, Request, Verdict
+from engine.judges.base import Checkpoint, Request, Verdict, unread
 
 TRIES = 2
 """Losses after which a shard is cut, and a single request given up."""
@@ -71,6 +71,16 @@ class _Shard:
     def suspect(self) -> bool:
         """Asked while nothing else is: an answer that was ready may be lost with its worker over the next shard."""
         return self.piece or self.losses > 0
+
+
+def shard_size(requests: int, workers: int, most: int) -> int:
+    """Requests of a shard: at most so many, and few requests are spread over all workers."""
+    return max(1, min(most, -(-requests // workers)))
+
+
+def lost(why: str) -> Verdict:
+    """The verdict of a request that is given up."""
+    return unread(Verdict(), f"the judge was lost {TRIES} times on this call: {why}")
 
 
 def judge_in_shards(

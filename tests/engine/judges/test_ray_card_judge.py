@@ -11,7 +11,7 @@ from engine.core.cache import CallCache
 from engine.core.errors import InputError
 from engine.defenses.registry import defend
 from engine.judges.kinds import both_orders
-from engine.judges.ray_judge import Holder, RayCardJudge
+from engine.judges.ray_judge import Holder, RayCardJudge, stays_here
 from engine.judges.shards import Returned
 from engine.studies.running import about_judge, make_plan
 from engine.studies.study import Context
@@ -114,3 +114,9 @@ def test_a_server_and_a_recording_answer_in_this_process_and_it_is_said(settings
     here = Context(replace(settings, ray="auto")).judge("planted:noisy", here="of a reason")
     assert here.spec == "planted:noisy"
     assert "planted:noisy is not distributed: of a reason" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("spec", ["api:m", "decision:m"])
+def test_a_judge_behind_a_server_has_its_cap_in_one_process_alone(spec):
+    assert "JUDGESCOPE_API_CONCURRENCY" in stays_here(spec)
+    assert not stays_here("bundled:judge")
