@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx2
@@ -32,6 +33,8 @@ POOL = 16
 FIRST_LEAVE_S, LONGEST_LEAVE_S = 1.0, 60.0
 FAULTS_TO_LEAVE = 3
 """So many failed requests with no answer between them, and an address is left where there are others."""
+BESIDE_S = 10.0
+"""Longest wait for the tokenizer's or the version's answer [s]."""
 LOOK_S = 5.0
 """Longest wait for a server to say which models it has, or how it is [s]."""
 
@@ -171,6 +174,16 @@ class Address:
         self.offers = _offers(listed)
         unhealthy = health.status_code >= 500 or health.status_code == 429  # 404: there is no such page
         return not unhealthy and listed.status_code < 500
+
+    async def beside(self, path: str, body: Mapping[str, Any] | None) -> Any:
+        """JSON at a path beside the base URL's `/v1`; None where there is none."""
+        url, http = f"{self.url.removesuffix('/v1')}/{path}", self._pool().http
+        try:
+            async with asyncio.timeout(BESIDE_S):
+                found = await (http.get(url) if body is None else http.post(url, json=body))
+            return found.json() if found.status_code == 200 else None
+        except (httpx2.HTTPError, TimeoutError, ValueError):
+            return None
 
     async def models(self) -> list[str]:
         """Names of its models; empty where it does not say."""

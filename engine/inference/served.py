@@ -398,16 +398,9 @@ class ApiClient:
     def raw(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
         """JSON at a path beside the base URL's `/v1`: of the tokenizer, the version; None where there is none.
 
-        It takes no try from the purse, so it is for what costs nothing.
+        It takes no try from the purse, so it is for what costs nothing. Not for the loop.
         """
-        url = f"{self.settings.addresses[0].removesuffix('/v1')}/{path}"
-        headers = {"authorization": f"Bearer {self._key}"} if self._key else {}
-        try:
-            with httpx2.Client(headers=headers, timeout=10.0, trust_env=not self.settings.loopback) as http:
-                found = http.get(url) if body is None else http.post(url, json=body)
-                return found.json() if found.status_code == 200 else None
-        except (httpx2.HTTPError, ValueError):
-            return None
+        return wait_for(self._addresses.all[0].beside(path, body))
 
 
 async def _close(addresses: Sequence[Address]) -> None:
