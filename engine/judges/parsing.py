@@ -56,7 +56,7 @@ _SCALES = re.compile(
     | \b(?P<low2>{_NUMBER}){_TO}(?P<high2>{_NUMBER})\s+(?:rating\s+|point\s+)?scale\b
     | \b(?P<high3>{_NUMBER})[\s-]point\s+(?:rating\s+)?scale\b
     | \bscale\s+of\s+(?P<high4>{_NUMBER})\b(?!{_TO}[0-9])
-    | \b(?:maximum|highest|top|max\.?)\s+(?:possible\s+)?(?:score|rating|grade)
+    | \b(?:maximum|highest|top|max\.?)[^\S\n]+(?:possible[^\S\n]+)?(?:score|rating|grade)
       \s*(?:is|of|:|=)\s*(?P<high5>{_NUMBER})\b""",
     re.IGNORECASE | re.VERBOSE,
 )

@@ -6,12 +6,16 @@ there. A dead process is named and begun anew, and its shard is asked again (`en
 
 from __future__ import annotations
 
-import multiprocessing as mp
+import atexit
 import signal
+import subprocess
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -34,23 +38,27 @@ MOST_LOST = 3
 """Times in a row that a device's process may end before it holds the judge."""
 
 
-def _hold(pipe: Connection, device: str, spec: str, settings: Settings, options: Mapping[str, Any]) -> None:
-    """A process: make the judge, then answer what comes until the pipe is closed."""
+def hold(descriptor: int) -> None:
+    """A process: make the judge that is told first, then answer what comes until the pipe is closed.
+
+    Args:
+        descriptor: its end of the pipe.
+    """
     from engine.judges.registry import make_judge
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; the driver ends its processes
+    pipe = Connection(descriptor)
+    device, spec, settings, options = pipe.recv()
     plain, refusal = _tried(lambda: make_judge(spec, replace(settings, device=device, devices=()), **options))
     pipe.send((_OPEN, None, refusal))
     judges: dict[tuple[str, ...], Any] = {(): plain}
-    while not refusal:
-        try:
+    with suppress(EOFError, OSError):  # the driver has ended
+        while not refusal:
             key, method, argument, cards = pipe.recv()
-        except (EOFError, OSError):
-            return
-        asked = tuple(card.digest for card in cards)
-        if asked not in judges:
-            judges[asked] = plain.with_cards(cards)
-        pipe.send((key, *_tried(partial(_answer, judges[asked], method, argument))))
+            asked = tuple(card.digest for card in cards)
+            if asked not in judges:
+                judges[asked] = plain.with_cards(cards)
+            pipe.send((key, *_tried(partial(_answer, judges[asked], method, argument))))
 
 
 def _tried(work: Callable[[], Any]) -> tuple[Any, tuple[str, str] | None]:
@@ -104,7 +112,6 @@ class Processes:
 
     def __init__(self, spec: str, settings: Settings, options: Mapping[str, Any]) -> None:
         self._spec, self._settings, self._options = spec, settings, dict(options)
-        self._context = mp.get_context("spawn")  # a fork of a process that has used CUDA cannot use it
         self._workers = [_Process(device) for device in settings.devices]
         self._turn = 0
         self._cards: tuple[Card, ...] = ()
@@ -183,7 +190,7 @@ class Processes:
                 worker.pipe.close()
             if worker.process:
                 worker.process.terminate()
-                worker.process.join(10)
+                _ended(worker.process)
             worker.pipe = worker.process = None
             worker.asked.clear()
 
@@ -197,16 +204,19 @@ class Processes:
             return  # it is dead, which `collect` finds and tells
 
     def _start(self, worker: _Process) -> None:
-        worker.pipe, theirs = self._context.Pipe()
-        held = (theirs, worker.device, self._spec, self._settings, self._options)
-        worker.process = self._context.Process(target=_hold, args=held, daemon=True, name=f"judge {worker.device}")
-        worker.process.start()
+        """A new Python, which imports the engine alone: neither a fork (CUDA forbids it) nor the caller's main file."""
+        worker.pipe, theirs = Pipe()
+        held = f"from engine.judges.processes import hold; hold({theirs.fileno()})"
+        command = [sys.executable, "-c", f"import sys; sys.path[:] = {sys.path!r}; {held}"]
+        worker.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()])
         theirs.close()
+        with suppress(OSError):  # it is dead, which `collect` finds and tells
+            worker.pipe.send((worker.device, self._spec, self._settings, self._options))
 
     def _lost(self, worker: _Process) -> list[Returned]:
         """Forget a dead process; what it was asked is told as lost, the oldest as the suspect."""
-        worker.process.join(10)
-        why = f"the process {worker.process.pid} on {worker.device} ended with exit code {worker.process.exitcode}"
+        code = _ended(worker.process)
+        why = f"the process {worker.process.pid} on {worker.device} ended with exit code {code}"
         begun, worker.lost = worker.open, 0 if worker.open else worker.lost + 1
         if worker.lost > MOST_LOST:
             raise ModelError(
@@ -217,6 +227,15 @@ class Processes:
         worker.asked, worker.process, worker.pipe, worker.open = deque(), None, None, False
         own = [key for turn, key in asked if turn == self._turn]
         return [Returned(key, None, why, begun=begun and k == 0) for k, key in enumerate(own)]
+
+
+def _ended(process: subprocess.Popen[bytes]) -> int:
+    """The exit code of a process that ends; one that does not within 10 s is killed."""
+    try:
+        return process.wait(10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.wait()
 
 
 def _refused(device: str, kind: str, text: str) -> EngineError:
@@ -294,6 +313,13 @@ class SpreadCardJudge(RemoteCards, SpreadJudge):
 _last: dict[tuple[object, ...], Processes] = {}
 
 
+@atexit.register
+def _close_last() -> None:
+    for processes in _last.values():
+        processes.close()
+    _last.clear()
+
+
 def spreads(spec: str) -> bool:
     """Judges that compute here, so that several devices help."""
     return spec.partition(":")[0] in {"bundled", "hf", "path", "planted"}
@@ -312,9 +338,7 @@ def spread_judge(spec: str, settings: Settings, **options: Any) -> SpreadJudge:
     """
     key = (spec, settings, *sorted((name, str(value)) for name, value in options.items()))
     if key not in _last:
-        for processes in _last.values():
-            processes.close()
-        _last.clear()
+        _close_last()
         _last[key] = Processes(spec, settings, options)
     kind = SpreadJudge if spec.startswith("planted:") else SpreadCardJudge
     return kind(_last[key])

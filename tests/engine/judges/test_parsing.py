@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from engine.judges.parsing import clean, parse_label, parse_order, parse_score
@@ -216,6 +216,7 @@ def test_any_reply_is_read_or_has_a_reason(reply):
         assert bool(parsed.reason) != bool(parsed.label or parsed.order or not math.isnan(parsed.value))
 
 
+@example("HIGHEST", "1")
 @given(st.text(max_size=80), st.sampled_from(LABELS))
 def test_whatever_stands_before_the_last_verdict_counts_for_nothing(echo, label):
     parsed = parse_score(f"I was asked: {echo}\nScore: {label}", LABELS, VALUES)

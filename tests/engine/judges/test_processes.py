@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import os
 import signal
+import sys
+from types import ModuleType
 
 import pytest
 
@@ -46,6 +48,15 @@ def test_verdicts_are_those_of_one_process_in_order(open_judge):
     assert (judge.spec, judge.fingerprint, judge.protocols) == (alone.spec, alone.fingerprint, alone.protocols)
     assert judge.labels(asked[0]) == alone.labels(asked[0])
     assert judge.cost(asked) == alone.cost(asked)
+
+
+@pytest.mark.slow
+def test_processes_do_not_run_the_main_file_of_the_caller(open_judge, monkeypatch, tmp_path):
+    main = ModuleType("__main__")  # a script without a guard, or the page that a dashboard draws
+    main.__file__ = str(tmp_path / "main.py")
+    (tmp_path / "main.py").write_text("raise SystemExit(3)")
+    monkeypatch.setitem(sys.modules, "__main__", main)
+    assert len(open_judge()[0].judge(requests(8))) == 8
 
 
 @pytest.mark.slow
