@@ -28,10 +28,16 @@ T = TypeVar("T")
 
 def call_key(fingerprint: str, prompt: Sequence[int], label_ids: Sequence[Sequence[object]]) -> str:
     """Digest of one label-probability call."""
-    digest = hashlib.sha256(fingerprint.encode())
-    digest.update(repr([list(ids) for ids in label_ids]).encode())
+    digest = _begun(fingerprint, tuple(map(tuple, label_ids))).copy()
     digest.update(np.asarray(prompt, dtype="<u4").tobytes())
     return digest.hexdigest()
+
+
+@lru_cache(maxsize=256)
+def _begun(fingerprint: str, label_ids: tuple[tuple[object, ...], ...]) -> hashlib._Hash:
+    digest = hashlib.sha256(fingerprint.encode())
+    digest.update(repr([list(ids) for ids in label_ids]).encode())
+    return digest
 
 
 def reply_key(fingerprint: str, prompt: Sequence[int], max_new_tokens: int) -> str:

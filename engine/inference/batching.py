@@ -64,15 +64,19 @@ def is_split(model: Any) -> bool:
 def last_logits(model: Any, ids: Any, last: Any, **options: Any) -> tuple[Any, Any]:
     """Next-token logits after position `last[b]` of each row, as float32 (B, V), and the model's whole output.
 
-    Only the positions asked for reach the vocabulary matrix.
+    Only the positions asked for reach the vocabulary matrix; of a model on several devices, all from the first of them.
     """
     import torch
 
-    kept, row_of = torch.unique(last, return_inverse=True)
-    if is_split(model):
-        kept = kept.cpu()  # it picks from the last layer's output, whichever device that is on
-    out = model(input_ids=ids, logits_to_keep=kept, **options)  # logits (B, U, V)
-    return out.logits[torch.arange(len(last), device=ids.device), row_of].float(), out
+    kept: Any
+    if is_split(model):  # a tensor of places would have to lie where the last layer's output does
+        first = int(last.min())
+        kept, row_of = ids.shape[1] - first, last - first
+    else:
+        kept, row_of = torch.unique(last, return_inverse=True)
+    logits = (out := model(input_ids=ids, logits_to_keep=kept, **options)).logits  # (B, U, V)
+    row_of = row_of.to(logits.device)
+    return logits[torch.arange(len(last), device=logits.device), row_of].float().to(ids.device), out
 
 
 @contextmanager

@@ -60,14 +60,14 @@ def render_many(tokenizer: Any, system: str, users: Sequence[str]) -> list[list[
         frame = _frame(tokenizer, ["user"], answer_next=True) or []
     place, said = int(bool(system)), encode_text(tokenizer, system) if system else []
     start = _start(tokenizer)
-    return [
-        _with_one_bos([i for part in frame for i in _filled(part, place, ids, said)], *start)
-        for ids in encode_texts(tokenizer, users)
-    ]
+    return [_with_one_bos(_filled(frame, place, ids, said), *start) for ids in encode_texts(tokenizer, users)]
 
 
-def _filled(part: list[int] | int, place: int, own: list[int], said: list[int]) -> list[int]:
-    return part if isinstance(part, list) else own if part == place else said
+def _filled(frame: list[list[int] | int], place: int, own: list[int], said: list[int]) -> list[int]:
+    out: list[int] = []
+    for part in frame:
+        out += part if isinstance(part, list) else own if part == place else said
+    return out
 
 
 def chat_ids(tokenizer: Any, messages: Sequence[Message]) -> list[int]:
@@ -116,7 +116,14 @@ def _encode_all(tokenizer: Any, texts: Sequence[str], *, add: bool) -> list[list
     if not texts:
         return []
     with ENCODING:
-        return list(tokenizer(list(texts), add_special_tokens=add, split_special_tokens=True)["input_ids"])
+        made = tokenizer(
+            list(texts),
+            add_special_tokens=add,
+            split_special_tokens=True,
+            return_attention_mask=False,
+            return_token_type_ids=False,
+        )
+    return list(made["input_ids"])
 
 
 def adds_bos(tokenizer: Any) -> bool:

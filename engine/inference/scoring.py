@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -47,12 +48,12 @@ class LabelTokens:
     ids: tuple[tuple[int, ...], ...]
     sequences: tuple[tuple[Spelling, ...], ...] = ()
 
-    @property
+    @cached_property
     def spellings(self) -> tuple[tuple[Spelling, ...], ...]:
         """For each label, the token sequences that count as that answer."""
         return self.sequences or tuple(tuple((i,) for i in ids) for ids in self.ids)
 
-    @property
+    @cached_property
     def beginnings(self) -> tuple[Spelling, ...]:
         """Tokens after the prompt when the model is asked: none, then each proper prefix."""
         found = {s[:k] for spellings in self.spellings for s in spellings for k in range(len(s))}

@@ -407,7 +407,7 @@ class CardJudge:
             return reader.from_text(request, card, answer.reply.text, seen, cut=answer.reply.cut)
         row = np.asarray(answer.probabilities)
         coverage = float(row.sum())
-        shares = tuple(float(p) for p in row / coverage) if coverage > 0 else None
+        shares = tuple((row / coverage).tolist()) if coverage > 0 else None
         passes = len(call.tokens.beginnings) if call.tokens else 1
         seen = Verdict(
             probabilities=shares,

@@ -237,15 +237,13 @@ class Requests(Sequence[Request]):
         )
         once = list(dict.fromkeys(ids))
         items = self._items.iloc[self._places.get_indexer(pd.Index(once, dtype=self._places.dtype))]
-        about = dict(
-            zip(once, zip(*(cells_of(items[c].fillna("")) for c in ("task", "context", "reference")), strict=True),
-                strict=True)
-        )  # fmt: skip
+        tasks, contexts, references = (cells_of(items[c].fillna("")) for c in ("task", "context", "reference"))
+        about = dict(zip(once, zip(map(Task, tasks), contexts, references, strict=True), strict=True))
         return [
             Request(
                 item_id=item,
                 response_id=response,
-                task=Task(about[item][0]),
+                task=about[item][0],
                 context=about[item][1],
                 response=text,
                 reference=about[item][2],

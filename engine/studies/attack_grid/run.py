@@ -39,6 +39,7 @@ from engine.studies.running import (
     build_requests,
     ending,
     in_chunks,
+    in_flight,
     keeping,
     make_plan,
     offset,
@@ -87,7 +88,8 @@ def run_score(
                 log.add(defended, [_named(r, name) for r in chunk], verdicts)
             log.write_when_due()
 
-    with ending(run, lambda: _finish(run, log, config, "stopped")), Beside(on=here) as beside:
+    elsewhere = in_flight(judge) > 1  # processes or a server answer while this one makes ready and writes
+    with ending(run, lambda: _finish(run, log, config, "stopped")), Beside(on=here or elsewhere) as beside:
         parts = in_chunks(requests, judge, CALLS_PER_CHUNK, per_response)
         for start, chunk in beside.ahead(parts, attacked):
             progress = offset(checkpoint, start * per_response, len(requests) * per_response)

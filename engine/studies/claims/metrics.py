@@ -121,7 +121,11 @@ def _row(table: pd.DataFrame, where: Where, claim: Claim) -> Estimate:
     method = str(row.get("method") or "") or "bootstrap of items"
     n, items = (0 if pd.isna(row.get(name)) else int(row[name]) for name in ("n", "n_clusters"))
     found = Estimate(value, lower, upper, method, n, items)
-    return found if found.known else replace(found, reason=f"no interval for {asked}: {method}")
+    if found.known:
+        return found
+    unread = int(lost) if (lost := row.get("n_unread", 0)) > 0 else 0
+    also = f", {unread:,} answers unread" if unread else ""
+    return replace(found, reason=f"no interval for {asked}: {method}{also}")
 
 
 def _escaped(pattern: str) -> str:
