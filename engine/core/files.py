@@ -9,7 +9,7 @@ import re
 import stat
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -34,6 +34,9 @@ _NEXT = {
     errno.ENOTDIR: "A file stands where a folder should be. Move it away, or name another place.",
     errno.EEXIST: "A file stands where a folder should be. Move it away, or name another place.",
 }
+
+
+os.umask(_UMASK := os.umask(0o077))  # it can only be read by setting it
 
 
 @contextmanager
@@ -68,7 +71,8 @@ def make_folder(path: Path) -> None:
 def replacing(path: Path) -> Iterator[BinaryIO]:
     """Replace a file in one step by what is written here: whoever reads it finds the old content or the new.
 
-    Its folder must exist. Where the block raises, the old content stays.
+    Its folder must exist. Where the block raises, the old content stays. Who may read it stays as it was; of a new file
+    the umask says it.
 
     Raises:
         WriteError: it could not be written; the old content is kept.
@@ -78,6 +82,8 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         try:
             with os.fdopen(handle, "wb") as out:
                 yield out
+            with suppress(PermissionError):  # a file system without rights
+                Path(part).chmod(stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o666 & ~_UMASK)
             Path(part).replace(path)
         finally:
             Path(part).unlink(missing_ok=True)

@@ -99,7 +99,7 @@ class Ask:
         user: true where the question was wrong, not the worker.
         step: what is going on, for a reader.
         ask_id: names it to the worker.
-        began: when it was asked, on the monotonic clock [s].
+        heard: when the worker last said anything of it, or it was asked, on the monotonic clock [s].
     """
 
     event: threading.Event = field(default_factory=threading.Event)
@@ -108,7 +108,7 @@ class Ask:
     user: bool = False
     step: str = ""
     ask_id: str = field(default_factory=lambda: secrets.token_hex(8))
-    began: float = field(default_factory=time.monotonic)
+    heard: float = field(default_factory=time.monotonic)
 
     @property
     def answered(self) -> bool:
@@ -319,6 +319,7 @@ class JobManager:
             self._device = event["device"]
         elif job_id in self._asks:
             ask = self._asks[job_id]
+            ask.heard = time.monotonic()
             if kind == "started":
                 ask.step = "Loading the judge"
             elif kind == "progress":

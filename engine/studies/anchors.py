@@ -116,15 +116,18 @@ def sources_for(
 
 def without_anchors(dataset: Dataset, settings: Settings) -> dict[str, str]:
     """The defenses whose anchors these data cannot give, with what is missing in a few words."""
+    needed = {HUMAN: "scores by people", RANDOM: "responses", CAP: "a steering run"}
+    usable = {**needed, HUMAN: "two more responses to the context, rated near 2 and 4 of 5",
+              RANDOM: "three responses to a context"}  # fmt: skip
     missing: dict[str, str] = {}
-    for name, what in ((HUMAN, "scores by people"), (RANDOM, "three responses to a context"), (CAP, "a steering run")):
+    for name in needed:
         try:
             held = sources_for([name], dataset, settings)[name]
         except InputError:
-            missing[name] = what
-            continue
-        if isinstance(held, GivenAnchors) and held.empty:
-            missing[name] = what
+            missing[name] = needed[name]
+        else:
+            if isinstance(held, GivenAnchors) and held.empty:
+                missing[name] = usable[name]
     return missing
 
 

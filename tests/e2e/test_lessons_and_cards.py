@@ -25,7 +25,7 @@ def test_guess_look_up_reload_and_open_the_page_in_its_state(page, server):
     settle(page)
     page.get_by_role("button", name="Open Protocols and leaderboard with assertiveness").click()
     expect(page.get_by_role("heading", name="Protocols and leaderboard")).to_be_visible(timeout=SETTLED)
-    flips = finding(page).filter(has_text="With assertiveness, clean losers now win")  # below the leaderboard
+    flips = page.get_by_text("With assertiveness, clean losers now win")  # below the leaderboard
     expect(flips).to_be_visible(timeout=SETTLED)
 
 

@@ -160,7 +160,8 @@ MAX_OWN_TEXT = 20_000
 PATIENCE_S = 1.0
 """A page waits so long for an answer before it is drawn with the recorded or the old one [s]."""
 POLL_S = 0.4
-LONGEST_S = 120.0
+LONGEST_S = 300.0
+"""A judge that says nothing for so long, while it loads or answers, is given up [s]."""
 _ASKED, _SHOWN = "lab_asked", "lab_shown"
 _MOST_KEPT = 64
 _TITLE = 60
@@ -266,8 +267,8 @@ def _waiting(asks: dict[str, Ask]) -> None:
     """What the worker is doing; when all answers are there the page is drawn with them."""
     waiting = [ask for ask in asks.values() if not ask.answered]
     for ask in waiting:
-        if time.monotonic() - ask.began > LONGEST_S:
-            manager().give_up(ask, f"The judge gave no answer within {LONGEST_S:.0f} s. Choose a smaller judge.")
+        if time.monotonic() - ask.heard > LONGEST_S:
+            manager().give_up(ask, f"The judge said nothing for {LONGEST_S:.0f} s. Choose a smaller judge.")
     if not waiting:
         st.rerun()
     ui.note(f"{waiting[0].step} … until then the answer above stands.")

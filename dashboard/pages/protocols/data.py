@@ -251,29 +251,39 @@ def tested(test: PairedTest) -> str:
 
 
 def headline(run: ProtocolRun, setting: Setting) -> str:
-    """Result under the present choice, in one or two sentences."""
+    """Which protocol gives in more often under the present choice, in a sentence."""
     compared = flips_of(run, (setting.arm,), setting.view)
     name = findings.judge_name(run.judge)
     name = name[:1].upper() + name[1:]
-    manner = title(setting.arm).lower()
     if not run.arena.has_pairwise or not run.arena.has_pointwise:
         only = "pairwise" if run.arena.has_pairwise else "pointwise"
         rate = compared.pairwise if run.arena.has_pairwise else compared.pointwise
+        manner = title(setting.arm).lower()
         return f"{name} answers {only} only: with {manner}, {percent(rate)} of clean losers now win (n = {rate.n})."
-    text = (
-        f"With {manner}, clean losers now win in {percent(compared.pairwise)} pairwise and "
-        f"{percent(compared.pointwise)} pointwise."
-    )
     test = compared.headline
     beyond = "beyond a neutral paraphrase, " if compared.placebo_judged else ""
     if test.p_value != test.p_value:
-        return f"{name}: no pairs of two items have the same loser under both protocols, so there is no test. {text}"
-    size = percent(test.interval, signed=True)
-    pairs = f"p = {test.p_value:.2g} on {count(test.interval.n)} pairs with the same loser: {size}"
+        return f"{name}: no pairs of two items have the same loser under both protocols, so there is no test."
+    pairs = f"p = {test.p_value:.2g}, {count(test.interval.n)} pairs"
     if test.p_value >= CLEAR:
-        return f"{name}: {beyond}pairwise and pointwise do not differ measurably ({pairs}). {text}"
+        return f"{name}: {beyond}pairwise and pointwise do not differ measurably ({pairs})."
     more, less = ("pairwise", "pointwise") if test.interval.value > 0 else ("pointwise", "pairwise")
-    return f"{name}: {beyond}{more} verdicts give in more often than {less} ones ({pairs}). {text}"
+    return f"{name}: {beyond}{more} verdicts give in more often than {less} ones ({pairs})."
+
+
+def rates_sentence(run: ProtocolRun, setting: Setting) -> str:
+    """Flips under both protocols, and their difference; empty for a judge that knows one."""
+    if not run.arena.has_pairwise or not run.arena.has_pointwise:
+        return ""
+    compared = flips_of(run, (setting.arm,), setting.view)
+    rates = f"{percent(compared.pairwise)} pairwise and {percent(compared.pointwise)} pointwise"
+    said = f"With {title(setting.arm).lower()}, clean losers now win in {rates}."
+    test = compared.headline
+    if test.p_value != test.p_value:
+        return said
+    size = percent(test.interval, signed=True)
+    less = ", less a neutral paraphrase" if compared.placebo_judged else ""
+    return f"{said} Pairwise minus pointwise on pairs with the same loser{less}: {size}."
 
 
 def net_sentence(run: ProtocolRun, setting: Setting) -> str:

@@ -33,6 +33,7 @@ from dashboard.pages.protocols.data import (
     net_sentence,
     percent,
     pick_setting,
+    rates_sentence,
     tested,
 )
 from dashboard.pages.protocols.live import one_comparison
@@ -325,6 +326,8 @@ def _ratings_drawer(run: ProtocolRun, setting: Setting, arm: str, boards: dict[P
 
 def _flips(run: ProtocolRun, dataset: Dataset, setting: Setting) -> None:
     ui.finding(headline(run, setting))
+    if rates := rates_sentence(run, setting):
+        ui.note(rates)
     clicked = flips(run, setting, net=False, key="protocols_flips")
     numbers = st.expander("Less the paraphrase, and the test in numbers", key="protocols_test", on_change="rerun")
     if numbers.open:

@@ -3,6 +3,7 @@
 import csv
 import io
 import os
+import stat
 from pathlib import Path
 
 import pandas as pd
@@ -29,6 +30,17 @@ def test_a_write_that_fails_keeps_the_old_content_and_leaves_nothing_behind(tmp_
         write_atomically(path, b"newer")
     assert path.read_bytes() == b"new"
     assert [p.name for p in path.parent.iterdir()] == ["state.json"]
+
+
+def test_who_may_read_a_file_is_as_before_or_as_the_umask_says(tmp_path):
+    plain, new, kept = (tmp_path / name for name in ("plain", "new", "kept"))
+    plain.touch()
+    write_atomically(new, b"x")
+    assert new.stat().st_mode == plain.stat().st_mode
+    kept.touch(0o640)
+    kept.chmod(0o640)
+    write_atomically(kept, b"x")
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o640
 
 
 @pytest.mark.parametrize(

@@ -417,6 +417,8 @@ def test_defenses_whose_anchors_the_data_cannot_give_are_named(dataset, home):
     plain = dataset.responses.assign(human_score=np.nan, quality=None).groupby("item_id").head(2)
     held = dataclasses.replace(dataset, responses=plain, dataset_id="without-a-run")
     assert set(without_anchors(held, home)) == {"human-anchors", "random-anchors", "cap"}
+    rated = dataclasses.replace(held, responses=plain.assign(human_score=[1.0, 5.0] * (len(plain) // 2)))
+    assert "two more responses" in without_anchors(rated, home)["human-anchors"]  # not: scores by people
 
 
 def test_a_judge_with_a_prompt_more_still_answers_as_the_run_was_made():
