@@ -70,3 +70,13 @@ def test_one_comparison_answers_to_the_strength(page, server):
     expect(page.locator("ins.js-added").first).to_be_visible()
     page.get_by_role("slider", name="Strength").press("Home")
     expect(finding(page).nth(1)).to_contain_text("leaves this text as it is", timeout=SETTLED)
+
+
+def test_what_holds_keeps_the_open_paper_when_another_judge_is_chosen(page, server):
+    open_page(page, server.url, "what-holds", holds_tab="Pairwise or pointwise")
+    main = page.get_by_test_id("stMain")
+    main.get_by_role("combobox", name="Judge").click()
+    page.get_by_role("option", name="Naive judge (bundled)").click()
+    expect(main.get_by_text(re.compile(r"Also the \d+ that cannot be decided"))).to_be_visible(timeout=SETTLED)
+    expect(main.get_by_role("tab", name="Pairwise or pointwise")).to_have_attribute("aria-selected", "true")
+    expect(main.locator(".js-plotly-plot")).to_be_visible(timeout=SETTLED)

@@ -28,9 +28,14 @@ except EngineError as error:
     st.stop()
 own = choose_judge(table)
 ui.finding(counted(own))
-told = {paper: "Pairwise or pointwise" if paper == "Protocols" else paper for paper in PAPERS}
-names = {paper: name for paper, name in told.items() if (own["paper"] == paper).any()} or told
-tabs = st.tabs([*names.values(), "Formulas", "Speed", "Rules"], key="holds_tab", on_change="rerun", bind="query-params")
+names = {paper: "Pairwise or pointwise" if paper == "Protocols" else paper for paper in PAPERS}
+tabs = st.tabs(  # the same for every judge: the tab that is open stays open when another judge is chosen
+    [*names.values(), "Formulas", "Speed", "Rules"],
+    key="holds_tab",
+    default=next((name for paper, name in names.items() if (own["paper"] == paper).any()), None),
+    on_change="rerun",
+    bind="query-params",
+)
 for tab, paper in zip(tabs, names, strict=False):
     if tab.open:
         with tab:
