@@ -322,7 +322,7 @@ def _is_number(label: str) -> bool:
 # made with, and numbers of an edited card are never taken for those of its earlier wording.
 
 _PART = re.compile(r"[?&]card=(?P<name>[^?&@/\\]{1,80})(?:@(?P<digest>[0-9a-f]{8}))?$")
-PROMPTED = ("bundled", "hf", "path", "api")
+PROMPTED = ("bundled", "hf", "path", "api", "decision")
 """Kinds of judges that read a prompt."""
 DEFAULT_MODEL = "bundled:judge"
 

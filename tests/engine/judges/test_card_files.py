@@ -128,7 +128,7 @@ def test_an_upload_is_capped():
 # --- a card in a judge's spec ---
 
 
-@pytest.mark.parametrize("model", ["bundled:judge", "hf:a/b@v1", "path:/models/x", "api:m?samples=3"])
+@pytest.mark.parametrize("model", ["bundled:judge", "hf:a/b@v1", "path:/models/x", "api:m?samples=3", "decision:m"])
 def test_a_spec_with_a_card_comes_apart_again(model):
     assert split_spec(card_spec(model, CARD)) == (model, "mine", CARD.digest[:8])
     assert card_spec(card_spec(model, CARD), CARD) == card_spec(model, CARD)

@@ -11,7 +11,7 @@ import pytest
 
 from engine.core.cache import CallCache
 from engine.core.errors import ModelError
-from engine.core.schema import Outcome
+from engine.core.schema import Outcome, Task
 from engine.core.settings import ApiSettings
 from engine.defenses.guard import perplexity_judge
 from engine.defenses.served_guard import ServedGuard
@@ -21,7 +21,10 @@ from engine.inference.served import ApiClient
 from engine.judges.api import ApiJudge
 from engine.judges.api_spec import parse_api
 from engine.judges.base import Quote
+from engine.judges.card_files import save_card
+from engine.judges.cards import Card
 from engine.judges.decision import DecisionJudge, parted
+from engine.judges.registry import make_judge
 from tests.engine.judges.api_server import completion, fault, ok, serving
 from tests.engine.judges.test_api import READERS
 from tests.engine.judges.test_protocols import CARDS, FIT, MANY, ONE, POINT, TEXT, TWO
@@ -167,6 +170,16 @@ def test_a_decision_judge_reads_the_probability_of_each_label(routes, mass):
     question = body["questions"][0] if routes[0] == "decisions" else body["questions"]["verdict"]
     assert question["instructions"].startswith("Careful.")
     assert "[hi there]" in (body["input"] if routes[0] == "decisions" else body["state"])
+
+
+def test_a_saved_card_asks_a_decision_judge_in_its_own_words(settings, monkeypatch):
+    card = Card(name="own", tasks=(Task.DIALOGUE,), labels=("1", "2"), values=(1, 2), user="How brief?\n\n{response}")
+    save_card(settings.cards, card)
+    with Vllm(DEEP, routes=("decisions",)).serve() as server:
+        monkeypatch.setenv("JUDGESCOPE_API_BASE_URL", server.url)
+        verdict = make_judge("decision:m?card=own", settings).judge([ONE])[0]
+    assert server.seen[-1]["questions"][0]["instructions"] == "How brief?"
+    assert verdict.score == pytest.approx((DEEP["1"] + 2 * DEEP["2"]) / (DEEP["1"] + DEEP["2"]))
 
 
 def test_a_decision_judge_orders_no_candidates_and_undoes_orders():
