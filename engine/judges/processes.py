@@ -50,9 +50,9 @@ def hold(descriptor: int) -> None:
     pipe = Connection(descriptor)
     device, spec, settings, options = pipe.recv()
     plain, refusal = _tried(lambda: make_judge(spec, replace(settings, device=device, devices=()), **options))
-    pipe.send((_OPEN, None, refusal))
     judges: dict[tuple[str, ...], Any] = {(): plain}
     with suppress(EOFError, OSError):  # the driver has ended
+        pipe.send((_OPEN, None, refusal))
         while not refusal:
             key, method, argument, cards = pipe.recv()
             asked = tuple(card.digest for card in cards)
