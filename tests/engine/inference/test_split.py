@@ -13,7 +13,7 @@ from engine.inference.batching import is_split
 from engine.inference.scoring import LabelTokens, label_probabilities, way_for
 
 LABELS = LabelTokens(("a", "b"), ((5,), (7,)))
-PROMPTS = [[*range(3, 40), 5 + i] for i in range(6)]
+PROMPTS = [[*range(3, 30 + 3 * i), 5 + i] for i in range(6)]
 
 
 def test_nothing_reaches_into_layers_that_are_apart(tiny, monkeypatch):
