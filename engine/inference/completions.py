@@ -245,8 +245,7 @@ def read_reply(content: bytes) -> ApiReply:
             raise TypeError
     except (KeyError, IndexError, TypeError, AttributeError):
         raise AnswerError("the server's answer holds no message") from None
-    usage: Any = body.get("usage")
-    usage = usage if isinstance(usage, dict) else {}
+    usage = _usage(body)
     finish = choice.get("finish_reason")
     withheld = "a content filter of the server held the answer back" if finish == "content_filter" else ""
     if message.get("refusal"):
@@ -329,6 +328,12 @@ def _parsed(content: bytes) -> dict[str, Any]:
     if not isinstance(body, dict):
         raise AnswerError("the server's answer is no JSON object")
     return body
+
+
+def _usage(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The server's counts; empty where it gives none."""
+    usage = body.get("usage")
+    return usage if isinstance(usage, dict) else {}
 
 
 def _count(usage: Mapping[str, Any], name: str) -> int:
@@ -454,8 +459,7 @@ class DecisionQuestion(Question):
             AnswerError: it is no answer, or one without these choices.
         """
         body = _parsed(content)
-        usage: Any = body.get("usage")
-        usage = usage if isinstance(usage, dict) else {}
+        usage = _usage(body)
         seen = ApiReply(
             "", None, _count(usage, "input_tokens"), _count(usage, "output_tokens"), model=str(body.get("model") or "")
         )

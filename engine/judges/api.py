@@ -573,20 +573,20 @@ class ApiJudge:
         return _Asked(card, self._question_calls(request, card, labels=labels))
 
     def _question_calls(self, request: Request, card: Card, *, labels: bool) -> tuple[ApiCall, ...]:
-        user = user_message(request, card, self._readers[request.protocol])
+        reader = self._readers[request.protocol]
+        user = user_message(request, card, reader)
         if labels and card.mode == "label probabilities":
-            offered = self._readers[request.protocol].labels(request, card)
+            offered = reader.labels(request, card)
             question = Question(card.system, user, labels=True, max_tokens=1)
             return (ApiCall(question, label_forms(offered, card.spellings)),)
         # a card that has reasons written before its verdict is never held to the labels
         held = self._asker.way("choice")
         constrain = card.mode == "label probabilities" and self._asked.may_be_choice and (held is None or held.choice)
-        choices = self._readers[request.protocol].labels(request, card) if constrain else ()
+        choices = reader.labels(request, card) if constrain else ()
         longest = max(card.max_new_tokens, CHOICE_TOKENS) if choices else card.max_new_tokens
         # orders have no mean: a ranking is asked for once, at temperature 0
         several = request.protocol is not Protocol.RANKING
         count, heat = (self._asked.samples, self._asked.temperature) if several else (1, 0.0)
-        reader = self._readers[request.protocol]
 
         def reads(text: str, cut: bool) -> bool:
             return reader.from_text(request, card, text, Verdict(), cut=cut).read
@@ -608,12 +608,10 @@ class ApiJudge:
         got = answers[0]
         if got.failed or got.row is None:
             return replace(unread(seen, got.failed), raw_text=got.text)
-        coverage = float(got.row.sum())
-        shares = tuple(float(p) for p in got.row / coverage) if coverage > 0 else None
+        shares, coverage, reason = reader.shares(got.row, self._min_coverage)
         seen = replace(seen, probabilities=shares, coverage=coverage)
-        if shares is None or coverage < self._min_coverage:
-            what = f"{reader.tokens_are} hold {coverage:.2f} of the probability"
-            return replace(unread(seen, f"{what}, below {self._min_coverage:g}"), raw_text=got.text)
+        if reason or shares is None:
+            return replace(unread(seen, reason), raw_text=got.text)
         return reader.from_probabilities(request, asked.card, shares, seen)
 
     def _seen(self, calls: Sequence[ApiCall], answers: Sequence[Got]) -> Verdict:

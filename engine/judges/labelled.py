@@ -182,6 +182,19 @@ class Reader:
         """Why this request has no answer whatever the model says; empty if the model is to be asked."""
         return ""
 
+    def shares(self, row: NDArray[np.float64], least: float) -> tuple[tuple[float, ...] | None, float, str]:
+        """Probabilities of the labels made to sum to 1, their coverage, and why they are no verdict; empty if they are.
+
+        Args:
+            row: raw label probabilities (L,).
+            least: coverage below which they are unread.
+        """
+        coverage = float(row.sum())
+        made = tuple((row / coverage).tolist()) if coverage > 0 else None
+        few = made is None or coverage < least
+        reason = f"{self.tokens_are} hold {coverage:.2f} of the probability, below {least:g}" if few else ""
+        return made, coverage, reason
+
     def from_probabilities(self, request: Request, card: Card, p: Sequence[float], seen: Verdict) -> Verdict:
         """The verdict from the probability of each label, summing to 1; `seen` holds what the call cost."""
         raise NotImplementedError
@@ -405,9 +418,7 @@ class CardJudge:
                 seconds=answer.seconds,
             )
             return reader.from_text(request, card, answer.reply.text, seen, cut=answer.reply.cut)
-        row = np.asarray(answer.probabilities)
-        coverage = float(row.sum())
-        shares = tuple((row / coverage).tolist()) if coverage > 0 else None
+        shares, coverage, reason = reader.shares(np.asarray(answer.probabilities), self._min_coverage)
         passes = len(call.tokens.beginnings) if call.tokens else 1
         seen = Verdict(
             probabilities=shares,
@@ -416,7 +427,6 @@ class CardJudge:
             forward_passes=float(passes),
             seconds=answer.seconds,
         )
-        if shares is None or coverage < self._min_coverage:
-            what = f"{reader.tokens_are} hold {coverage:.2f} of the probability"
-            return unread(seen, f"{what}, below {self._min_coverage:g}")
+        if reason or shares is None:
+            return unread(seen, reason)
         return reader.from_probabilities(request, card, shares, seen)

@@ -21,11 +21,10 @@ from typing import Any
 
 from engine.core import errors
 from engine.core.errors import EngineError, InputError, ModelError
-from engine.core.schema import Protocol
 from engine.core.settings import Settings
-from engine.judges.base import Checkpoint, Cost, Request, Verdict, device_of, no_checkpoint
+from engine.judges.base import Checkpoint, Cost, Request, Verdict, no_checkpoint
 from engine.judges.cards import Card
-from engine.judges.remote import RemoteCards, RemoteJudge
+from engine.judges.remote import RemoteCards, RemoteJudge, described
 from engine.judges.shards import Returned, judge_in_shards, lost, shard_size
 
 SHARD_CPU, SHARD_GPU = 8, 512
@@ -73,14 +72,7 @@ def _tried(work: Callable[[], Any]) -> tuple[Any, tuple[str, str] | None]:
 
 def _answer(judge: Any, method: str, argument: Any) -> Any:
     if method == "about":
-        return {
-            "spec": judge.spec,
-            "fingerprint": judge.fingerprint,
-            "protocols": judge.protocols,
-            "device": device_of(judge),
-            "origin": getattr(judge, "origin", {}),
-            "writes": bool(getattr(judge, "writes", False)),
-        }
+        return described(judge)
     return getattr(judge, method)(argument)
 
 
@@ -257,13 +249,7 @@ class SpreadJudge(RemoteJudge):
 
     def __init__(self, processes: Processes, cards: tuple[Card, ...] = ()) -> None:
         self._processes, self._cards = processes, cards
-        about = processes.ask("about", None, cards)
-        self.spec: str = about["spec"]
-        self.fingerprint: str = about["fingerprint"]
-        self.protocols: frozenset[Protocol] = about["protocols"]
-        self.device: str = about["device"]
-        self.writes: bool = about["writes"]
-        self.origin: dict[str, str] = {**about["origin"], "devices": processes.devices}
+        super().__init__(processes.ask("about", None, cards), {"devices": processes.devices})
         self._size = SHARD_GPU if self.device.startswith("cuda") else SHARD_CPU
 
     @property

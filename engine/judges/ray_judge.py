@@ -12,21 +12,21 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from engine import __version__
 from engine.core.cache import CallCache, call_cache
 from engine.core.errors import InputError
-from engine.core.schema import NONE, Outcome, Protocol
+from engine.core.schema import NONE, Outcome
 from engine.core.settings import Settings, get_settings
 from engine.judges.api_spec import SERVED
-from engine.judges.base import NO_MODEL, Checkpoint, Cost, Judge, Request, Verdict, device_of, no_checkpoint
+from engine.judges.base import NO_MODEL, Checkpoint, Cost, Judge, Request, Verdict, no_checkpoint
 from engine.judges.card_files import chosen_card
 from engine.judges.cards import Card
 from engine.judges.ray_actors import Actors
 from engine.judges.registry import make_judge
-from engine.judges.remote import RemoteCards, RemoteJudge
+from engine.judges.remote import About, RemoteCards, RemoteJudge, described
 from engine.judges.shards import judge_in_shards, lost, shard_size
 
 SHARD_CPU, SHARD_FAST = 16, 256
@@ -46,27 +46,6 @@ def stays_here(spec: str) -> str:
 # In an actor.
 
 
-@dataclass(frozen=True)
-class About:
-    """The driver's knowledge of the judge that the actors hold.
-
-    Attributes:
-        origin: revision and precision of a model.
-        writes: it can write an analysis before its verdict.
-        prompted: it is a model that is asked through cards.
-        version: of JudgeScope on the actor's machine.
-    """
-
-    spec: str
-    fingerprint: str
-    protocols: frozenset[Protocol]
-    device: str
-    origin: dict[str, str]
-    writes: bool
-    prompted: bool
-    version: str
-
-
 class Holder:
     """The judge on a machine of the cluster; Ray makes an actor of it.
 
@@ -83,17 +62,7 @@ class Holder:
 
     def open(self, cards: tuple[Card, ...] = ()) -> About:
         """Load the judge, where it is not loaded, and describe it."""
-        judge: Any = self._with(cards)
-        return About(
-            judge.spec,
-            judge.fingerprint,
-            judge.protocols,
-            device_of(judge),
-            dict(getattr(judge, "origin", {})),
-            bool(getattr(judge, "writes", False)),
-            hasattr(judge, "card"),
-            __version__,
-        )
+        return described(self._with(cards))
 
     def judge(self, requests: Sequence[Request], cards: tuple[Card, ...] = ()) -> list[Verdict]:
         """Answer a shard."""
@@ -141,10 +110,9 @@ class RayJudge(RemoteJudge):
         size: int = 0,
         cards: tuple[Card, ...] = (),
     ) -> None:
-        self._actors, self._about, self._cache, self._options, self._cards = actors, about, cache, options, cards
+        super().__init__(about, {"ray_actors": str(actors.count)})
+        self._actors, self._cache, self._options, self._cards = actors, cache, options, cards
         self._size = size or (SHARD_FAST if about.device == NO_MODEL or about.device.startswith("cuda") else SHARD_CPU)
-        self.spec, self.fingerprint, self.protocols = about.spec, about.fingerprint, about.protocols
-        self.device, self.origin = about.device, {**about.origin, "ray_actors": str(actors.count)}
 
     @property
     def concurrency(self) -> int:
@@ -213,11 +181,6 @@ class RayCardJudge(RemoteCards, RayJudge):
     """A language model with its cards, spread over actors."""
 
     over, option = "a Ray cluster", "--ray"
-
-    @property
-    def writes(self) -> bool:
-        """It can write an analysis before its verdict."""
-        return self._about.writes
 
     def with_cards(self, cards: Iterable[Card]) -> RayCardJudge:
         """The same actors asked through further cards too."""

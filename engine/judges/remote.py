@@ -2,18 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from engine import __version__
 from engine.core.errors import InputError
-from engine.judges.base import Request
+from engine.core.schema import Protocol
+from engine.judges.base import Request, device_of
 from engine.judges.cards import Card
 
 
-class RemoteJudge:
-    """The methods of a judge that need no more than an answer from one of its processes."""
+@dataclass(frozen=True)
+class About:
+    """The driver's knowledge of a judge that others hold.
+
+    Attributes:
+        origin: revision and precision of a model.
+        writes: it can write an analysis before its verdict.
+        prompted: it is a model that is asked through cards.
+        version: of JudgeScope where it is held.
+    """
 
     spec: str
+    fingerprint: str
+    protocols: frozenset[Protocol]
+    device: str
+    origin: dict[str, str]
+    writes: bool
+    prompted: bool
+    version: str
+
+
+def described(judge: Any) -> About:
+    """A judge, for a driver that does not hold it."""
+    return About(
+        judge.spec,
+        judge.fingerprint,
+        judge.protocols,
+        device_of(judge),
+        dict(getattr(judge, "origin", {})),
+        bool(getattr(judge, "writes", False)),
+        hasattr(judge, "card"),
+        __version__,
+    )
+
+
+class RemoteJudge:
+    """The methods of a judge that need no more than an answer from one of its processes.
+
+    Args:
+        about: from one of them.
+        spread: over what, for the manifest.
+    """
+
+    def __init__(self, about: About, spread: Mapping[str, str]) -> None:
+        self.spec, self.fingerprint, self.protocols = about.spec, about.fingerprint, about.protocols
+        self.device, self.origin, self.writes = about.device, {**about.origin, **spread}, about.writes
 
     def labels(self, request: Request) -> tuple[str, ...]:
         """The answers offered for this request."""
